@@ -45,7 +45,7 @@ export interface WriterStatus {
   isFull: boolean;
 }
 
-/** A batch of entries from one isolate. `stored` resolves and `failed` rejects the isolate's call. */
+/** A batch of entries from one isolate. `stored` resolves the isolate's call, and `failed` rejects it. */
 interface Waiting {
   entries: readonly Entry[];
   stored: () => void;
@@ -239,9 +239,7 @@ export class ActivityWriter extends DurableObject<Env> {
     console.error(`${count} activity entries were dropped ${why}`);
   }
 
-  /**
-   * Writes the journal to D1 in full batches. Throws if D1 does not accept a batch. If the database is full, checks its size again after a minute.
-   */
+  /** Writes the journal to D1 in full batches. Throws if D1 does not accept a batch. Checks the size of a full database again after a minute. */
   async #drain(endsAt: number): Promise<void> {
     if (this.#isFull && (await this.#isStillFull())) {
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + fullProbeMs);
@@ -266,8 +264,8 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   /**
-   * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. If the
-   * database is full, does not stop, because D1 would not accept the entries.
+   * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. Does not
+   * stop if the database is full, because D1 would not accept the entries.
    */
   async #rollUpClosed(endsAt: number): Promise<void> {
     const before = bucketStart(Date.now() - rollUpDelayMs);

@@ -81,7 +81,7 @@ export class ActivityBuffer {
     }
   }
 
-  /** Whether a batch is in flight and its sending request has not been given up. */
+  /** Whether a batch is in flight and was sent too recently to be considered lost. */
   #isSending(now: number): boolean {
     return this.#sent !== null && now - this.#sent.at <= abandonedMs;
   }
@@ -93,7 +93,7 @@ export class ActivityBuffer {
     return Math.max(0, this.#lastSentAt + intervalMs - now);
   }
 
-  /** Takes the next batch. Entries whose sending request was ended early come first. */
+  /** Takes the next batch. The batch starts with any entries from a batch that was considered lost. */
   #take(now: number, openToo: boolean): Entry[] {
     this.#entries.push(...this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now));
     const abandoned = this.#sent?.entries ?? [];

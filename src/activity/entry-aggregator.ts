@@ -5,8 +5,8 @@ import type { Entry } from "./entry.ts";
 export type AggregationKey = Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip">;
 
 /**
- * The requests with one aggregation key in one second. `shared`: the entry of all requests except the first. `durationMs`: the total duration of the
- * requests that share the entry.
+ * The requests of one second that have the same aggregation key. `shared`: the entry that all requests except the first share. `durationMs`: the
+ * total duration of the requests that share the entry.
  */
 interface Group {
   endsAt: number;
@@ -23,12 +23,12 @@ const nameOf = ({ keyId, status, errorCode, method, route, ip }: AggregationKey,
  * of requests. No entry spans two hours, because no second does.
  */
 export class EntryAggregator {
-  /** The groups by aggregation key and second. */
+  /** The groups of requests, each for one aggregation key and one second. */
   readonly #groups = new Map<string, Group>();
 
   /**
-   * Returns the entry to write for a request, or null if the request was added to a shared entry. Calls `makeEntry` at most twice per aggregation key
-   * and second.
+   * Returns the entry to write for a request, or null if the request was added to a shared entry. In each second, calls `makeEntry` at most twice for
+   * each aggregation key.
    */
   aggregate(key: AggregationKey, { startedAt, endedAt }: { startedAt: number; endedAt: number }, makeEntry: () => Entry): Entry | null {
     const second = Math.floor(startedAt / secondMs);

@@ -18,8 +18,8 @@ export interface KeyTraffic {
 }
 
 /**
- * Returns the requests of a key since a time, grouped by operation, with the busiest operation first. Reads at most the latest 10,000 entries of the
- * account.
+ * Returns the requests that a key made since the given time, grouped by operation. The busiest operation comes first. Reads at most the latest 10,000
+ * entries of the account.
  */
 export async function readKeyTraffic({ activity: log, actor }: LogReadContext, keyId: string, since: number): Promise<KeyTraffic> {
   const rows = await log

@@ -7,13 +7,13 @@ import { sendEntries, type WriterEnv, writerOf, writersOf } from "./writers.ts";
 
 const maxUserAgent = 128;
 
-/** A request of a key and its response, for the log. Times are in milliseconds since the epoch. */
+/** A request that was made with a key, and the response to the request, for the log. Times are in milliseconds since the epoch. */
 export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" | "admitted" | "counted" | "secret"> {
-  /** The database that has the log of the account. */
+  /** The database that holds the account's log. */
   store?: string | undefined;
   startedAt: number;
   endedAt: number;
-  /** Returns the fields that only an entry needs. Called only when an entry is created, so most requests of a flood skip the work. */
+  /** Returns the fields that only an entry needs. Called only when an entry is created, so most requests in a flood skip this work. */
   details: () => Pick<Entry, "id" | "path" | "country"> & { userAgent: string };
 }
 
@@ -31,7 +31,7 @@ export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => v
   const { accountId, store = firstStore, counted, startedAt, endedAt } = request;
   const number = writerOf(accountId, writersOf(env));
   const buffer = bufferOf(`${store}/${number}`);
-  // Requests that no limit bounds may share an entry.
+  // Requests that do not count against the limit may share an entry.
   if (counted) buffer.add(entryOf(request));
   else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));
   if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, { store, number }, entries, dropped)));

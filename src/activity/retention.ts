@@ -3,7 +3,7 @@ import { idBound } from "../ids/ids.ts";
 import { dayMs, hourStart } from "../time/clock.ts";
 import { deleteOldBuckets, deleteOldMarks } from "../usage/dirty-buckets.ts";
 
-/** The fewest and the most days for which a log can be kept. */
+/** The minimum and maximum retention of a log, in days. */
 export const retentionDays = { min: 2, max: 90 };
 /** The default retention of the log, in days. The operator can configure another number. */
 export const defaultDays = 31;
@@ -29,9 +29,9 @@ export interface Retention {
 }
 
 /**
- * Deletes entries in whole hours once their retention has ended, and five-minute buckets one day later. Before deleting, raises the start of each
- * log. Deletes at most 5,000 entries and 5,000 buckets in one batch. Returns how many entries were deleted, and whether these accounts may have more
- * to delete.
+ * Deletes whole hours of entries after their retention has ended, and five-minute buckets one day later. Raises the start of each log before it
+ * deletes entries. Deletes at most 5,000 entries and 5,000 buckets in one batch. Returns how many entries were deleted, and whether these accounts
+ * may have more to delete.
  */
 export async function deleteOldEntries(
   d1: D1Database,

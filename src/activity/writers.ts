@@ -45,8 +45,8 @@ export const writerOf = (accountId: string, count: number): number => numberOf(a
 export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, store: string, number: number) => ACTIVITY_WRITER.getByName(`${store}/${number}`);
 
 /**
- * Returns a function that makes the log writer of an account roll up the account's dirty buckets. Rejects if the log writer does not respond within
- * 10 s.
+ * Returns a function that asks an account's log writer to roll up the account's dirty buckets. The function rejects if the log writer does not
+ * respond within 10 s.
  */
 export const refreshBy =
   (env: WriterEnv, store: string) =>
@@ -102,7 +102,7 @@ export async function eraseInWriters(env: WriterEnv, store: string, accountId: s
 }
 
 /**
- * Wakes each log writer that has dirty buckets which ended over a minute ago. Also wakes log writers whose alarms failed, and log writers from before
+ * Wakes each log writer with dirty buckets that ended over a minute ago. Also wakes log writers whose alarms failed, and log writers from before
  * `ACTIVITY_WRITERS` was reduced. Returns how many log writers were woken.
  */
 export async function wakeWriters(env: WriterEnv, now: number): Promise<number> {
@@ -121,10 +121,9 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
 }
 
 /**
- * Sends entries to a log writer. If the call fails, retries it after 200 to 1,000 ms, because a deploy resets all Durable Objects at once. If the
- * retry fails, tries the next log writer, and finally writes to D1 directly. Entries may be written twice, which does no harm. Rejects if every
- * target fails. `dropped`: the number of entries that were lost before this call. Returns how many of the dropped entries were reported to a log
- * writer.
+ * Sends entries to a log writer. Retries a failed call after 200 to 1,000 ms, because a deploy resets all Durable Objects at once. Tries the next log
+ * writer if the retry fails, and finally writes to D1 directly. Entries may be written twice, which does no harm. Rejects if every target fails.
+ * `dropped`: the number of entries that were lost before this call. Returns how many of the dropped entries were reported to a log writer.
  */
 export async function sendEntries(
   env: WriterEnv,

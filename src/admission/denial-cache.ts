@@ -19,7 +19,7 @@ interface Denial {
 
 /**
  * Caches denials in an isolate, so that a flood of denied requests costs little. Only denials of a revoked key or an exhausted limit are cached. A
- * denial expires one second after its guard was asked, and at the latest at the end of the hour. Admissions are never cached, so a stricter
+ * denial expires one second after the guard was asked, or at the end of the hour if that is earlier. Admissions are never cached, so a stricter
  * configuration of a key takes effect immediately. A less strict configuration takes effect within two seconds.
  */
 export class DenialCache {
@@ -39,15 +39,15 @@ export class DenialCache {
 
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
     const denial = this.#denials.get(keyId)?.get(questionOf(request));
-    // If the clock is set back, a denial could stay valid for too long, so `now` is also compared with `askedAt`.
+    // If the clock is set back, a denial could stay valid for too long, so `now` is also compared with `requestedAt`.
     return denial && now >= denial.requestedAt && now < denial.until && denial.requestedAt > this.#changedAt(keyId)
       ? denial.admission
       : null;
   }
 
   /**
-   * Caches the admission if it is a cacheable denial. `askedAt` is when the guard was asked, not when the guard responded, so no cached denial is
-   * older than a second.
+   * Caches a guard's decision if the decision is a denial that may be cached. `requestedAt` is when the guard was asked, not when the guard
+   * responded. No cached denial is therefore older than a second.
    */
   store(keyId: string, request: AdmissionRequest, admission: Admission, requestedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;

@@ -21,9 +21,9 @@ const firstRetryMs = secondMs;
 const maxRetryMs = 60 * secondMs;
 
 /**
- * The only authority on one API key. An exact limit needs a single place that counts requests, so each key has its own Durable Object. A key is the
- * largest unit whose requests never need to be counted together with those of another unit. An object that dies in the middle of a burst resumes
- * counting from its stored reservation. A crash can therefore waste up to 63 requests of the hour, but the key never exceeds its limit.
+ * The only authority on one API key. An exact limit needs a single place that counts requests, so each key has its own Durable Object. One object per
+ * key is enough, because requests of different keys never need to be counted together. An object that dies in the middle of a burst resumes counting
+ * from its stored reservation. A crash can therefore waste up to 63 requests of the hour, but the key never exceeds its limit.
  */
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -234,7 +234,7 @@ export class KeyGuard extends DurableObject<Env> {
   }
 }
 
-/** A configuration with the values derived from it, so that they are computed once and not for each request. */
+/** A configuration and the values derived from it, which are computed once instead of for each request. */
 interface LoadedKey {
   config: KeyConfig;
   facts: KeyFacts;

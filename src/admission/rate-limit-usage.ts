@@ -40,8 +40,8 @@ export async function readHighestUsage(context: Refreshed<LogReadContext & { gua
 }
 
 /**
- * Returns the usage with the highest share of its limit. If two shares are equal, the usage with more requests wins, and then the earlier one in the
- * list. For an empty list, returns 0 used requests and the default ceiling as the limit.
+ * Returns the usage with the highest share of its limit. If two shares are equal, returns the usage with more requests. If the requests are also
+ * equal, returns the usage that is earlier in the list. For an empty list, returns 0 used requests and the default ceiling as the limit.
  */
 export function highestOf(usages: readonly RateLimitUsage[], now: number): RateLimitUsage {
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;

@@ -23,8 +23,8 @@ const secretLength = 40;
 
 /**
  * Returns whether a run of at least 20 characters looks like the secret part of a key. Such a run has upper-case and lower-case letters, and changes
- * between kinds of characters more often than words do. Ids and hashes in hex have no upper-case letters. The check misses one in 10^9 whole secret
- * parts and fewer than one in 100 halves.
+ * between kinds of characters more often than words do. Ids and hashes in hex have no upper-case letters. The check misses one in 10^9 complete
+ * secret parts, and fewer than one in 100 half secret parts.
  */
 const looksRandom = (run: string): boolean =>
   /[a-z]/.test(run) && /[A-Z]/.test(run) && (run.length >= secretLength || 3 * (run.match(changesOfKind)?.length ?? 0) > run.length);

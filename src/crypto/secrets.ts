@@ -7,7 +7,7 @@ export interface NamedSecret {
 /** One or more secrets. The first secret creates new values, and every secret is accepted for existing values. */
 export type NamedSecrets = readonly [NamedSecret, ...NamedSecret[]];
 
-/** Parses comma-separated `name:secret` pairs from the binding `binding`. Throws if the text is empty or a pair is malformed. */
+/** Parses the comma-separated `name:secret` pairs of a binding. Throws if the text is empty or a pair is malformed. */
 export function parseSecrets(binding: string, text: string): NamedSecrets {
   const [first, ...others] = text.split(",").map((pair) => {
     const [, name, secret] = /^\s*([0-9A-Za-z]):(\S{32,})\s*$/.exec(pair) ?? [];
@@ -32,8 +32,8 @@ export const namesIn = (env: object, binding: string): Record<string, string[]> 
 
 /**
  * Returns the secrets of a binding and of its second binding (`..._2`). One of the two bindings may be missing. Cloudflare does not let anyone read a
- * secret back, so one binding is replaced while the other stays in use. The binding whose first secret has the later name, in the order 0-9 A-Z a-z,
- * comes first.
+ * secret back, so one binding is replaced while the other stays in use. The bindings are ordered by the name of their first secret (0-9 A-Z a-z), and
+ * the later name comes first.
  */
 export function secretsIn(env: object, binding: string): NamedSecrets {
   const [first, second] = placesOf(binding).map((place) => [place, (env as Record<string, string | undefined>)[place]] as const);

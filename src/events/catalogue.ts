@@ -18,7 +18,7 @@ export class EventCatalogue {
     return this.kinds.find((kind) => kind.type === type);
   }
 
-  /** Returns the scopes that a key needs to read events of all of `types`. `*` and unknown types stand for every type. */
+  /** Returns the scopes that a key needs to read events of all given types. `*` and unknown types stand for every type. */
   scopesFor(types: readonly string[]): string[] {
     const kinds = types.map((type) => this.find(type));
     const wanted = kinds.every((kind) => kind !== undefined) ? kinds : this.kinds;
@@ -30,7 +30,7 @@ export class EventCatalogue {
     return this.kinds.filter(({ scope }) => scopes.includes(scope)).map(({ type }) => type);
   }
 
-  /** Throws `forbidden` if a key with these scopes may not read events of all of `types`. If `scopes` is null, access is unrestricted. */
+  /** Throws `forbidden` if `types` contains an event type that a key with these scopes may not read. If `scopes` is null, access is unrestricted. */
   requireReadable(types: readonly string[], scopes: readonly string[] | null): void {
     const missing = scopes === null ? [] : this.scopesFor(types).filter((scope) => !scopes.includes(scope));
     if (missing.length > 0)

@@ -18,11 +18,11 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 };
 
 /**
- * Changes the given members of a key. If no value changes, writes nothing and pushes only an earlier change that the guard has not confirmed. Throws
- * `invalid_body` for a limit, an expiry or an end of the overlap that is out of bounds. Throws `not_found` or `precondition_failed`, `conflict` for a
- * revoked key, and `forbidden` if the acting key may not grant the change. Throws `limit_reached` if the change revives an expired key and the
- * account has no room for another live key. Throws `conflict` if the key had expired when a member who may know its secret was removed. Throws
- * `unavailable` if the change is stored but the key's guard cannot be reached.
+ * Changes the given members of a key. Writes nothing if no value changes, but pushes an earlier change if the guard has not confirmed it. Throws
+ * `invalid_body` if the limit, the expiry or the end of the overlap is out of bounds. Throws `not_found` or `precondition_failed`. Throws `conflict`
+ * if the key is revoked, and `forbidden` if the acting key may not grant the change. Throws `limit_reached` if the change revives an expired key and
+ * the account has no room for another live key. Throws `conflict` if a member who may know the key's secret was removed after the key had expired.
+ * Throws `unavailable` if the change is stored but the key's guard cannot be reached.
  */
 export async function changeKey(
   context: KeyContext,
@@ -57,7 +57,7 @@ export async function changeKey(
 }
 
 /**
- * Throws `conflict` if a key had already expired when a member who may know its secret was removed. The page for the removal does not list expired
+ * Throws `conflict` if a member who may know the key's secret was removed after the key had expired. The page for the removal does not list expired
  * keys, so nobody decided whether to keep such a key.
  */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {

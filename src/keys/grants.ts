@@ -3,7 +3,8 @@ import { isWithin } from "../net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
- * The permissions of a key, which are also the most that the key may grant to other keys. The operator and members are not bound by such permissions.
+ * The permissions of a key. A key cannot grant more than its own permissions to other keys. The operator and members are not bound by such
+ * permissions.
  */
 export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;
 

@@ -34,13 +34,13 @@ export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): S
       WHERE account_id = ${accountId} AND state = 'active' AND id IN (${ids})`,
   );
 
-/** Returns the SQL condition that a key had already expired when a member who may know its secret was removed. */
+/** Returns the SQL condition that a member who may know the key's secret was removed after the key had expired. */
 export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: number): SQL =>
   sql`${id} IN (${knownToRemovedSince(accountId, expiredAt)} SELECT id FROM known)`;
 
 /**
- * After a member's removal has disabled a key, writes the event and the audit entry and pushes the key to its guard. `isDue` is the condition that
- * the event has not been written yet. `done` takes a condition and returns the statement that marks the event as written if the condition holds.
+ * Records that a member's removal has disabled a key: writes the event and the audit entry, and pushes the key to its guard. `isDue` is the condition
+ * that the event has not been written yet. `done` takes a condition and returns the statement that marks the event as written if the condition holds.
  * Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
  */
 export async function recordDisabled(

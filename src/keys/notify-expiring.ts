@@ -14,7 +14,7 @@ const maxPassedOver = 1000;
 /**
  * Creates a `key.expiring` event for each key that expires within seven days, once per expiry. Processes at most `limit` keys. Accounts take turns:
  * first one key of each account, then a second key of each, and so on. A failure for one key does not delay the others. Returns the number of
- * processed keys. Throws after all keys were tried if some of them failed.
+ * processed keys. Throws if some keys failed, but only after all keys were tried.
  */
 export async function notifyExpiring(outbox: Outbox & StoreReadContext, now: number, limit: number): Promise<number> {
   const { db } = outbox;

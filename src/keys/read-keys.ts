@@ -16,8 +16,8 @@ export interface KeyPosition {
 }
 
 /**
- * Returns the condition for keys of the account, or for its keys with one status. Each condition uses an index that has the keys in the order of the
- * list or contains only few keys.
+ * Returns the SQL condition for all keys of the account, or only for keys with one status. Each condition uses an index that is sorted like the list
+ * or contains few keys.
  */
 const isListed = (accountId: string, status: KeyStatus | undefined, now: number): SQL | undefined => {
   const own = eq(apiKeys.accountId, accountId);
@@ -70,7 +70,7 @@ export async function readKey(context: LogReadContext, id: string): Promise<Key>
 export const readCreatorName = async (context: ReadContext, row: KeyRow): Promise<string | null> =>
   (await readMakerNames(context, [row])).get(row.createdById ?? "") ?? null;
 
-/** Returns the current names of the creators of these keys, by the creator's id. */
+/** Returns the current names of these keys' creators, by creator id. */
 async function readMakerNames({ db, actor }: ReadContext, rows: readonly KeyRow[]): Promise<Map<string, string>> {
   const ids = [...new Set(rows.flatMap(({ createdById }) => createdById ?? []))];
   if (ids.length === 0) return new Map();

@@ -30,7 +30,7 @@ export async function revokeKey(context: KeyContext, id: string, precondition: P
 }
 
 /**
- * If D1 has no row of a key, revokes the key in its guard. The row is missing after a restore of D1 to a state from before the key was created.
+ * Revokes a key in its guard if D1 has no row for the key. The row is missing after a restore of D1 to a state from before the key was created.
  * Returns false if the row exists or the guard has no such key of this account.
  */
 async function revokeWithoutRow(context: KeyContext, id: string, precondition: Precondition): Promise<boolean> {
@@ -52,7 +52,10 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
   denialCache.forget(id, Date.now());
 }
 
-/** Handles a leaked secret. The current secret of a key revokes the key. The previous secret ends the overlap, and any other secret has no effect. */
+/**
+ * Handles a leaked secret. Revokes the key if its current secret has leaked. Ends the overlap if the key's previous secret has leaked. Does nothing
+ * for any other secret.
+ */
 export async function revokeLeaked(
   context: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,
   keyId: string,

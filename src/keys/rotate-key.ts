@@ -36,7 +36,7 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: context.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
-      // A rotation without an overlap ends the old secret, so it may use the reserve of a full account.
+      // A rotation without an overlap ends the old secret, so the rotation may use the reserve of a full account.
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
       const signers = { signedBy: context.signing.name, previousSignedBy: before.signedBy };
       return {
@@ -50,7 +50,7 @@ export async function rotateKey(
   return { key, secretKey };
 }
 
-/** Throws `forbidden` if the acting key may not rotate the key, or `not_found`. */
+/** Throws `not_found`, or `forbidden` if the acting key may not rotate the key. */
 export async function authorizeRotation(context: ReadContext, id: string): Promise<void> {
   requireRotatable(await readKeyRow(context, id), await readActingKey(context));
 }

@@ -32,7 +32,7 @@ export const apiKeys = sqliteTable(
     createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
-    /** The names of the signing secrets that signed the current and the previous secret of the key, or null if not known. */
+    /** The names of the signing secrets that signed the key's current and previous secrets. Null if the name is not known. */
     signedBy: text("signed_by"),
     previousSignedBy: text("previous_signed_by"),
   },

@@ -24,7 +24,7 @@ export interface KeyContext extends WriteContext, LogReadContext {
 /** A change of a key: the members to set, the event, the behavior in a full account, and further conditions in D1. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  /** The key before the change, for the event and the audit log, if another write has already made part of the change. */
+  /** The key before the change, for the event and the audit log. Set if another write has already made part of the change. */
   was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;

@@ -56,11 +56,14 @@ const totalColumns = () => ({
   /** The start of the hour or day, in milliseconds since the epoch. */
   start: integer().notNull(),
   /**
-   * The id of one key, or an empty string for all keys of the account. The totals of all keys make the cost of figures independent of the number of
-   * keys.
+   * The id of one key, or an empty string for all keys of the account. Because the totals of all keys are stored, figures cost the same for any
+   * number of keys.
    */
   keyId: text("key_id").notNull(),
-  /** The requests, the admitted requests and the sum of their durations in milliseconds, by status: `{"200":[127,127,3120]}`. */
+  /**
+   * For each status: the number of requests, the number of admitted requests, and the total duration of the admitted requests in milliseconds. For
+   * example: `{"200":[127,127,3120]}`.
+   */
   byStatus: text("by_status", { mode: "json" }).$type<Record<string, [requests: number, admitted: number, durationMs: number]>>().notNull(),
   /** The number of admitted requests by rounded duration in milliseconds. */
   histogram: text({ mode: "json" }).$type<Record<string, number>>().notNull(),

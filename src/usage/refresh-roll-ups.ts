@@ -12,8 +12,8 @@ declare const upToDate: unique symbol;
 export type Refreshed<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
 
 /**
- * Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. The log writer of
- * the account does this (`RefreshThrottle`), through `refreshBy`.
+ * Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. `refreshBy` asks
+ * the account's log writer to do this, and the log writer uses a `RefreshThrottle`.
  */
 export type Refresh = (accountId: string) => Promise<void>;
 

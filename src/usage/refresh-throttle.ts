@@ -3,8 +3,8 @@ import { withDeadline } from "../time/deadline.ts";
 import { rollUpAccount } from "./roll-up-buckets.ts";
 
 /**
- * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. A factor of 50 limits an account that is read all the time to 2
- * % of D1's time.
+ * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. With a factor of 50, an account uses at most 2 % of D1's time,
+ * even if its usage is read constantly.
  */
 const pauseFactor = 50;
 const shortestRestAfterFailureMs = 5 * secondMs;

@@ -1,7 +1,7 @@
 import { dayMs } from "../time/clock.ts";
 
 /**
- * How long the roll-ups of hours are kept, in milliseconds. Two windows of 30 days need 62 days of hours. A log can be kept for 90 days, and
+ * How long the roll-ups of hours are kept, in milliseconds. Two windows of 30 days need the hours of 62 days. A log can be kept for 90 days, and
  * recomputing a day needs all of its hours.
  */
 const hourRetentionMs = 93 * dayMs;
@@ -23,7 +23,7 @@ export async function deleteOldUsage(d1: D1Database, accountIds: readonly string
     deletion(deleteTotals("usage_day_totals", "usage_days"), dayRetentionMs),
     deletion(deleteRows("usage_days"), dayRetentionMs),
   ]);
-  // Each hour or day has at least one row, so fewer deleted rows than `partsAtOnce` mean that nothing is left.
+  // Each hour or day has at least one row, so nothing is left if fewer than `partsAtOnce` rows were deleted.
   return [hours, days].some((outcome) => (outcome?.meta.changes ?? 0) >= partsAtOnce);
 }
 

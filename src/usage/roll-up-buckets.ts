@@ -128,7 +128,7 @@ const sums = "sum(requests) AS requests, sum(admitted) AS admitted, sum(duration
 
 /**
  * `durationsOfHours` sums durations over the buckets of an hour, and `durationsOfDays` sums durations over the hours of a day. `durationsOfDays`
- * looks up the hours by key.
+ * looks up the hours of each API key separately.
  */
 const durationsOfHours = `SELECT part.value ->> 0 AS account_id, part.value ->> 1 AS start, key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
     FROM ${within("usage_slices", hourMs)}, json_each(own.durations) AS bucket GROUP BY 1, 2, key_id, duration`;
@@ -138,8 +138,8 @@ const durationsOfDays = `SELECT account_id, keys.start, key_id, CAST(bucket.key 
     WHERE own.start >= keys.start AND own.start < keys.start + ${dayMs} GROUP BY account_id, keys.start, key_id, duration`;
 
 /**
- * Returns the SQL that writes the totals of each key, and the totals of all keys under an empty key id. The counts come from the rows of the hour or
- * day, and the durations come from its buckets or hours.
+ * Returns the SQL that writes the totals of each key, and the totals of all keys under an empty key id. The counts come from the table `from`, and
+ * the durations come from the query `durations`.
  */
 const totals = (
   to: string,

@@ -54,15 +54,15 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
   const claim = crypto.randomUUID();
   const claimed =
     (await claimDelivery(context, deliveryId, claim)) ??
-    // If no slot is free, clear the reservation, so that an attempt that ends can start this delivery. Claim the delivery again, because attempts may
-    // have ended before the reservation was cleared.
+    // If no slot is free, clear the reservation. The end of another attempt can then start this delivery. Claim the delivery again, because attempts
+    // may have ended before the reservation was cleared.
     ((await clearReservation(context, deliveryId)) ? await claimDelivery(context, deliveryId, claim) : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
   // The webhook has been deleted, or the event is past its retention.
   if (webhook === null || delivery.data === null) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
   if (webhook.state === "disabled") return release(context, deliveryId, claim, delivery.account_id, { status: "held" });
-  // All attempts are used up, although crashes or D1 failures kept some results from being recorded.
+  // All attempts are used up, but the results of some are missing because of crashes or D1 failures.
   if (delivery.attempts_made > maxAttempts) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
@@ -163,7 +163,7 @@ async function record(
   else if (again !== null && again - at <= soonMs) context.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 
-/** Records since when a webhook has been failing. Writes nothing while every attempt succeeds. */
+/** Records the time since which a webhook has been failing. Writes nothing while every attempt succeeds. */
 async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
   const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.url, webhook.url));
   if (error !== null && failingSince === null)

@@ -29,7 +29,7 @@ export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: read
   }
 }
 
-/** Returns a function that enqueues deliveries in the background. `beside`: keeps the Worker alive until its promise settles. */
+/** Returns a function that enqueues deliveries in the background. `waitUntil`: keeps the Worker alive until the given promise settles. */
 export const enqueueVia =
   (queue: Queue<DeliveryMessage>, waitUntil: (work: Promise<unknown>) => void): EnqueueDeliveries =>
   (due) => {

@@ -25,14 +25,14 @@ const reservationMs = minuteMs / 2;
 const inFlight = (at: number, more: SQL): SQL =>
   sql`(SELECT count(*) FROM deliveries AS other WHERE other.claim IS NOT NULL AND other.claimed_until > ${at + leaseMs - inFlightMs} AND ${more})`;
 
-/** Returns the condition that a row of `deliveries` has a free slot in its webhook and its account. */
+/** Returns the SQL condition that both the webhook and the account of a delivery have a free slot. */
 export const hasSlot = (at: number): SQL => sql`
   ${inFlight(at, sql`other.account_id = deliveries.account_id AND other.webhook_id = deliveries.webhook_id`)} < ${maxInFlight.ofWebhook}
   AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${maxInFlight.ofAccount}`;
 
 /**
  * Returns the statement that reserves the next due delivery of an account and returns its id. Chooses the webhook with the fewest attempts in flight,
- * and from it the delivery that has been due longest.
+ * and then the delivery of this webhook that has been due longest.
  */
 export const reserveNext = (
   accountId: string,

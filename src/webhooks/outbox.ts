@@ -53,7 +53,7 @@ export interface Change<Result> {
   /** The number of bytes that the statements add, if they add more than a row or two. */
   addsBytes?: number;
   evenWhereFull?: EvenWhereFull;
-  /** Returns the deliveries to enqueue that the statements themselves created, from the results of the statements. */
+  /** Takes the results of the statements. Returns the deliveries that the statements themselves created and that must be enqueued. */
   due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
 }
 

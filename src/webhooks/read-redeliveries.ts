@@ -41,7 +41,7 @@ export async function readRedelivery({ db, actor }: ReadContext, id: string): Pr
   return { id, count: row.count, sent: row.made - unattempted, status: row.cursor === null && unattempted === 0 ? "done" : "running" };
 }
 
-/** Throws `forbidden` if the acting key may not read all event types that a redelivery sends. */
+/** Throws `forbidden` if a redelivery sends an event type that the acting key may not read. */
 export async function authorizeRedeliveries({ db, actor, scopes }: WebhookReadContext, redeliveryId: string): Promise<void> {
   const [row] = await db
     .select({ types: redeliveries.eventTypes })

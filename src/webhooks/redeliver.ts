@@ -91,8 +91,8 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
 const maxChain = 2000;
 
 /**
- * Returns the statement that marks a delivery, and all deliveries that superseded it, as superseded by the delivery `by`. Chains therefore stay
- * short, however often a delivery is repeated.
+ * Returns the statement that marks a delivery and its later repetitions as superseded by the delivery `by`. Chains therefore stay short, however
+ * often a delivery is repeated.
  */
 const supersedeAll = (deliveryId: string, by: string): SQL =>
   sql`UPDATE deliveries SET superseded_by = ${by} WHERE id IN (

@@ -7,7 +7,7 @@ import { attempts } from "./tables.ts";
 type NewAttempt = typeof attempts.$inferInsert;
 
 /**
- * The maximum length of the response to a failed attempt after a later attempt is stored, in characters. The response to the latest attempt has up to
+ * The maximum length of the response to a failed attempt, in characters, once a later attempt is stored. The response to the latest attempt has up to
  * 16 KiB.
  */
 const earlierCharacters = 1024;

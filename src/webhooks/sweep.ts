@@ -11,8 +11,8 @@ import { maxInFlight } from "./in-flight.ts";
  */
 const overdueMs = 5 * secondMs;
 /**
- * The time for which an enqueued delivery is reserved, in milliseconds. The next sweep skips the delivery, even if the queue is slow. The second
- * sweep enqueues the delivery again.
+ * The time for which an enqueued delivery is reserved, in milliseconds. The next sweep skips the delivery, even if the queue is slow. The sweep after
+ * the next one enqueues the delivery again.
  */
 const sweepReservationMs = minuteMs + 10 * secondMs;
 /** The maximum number of deliveries that one run starts directly if the queue is unavailable. */

@@ -51,7 +51,10 @@ export const deliveries = sqliteTable(
     /** Identifies the caller that is making an attempt. No other caller can claim the delivery until `claimedUntil`. */
     claim: text(),
     claimedUntil: integer("claimed_until").notNull(),
-    /** The time until which a queue message from the sweep or an ended attempt is expected to start the delivery. */
+    /**
+     * The time until which a queue message is expected to start the delivery. The sweep or the end of another attempt adds such a message to the
+     * queue.
+     */
     reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -94,7 +97,7 @@ export const webhookSettlements = sqliteTable(
 /** Selects the events that a redelivery sends, by their ids and by the status of their latest delivery. */
 export interface StoredRedeliveryFilter {
   fromId: string;
-  /** The exclusive upper bound for the ids of events. Null selects events until the redelivery was requested. */
+  /** The exclusive upper bound for the ids of events. Null selects all events up to the time when the redelivery was requested. */
   toId: string | null;
   statuses: ("delivered" | "failed" | "held" | "pending")[];
   /** Null selects all event types. */

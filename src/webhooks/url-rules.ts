@@ -34,7 +34,7 @@ const specialDomains = [
   "i2p",
   "bit",
   "fritz.box",
-  // Public names that resolve to an address in the name, or to a loopback address.
+  // Public names that resolve to a loopback address, or to an address that the name contains.
   "nip.io",
   "sslip.io",
   "xip.io",

@@ -102,7 +102,7 @@ async function insertWebhook(
 }
 
 /**
- * Changes the members of a webhook that `patch` contains. Writes nothing if no member differs. Enabling a webhook does not send its held deliveries.
+ * Sets the members of a webhook to the values in `patch`. Writes nothing if no member differs. Enabling a webhook does not send its held deliveries.
  * Throws `not_found`, `precondition_failed`, `invalid_body` and `forbidden`. The acting key must also be allowed to read the events that the webhook
  * already receives.
  */
