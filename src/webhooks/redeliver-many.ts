@@ -30,8 +30,8 @@ export interface Matching {
 }
 
 /**
- * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read one
- * of the event types.
+ * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if there is a matching or requested
+ * event type that the acting key may not read.
  */
 export async function countRedeliveries(context: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(context, await readWebhook(context, webhookId), stored(context.now, filter));
@@ -96,7 +96,7 @@ function stored(now: number, { from, to, statuses = ["failed", "held"], eventTyp
   };
 }
 
-/** Counts the matching deliveries. Throws `forbidden` if the acting key may not read one of the matching or requested event types. */
+/** Counts the matching deliveries. Throws `forbidden` if there is a matching or requested event type that the acting key may not read. */
 async function readMatching(
   { db, now, scopes }: WebhookReadContext,
   webhook: Webhook,
