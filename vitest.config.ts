@@ -28,7 +28,7 @@ const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") 
 
 export default defineConfig(async () => ({
   test: {
-    // Most tests mostly wait, so three workers run even on a machine with two cores.
+    // Most tests spend most of their time waiting, so three workers run even on a machine with two cores.
     maxWorkers: 3,
     // A passing run prints no logs. A failed test prints its own logs, except the log line of each request.
     silent: "passed-only" as const,

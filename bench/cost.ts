@@ -32,7 +32,7 @@ const objectGb = 0.128;
 
 export interface Cost {
   name: string;
-  /** Calls of Durable Objects per 1,000 requests. All counts of this interface are per 1,000 requests, and include roll-ups and retention. */
+  /** Calls to Durable Objects per 1,000 requests. All counts of this interface are per 1,000 requests, and include roll-ups and retention. */
   objectCalls: number;
   objectRows: number;
   statements: number;
@@ -63,8 +63,8 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       path: "/api/v1/me",
       objectsAlwaysActive: writers,
       everyMinute: () => cron(Date.now()),
-      // A usage request rolls up the buckets of its account. The 64 keys belong to two accounts: the first key to one account, and the last key to
-      // the other.
+      // A usage request rolls up the buckets of its account. The 64 keys belong to two accounts. The first key and the last key belong to different
+      // accounts.
       fold: async () => {
         for (const secret of [secrets[0], secrets[keys - 1]])
           await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();
@@ -127,8 +127,8 @@ async function costOf(
   const dollars =
     prices.request +
     prices.cpuMs * cpu +
-    // A guard is billed while it serves a call. As an upper bound, the cost of guards uses the CPU time of the whole Worker as their billed duration.
-    // Log writers are billed all the time.
+    // A guard is billed while it serves a call. This time is at most the CPU time of the whole Worker, which is used here as an upper bound. Log
+    // writers are billed all the time.
     per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
     (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
     per("objectRows") * prices.objectRow +

@@ -74,8 +74,8 @@ async function profileOf(variant: Profiled, folder: string): Promise<Map<string,
 }
 
 /**
- * Yields the samples in a data file of perf. In the output of `perf script`, a sample is a line with the thread, the frames from the innermost
- * outwards, and an empty line.
+ * Yields the samples in a data file of perf. In the output of `perf script`, a sample starts with a line for the thread and ends with an empty line.
+ * The lines in between are the frames, with the innermost frame first.
  */
 async function* samplesOf(data: string): AsyncGenerator<{ thread: string; stack: Frame[] }> {
   const script = spawn(perf, ["script", "-i", data, "-F", "comm,ip,sym"], { stdio: ["ignore", "pipe", "ignore"] });

@@ -27,10 +27,10 @@ import { measureScale, scaleTable } from "./scale/scale.ts";
 import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
-// `npm run bench` measures everything in more than an hour, and updates docs/performance.md. `npm run bench -- growth` measures one part and only
-// prints the result. Every other part runs by its name in the same way. The parts `instructions` and `refusals` run only if they are named. `npm run
-// bench -- scale` takes half an hour and updates its own table in docs/performance.md. `npm run bench -- scale sweep` prints one part of that table.
-// `npm run bench -- against CHECKOUT` compares the product with another checkout whose packages are installed.
+// `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures one part and only prints the result.
+// The names of the other parts work in the same way. The parts `instructions` and `refusals` run only if they are named. `npm run bench -- scale`
+// takes half an hour and updates its own table in docs/performance.md. `npm run bench -- scale sweep` prints one part of that table. `npm run bench
+// -- against CHECKOUT` compares the product with another checkout whose packages are installed.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -47,8 +47,8 @@ const parts = {
 };
 
 /**
- * The speed of two builds can differ less than the speed of two starts of the same build, so this comparison has more starts. Each build starts first
- * in half of the starts.
+ * Two starts of the same build can differ more in speed than two builds do, so this comparison has more starts. Each build is started first half of
+ * the time.
  */
 const againstRounds = { starts: 6, ofStart: 1 };
 

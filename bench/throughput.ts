@@ -12,7 +12,10 @@ interface Rounds {
   ofStart: number;
 }
 const usualRounds: Rounds = { starts: 3, ofStart: 2 };
-/** The number of full-load runs per round. Figures at full load vary more than figures at an even pace, which need only one run per round. */
+/**
+ * The number of full-load runs per round. Figures at full load vary more than figures at an even pace, so full load needs more runs per round. At an
+ * even pace, a round has one run.
+ */
 const loadsInRound = 2;
 const seconds = 2;
 /**

@@ -33,7 +33,7 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
 export const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 
-/** The names of the variants that do only the work that the contract and docs/decisions require. */
+/** The names of the variants that do only the work required by the contract and by docs/decisions. */
 export const floors = {
   exchange: "floor: one exchange",
   admitted: "floor: an admitted request",

@@ -7,7 +7,7 @@ import { manifests } from "../src/registry/manifests.ts";
 // `npm run check` runs this script. Imports may only point downwards, from a folder to the folders below it. Each table may only be written by its
 // own area. A folder of `src` without a line in this file is an error. ARCHITECTURE.md gives the reasons.
 
-/** Folders that know nothing of the service, with the folders that each may import. */
+/** Folders whose code is independent of the service, with the folders that each of them may import. */
 const words: Record<string, readonly string[]> = { time: [], crypto: [], errors: [], net: [], inputs: ["errors"], credentials: ["crypto"] };
 const everyWord = Object.keys(words);
 
@@ -38,8 +38,8 @@ const areas: Record<string, readonly string[]> = {
 };
 
 /**
- * A resource may import every area and two kinds of other resources: resources that handle the deletion of its rows (`onDelete`), and resources that
- * it only reads.
+ * A resource may import every area, and other resources of two kinds. The first kind handles the deletion of the resource's rows (`onDelete`). The
+ * resource only reads the second kind.
  */
 const folderOf = ({ name }: Manifest) => `resources/${name}`;
 const isResource = (manifest: Manifest) => !(manifest.name in areas) && readdirSync(join(src(), "resources")).includes(manifest.name);
@@ -100,7 +100,7 @@ export const mayImport: Record<string, readonly string[]> = {
 /** Files that use the storage of a Durable Object. Tables in this storage can have the same names as tables of D1. */
 const ownStorage = ["admission/event-journal.ts", "activity/entry-journal.ts"];
 
-/** The areas whose tables a folder below the areas reads. The manifests list only the reads of areas. */
+/** The folders below the areas that read tables of areas, each with these areas. The manifests list only the reads of areas. */
 const alsoReads: Record<string, readonly string[]> = { storage: ["accounts"] };
 
 /** An import or a use of a table that is not allowed. */

@@ -51,7 +51,7 @@ export const listDatabases = ["d1", "list", "--json"];
 export const createDatabase = (name: string) => ["d1", "create", name];
 export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];
-/** Keeps the time during which old and new Durable Objects coexist as short as possible. */
+/** Minimizes the time during which old and new Durable Objects coexist. */
 const atOnce = ["--durable-objects-code-update-mode", "immediate"];
 export const rollBack = (version: string) => ["rollback", version, ...atOnce];
 

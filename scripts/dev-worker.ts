@@ -15,9 +15,9 @@ interface DevOptions {
 }
 
 /**
- * Starts the Worker of a checkout as `npm start` runs it. The default is this checkout. With `signIn`, the overview requires sign-in, and the console
- * of the documentation has no demo key. With `log`, prints one line of the Worker's log per request. `output` is the descriptor of a file that
- * receives all output. `inspector` is the port of V8's debugger.
+ * Starts the Worker of a checkout in the same way as `npm start`. The default is this checkout. With `signIn`, the overview requires sign-in, and the
+ * console of the documentation has no demo key. With `log`, prints one line of the Worker's log per request. `output` is the descriptor of a file
+ * that receives all output. `inspector` is the port of V8's debugger.
  */
 export function startDevWorker(
   port: number,

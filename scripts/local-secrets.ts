@@ -42,8 +42,8 @@ export function setLocalSecret(name: string, value: string): void {
 const isLineOf = (name: string, line: string): boolean => new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line);
 
 /**
- * Replaces the value of the variable `place` with one new secret. Throws `CommandError` if the current names of the secrets are not `names`, because
- * the Worker has not read the changed file yet.
+ * Replaces the value of the variable `place` with one new secret. `names` are the names that the Worker uses for this variable. If .dev.vars has
+ * other names, the Worker has not read the changed file yet, and this function throws `CommandError`.
  */
 export function replaceLocalSecret(place: string, names: readonly string[], secret: string): void {
   const there = parseSecrets(place, localSecrets()[place] ?? "").map(({ name }) => name);

@@ -18,7 +18,7 @@ export const quiet = {
   ...process.env,
   // By default, the local runtime stores the URL and the SQL statements of every request on disk forever, which halves its throughput.
   X_LOCAL_OBSERVABILITY: process.env.X_LOCAL_OBSERVABILITY ?? "false",
-  // By default, every user of this machine and every page on one of its ports can run SQL on the local databases.
+  // By default, every user of this machine can run SQL on the local databases. Every page that is served from a port of this machine can do the same.
   X_LOCAL_EXPLORER: "false",
   CI: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -40,7 +40,7 @@ export function ensureStateDirectory(): void {
   chmodSync(stateDirectory, 0o700);
 }
 
-/** Returns the error for local data of an earlier release that this release cannot read. */
+/** Returns the error for local data that this release cannot read, because an earlier release wrote them. */
 export const earlierData = () =>
   new CommandError(
     "failed",

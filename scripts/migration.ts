@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { tablesOfAccounts } from "../src/registry/area-tables.ts";
 import { missingStatements } from "./storage-counting.ts";
 
-// `npm run migration -- NAME` writes the migrations that bring the databases to the tables in `src/`. These migrations include the columns and
+// `npm run migration -- NAME` writes the migrations that update the databases to match the tables in `src/`. These migrations include the columns and
 // triggers that count the bytes of rows.
 
 const root = join(import.meta.dirname, "..");

@@ -23,8 +23,8 @@ const seedValue = 20_260;
 const only = (...names: string[]) => scopes.filter((scope) => names.includes(scope));
 
 /**
- * Creates the demo account with keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code that the Worker
- * runs. Returns the secret of a key that has every scope and no requests.
+ * Creates the demo account with the code of the Worker. The account has keys, users, tasks, and sixty days of requests up to the hour before `now`.
+ * Returns the secret of a key that has every scope and no requests.
  */
 export async function seedDemo({
   db,

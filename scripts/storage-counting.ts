@@ -98,7 +98,7 @@ const plain = (sql: string) =>
     .replaceAll(/\s+/g, " ")
     .trim();
 
-/** Returns a statement that adds the bytes of all rows of a table to the totals of their accounts, or subtracts them. */
+/** Returns a statement that adds the bytes of a table's rows to the totals of their accounts, or subtracts these bytes. */
 const sumOf = (table: AreaTable, sign: "+" | "-") => {
   const { name } = table;
   const owner = ownerOf(table);

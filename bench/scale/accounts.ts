@@ -15,12 +15,12 @@ export interface Accounts {
    * each minute of the bucket.
    */
   foldedMs: number;
-  /** The share of five minutes, the length of a bucket, that D1 spends on rolling up one bucket of every account. */
+  /** The time that D1 spends on rolling up one bucket of every account, as a share of the five minutes of a bucket. */
   foldShare: number;
-  /** The number of runs of the retention job, one per minute, until one hour of entries of all accounts is deleted. */
+  /** The number of runs that the retention job needs to delete one hour of entries of all accounts. The job runs once per minute. */
   retentionRuns: number;
   deleted: number;
-  /** The share of an hour that D1 spends on deleting one hour of entries. */
+  /** The time that D1 spends on deleting one hour of entries, as a share of an hour. */
   retentionShare: number;
 }
 

@@ -50,8 +50,8 @@ const away: Disturbance = {
 };
 
 /**
- * Measures the path of log entries from simulated isolates through the log writers to a D1 as slow as a deployed one. The first run is undisturbed.
- * In the second run, other work takes 90 % of D1's time for a minute. In the third run, D1 is unreachable for ten seconds.
+ * Measures the path of log entries: from simulated isolates, through the log writers, to a D1 that is as slow as a deployed D1. The first run is
+ * undisturbed. In the second run, other work takes 90 % of D1's time for a minute. In the third run, D1 is unreachable for ten seconds.
  */
 export async function measureLogWay(folder: string): Promise<LogWay[]> {
   return [

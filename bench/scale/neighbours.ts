@@ -7,7 +7,7 @@ import { tell } from "./accounts.ts";
 const entries = 250_000;
 const entriesAtOnce = 10_000;
 const pollers = 8;
-/** The pause between two polls, in milliseconds. A page that refreshes itself waits at least this long, but a script may not wait at all. */
+/** The pause between two polls, in milliseconds. A page that refreshes itself waits at least this long, but a script can poll without a pause. */
 const pollerPauseMs = 100;
 const calls = 150;
 const rounds = 3;

@@ -28,7 +28,7 @@ export class KeyGuard extends DurableObject {
   }
 }
 
-/** Makes one empty call to a Durable Object, which every exact limit needs. The Durable Object does no work. */
+/** Makes one empty call to a Durable Object, which does no work. Every exact limit needs such a call. */
 app.get("/exchange", async (c) => {
   await c.env.KEY_GUARD.getByName("one").nothing();
   return c.json({ ok: true });

@@ -32,7 +32,10 @@ export const operations = {
     get: "GET /api/v1/me",
   },
   rateLimit: {
-    /** Returns what is left of the hourly limit. This request does not count against the limit and works even when the limit is reached. */
+    /**
+     * Returns the hourly limit and the numbers of used and remaining requests. This request does not count against the limit and works even when the
+     * limit is reached.
+     */
     get: "GET /api/v1/rate-limit",
   },
   usage: { get: "GET /api/v1/usage?", breakdown: "GET /api/v1/usage/breakdown?" },

@@ -108,7 +108,10 @@ export async function errorOf(response: Response): Promise<ProblemError | Unexpe
   return new UnexpectedResponseError(response, text);
 }
 
-/** Returns the number of seconds that `Retry-After` states, as a number or as a date. Returns undefined if the header is absent or invalid. */
+/**
+ * Returns the wait that `Retry-After` asks for, in seconds. The header contains a number of seconds or a date. Returns undefined if the header is
+ * absent or invalid.
+ */
 export function secondsToWait(response: Response): number | undefined {
   const text = response.headers.get("Retry-After");
   if (text === null) return undefined;

@@ -47,7 +47,10 @@ function waitAfter(request: Request, outcome: Response | Error, attempt: number)
   return seconds === undefined ? backOffMs(attempt) : seconds * 1000;
 }
 
-/** Returns a `fetch` function that retries a request if a retry is safe and can help. Other responses are returned unchanged. */
+/**
+ * Returns a `fetch` function that retries a request if a retry is safe and can help. If a retry is unsafe or cannot help, returns the response
+ * unchanged.
+ */
 export const retrying =
   (send: Fetch, { retries = 2, timeoutMs = 30_000, totalTimeoutMs = 120_000, maxWaitMs = 60_000 }: RetryOptions): Fetch =>
   async (request) => {

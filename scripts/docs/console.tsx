@@ -3,8 +3,8 @@ import { demoKeyPlaceholder } from "../../src/docs/page.ts";
 import { type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
 /**
- * Tries an operation on the origin that serves the page: the key is typed in, kept in memory alone and sent in a header. It takes script;
- * without, the samples do the same. A laptop offers the demo key.
+ * The form that sends a request for an operation to the origin of the page. The key is kept only in memory, and is sent in a header. The form needs
+ * JavaScript. Without JavaScript, use the samples on the page. On a local Worker, the form offers the demo key.
  */
 export const Console = ({
   document,

@@ -2,7 +2,7 @@ import type { DocPage } from "../../src/docs/page.ts";
 import { isTextLine, type Posting, places, wordsOf } from "../../src/docs/search-index.ts";
 
 /**
- * Returns the words by which a search finds a text, in lower case: whole words and their parts. For example, the parts of "rate_limit.warning" are
+ * Returns the lower-case words by which a search finds a text: whole words and their parts. For example, the parts of "rate_limit.warning" are
  * "rate", "limit" and "warning".
  */
 function indexedWordsOf(text: string): Set<string> {

@@ -55,7 +55,10 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   return document;
 }
 
-/** Opens every schema of responses and of webhook requests. Objects then allow further members, and problems and field errors allow further codes. */
+/**
+ * Opens every schema of a response or webhook request for later additions. Objects then allow unknown members. Problems and field errors also allow
+ * unknown codes.
+ */
 function openAnswers(document: JsonObject): void {
   const seen = new Set<Json>();
   const open = (node: Json): void => {

@@ -6,8 +6,8 @@ import { problemType } from "../../src/http/problem.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 
-// The problems that an operation may respond with. Most problems follow from the parameters and the body of the operation. The route object lists all
-// others with `failsWith`.
+// The problems that an operation may respond with. Most problems follow from the parameters and the body of the operation. The other problems are
+// listed in the route object with `failsWith`.
 
 const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended", "ip_not_allowed"] as const;
 const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;

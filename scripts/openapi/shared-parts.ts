@@ -50,13 +50,13 @@ function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
 }
 
 /**
- * Returns the component name of a problem response. The name is the reason phrase of the status, like "BadRequest". If an operation has codes that
- * others lack, the name lists these codes, like "MalformedJsonOrInvalidHeader".
+ * Returns the component name of a problem response. The name is the reason phrase of the status, like "BadRequest". If the response has codes that
+ * other responses of the status lack, the name lists these codes, like "MalformedJsonOrInvalidHeader".
  */
 function responseName(status: string, response: JsonObject, common: Map<string, string[]>): string {
   const further = codesOf(response).filter((code) => !common.get(status)?.includes(code));
   const reason = (STATUS_CODES[status] ?? "Problem").replaceAll(/[^A-Za-z]/g, "");
-  // A response without a key has other headers.
+  // The responses of an operation that needs no key have other headers.
   const isPublic = !("RateLimit" in (response.headers as JsonObject));
   return `${isPublic ? "Public" : ""}${further.map(pascalCase).join("Or") || reason}`;
 }
@@ -72,8 +72,8 @@ function parameterName(path: string, { name, in: where }: JsonObject): string {
 const singular = (segment: string) => segment.replace(/ies$/, "y").replace(/s$/, "");
 
 /**
- * Replaces the parts that occur more than once with references, and returns them by name. Throws if two different parts have the same name. Numbers
- * in names would not help, because a name could mean another part after a change.
+ * Replaces the parts that occur more than once with references, and returns them by name. Throws if two different parts have the same name. Names are
+ * not numbered, because a numbered name could mean another part after a change.
  */
 function move(all: Map<string, Uses>, kind: "responses" | "parameters"): JsonObject {
   const moved: JsonObject = {};

@@ -124,7 +124,7 @@ async function requireOneWorker(given: Given): Promise<void> {
 const heardWithinMs = 120_000;
 
 /**
- * Uploads a new secret with wrangler, which neither prints nor stores the secret, and waits until the Worker has the secret. Throws `CommandError`
+ * Uploads a new secret with wrangler, and waits until the Worker has the secret. wrangler neither prints nor stores the secret. Throws `CommandError`
  * after two minutes.
  */
 async function putSecret(given: Given, place: string, name: string): Promise<void> {
