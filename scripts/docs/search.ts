@@ -30,8 +30,11 @@ export function buildIndex(pages: readonly DocPage[]): { words: string[]; postin
     add(page, places.title[0], -1, title);
     add(page, places.path[0], -1, path);
     add(page, places.summary[0], -1, summary);
-    let lines = 0;
-    for (const line of markdown.split("\n")) add(page, places.text[0], isTextLine(line) ? lines++ : -1, line);
+    let offset = 0;
+    for (const line of markdown.split("\n")) {
+      add(page, places.text[0], isTextLine(line) ? offset : -1, line);
+      offset += line.length + 1;
+    }
   }
   const words = [...index.keys()].toSorted();
   return { words, postings: words.map((word) => (index.get(word) ?? []).flatMap(({ page, bits, line }) => [page, bits, line])) };

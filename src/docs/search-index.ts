@@ -24,8 +24,8 @@ const weightOf = Array.from({ length: 16 }, (_, bits) =>
 );
 
 /**
- * The occurrences of a word on one page. `bits` holds the places where the word occurs, as a bit set. `line` is the index of the first text line with
- * the word, or -1 if no text line has the word.
+ * The occurrences of a word on one page. `bits` holds the places where the word occurs, as a bit set. `line` is the offset in the
+ * Markdown of the first text line with the word, or -1 if no text line has the word.
  */
 export interface Posting {
   page: number;
@@ -41,8 +41,11 @@ export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(que
 /** Returns whether search results may show a line of Markdown as text. */
 export const isTextLine = (line: string): boolean => /^[A-Za-z]/.test(line);
 
-/** Returns the text line of a page at an index, without Markdown markup. */
-const lineOf = ({ markdown }: DocPage, number: number): string | undefined => markdown.split("\n").filter(isTextLine).map(plain)[number];
+/** Returns the line of a page that starts at an offset, without Markdown markup. */
+function lineAt({ markdown }: DocPage, offset: number): string {
+  const end = markdown.indexOf("\n", offset);
+  return plain(end === -1 ? markdown.slice(offset) : markdown.slice(offset, end));
+}
 
 /** The prebuilt search index of all pages. A search reads only the pages that it returns. */
 export class SearchIndex {
@@ -78,7 +81,7 @@ export class SearchIndex {
       .filter((found) => found.words === words.length)
       .toSorted((one, other) => other.score - one.score)
       .slice(0, maxFound)
-      .map(({ page, line }) => ({ page, line: lineOf(page, line) ?? plain(page.summary) }));
+      .map(({ page, line }) => ({ page, line: line === -1 ? plain(page.summary) : lineAt(page, line) }));
   }
 
   /** Yields the postings of a word, and of longer words that start with it. A word of fewer than three characters matches only itself. */
