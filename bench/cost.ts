@@ -15,7 +15,7 @@ const writers = 4;
 const warmUpMs = 10 * secondMs;
 /** The time that buffers and log writers get to finish pending writes, in milliseconds. */
 const settledMs = 2 * secondMs;
-/** The duration of the measurement, in minutes. A bucket of the log also lasts five minutes, so the measurement includes one roll-up per account. */
+/** The duration of the measurement, in minutes. The measurement lasts as long as one bucket of the log, so it includes one roll-up per account. */
 const minutes = 5;
 
 /** Prices in dollars on the paid plan, above the included amounts (November 2026): https://developers.cloudflare.com/workers/platform/pricing/ */
@@ -46,8 +46,9 @@ export interface Cost {
 }
 
 /**
- * Measures the cost of 64 keys with 1.4 requests per second each, every key in its own isolate. The cost includes the cron job of each minute, and
- * the roll-ups and retention of the measured requests. The first ten seconds are excluded, because the isolates warm up.
+ * Measures the cost of 64 keys with 1.4 requests per second each, every key in its own isolate. The cost includes the cron job, which runs every
+ * minute. The cost also includes the roll-ups and retention of the measured requests. The first ten seconds are excluded, because the isolates warm
+ * up.
  */
 export async function measureCost(folder: string): Promise<Cost[]> {
   const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
@@ -127,8 +128,8 @@ async function costOf(
   const dollars =
     prices.request +
     prices.cpuMs * cpu +
-    // A guard is billed while it serves a call. This time is at most the CPU time of the whole Worker, which is used here as an upper bound. Log
-    // writers are billed all the time.
+    // A guard is billed while it serves a call. All guards together are billed for at most the CPU time of the whole Worker, so that time is the
+    // upper bound. Log writers are billed all the time.
     per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
     (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
     per("objectRows") * prices.objectRow +
@@ -147,8 +148,8 @@ async function costOf(
 }
 
 /**
- * Sends requests with each key to its isolate at random times, on average 1.4 per second. Returns the number of responses with status 200. Throws if
- * a response has another status.
+ * For each key, sends 1.4 requests per second on average to the isolate of the key, at random times. Returns the number of responses with status 200.
+ * Throws if a response has another status.
  */
 async function paceEach(targets: readonly { url: string; secret: string }[], forMs: number): Promise<number> {
   const endsAt = Date.now() + forMs;

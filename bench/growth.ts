@@ -11,13 +11,13 @@ export interface Growth {
   path: string;
   /** The median response time in milliseconds, for each of `sizes`. */
   ms: { size: number; median: number }[];
-  /** The median of the slowest size divided by the median of the fastest size. */
+  /** The median response time of the slowest size, divided by the median response time of the fastest size. */
   ratio: number;
 }
 
 /**
- * Measures the response times of the usage API, the activity API and the overview, with logs of different sizes. Consecutive calls go to different
- * sizes, so other load on the machine affects all sizes.
+ * Measures the response times of the usage API, the activity API and the overview, with logs of different sizes. Consecutive calls use logs of
+ * different sizes, so other load on the machine affects every size.
  */
 export async function measureGrowth(folder: string): Promise<Growth[]> {
   const grown: { size: number; served: Served; key: string }[] = [];

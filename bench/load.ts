@@ -18,7 +18,7 @@ export interface Variant {
   /** The status that every response must have. */
   status: number;
   pids(): number[];
-  /** Whether the requests are those of an attacker. The latency of attack requests at an even pace is not measured. */
+  /** Whether the requests are part of an attack. Attack requests are not measured at an even pace. */
   isAttack?: boolean;
   /** Prepares the variant just before each run. */
   before?(): Promise<unknown>;
@@ -27,7 +27,7 @@ export interface Variant {
 export interface Run {
   requestsPerSecond: number;
   requests: number;
-  /** CPU time of the served processes, in milliseconds per request. */
+  /** CPU time of the variant's processes, in milliseconds per request. */
   cpuMs: number;
   p50: number;
   p99: number;

@@ -15,8 +15,8 @@ const kernel = "kernel: sockets, waiting";
 const collecting = /^v8::internal::(Heap::CollectGarbage|MinorGCJob|IncrementalMarkingJob)|^cppgc::internal::HeapBase::/;
 
 /**
- * Each part with a pattern for its functions. The innermost matching frame of a stack determines the part. Containers, strings and memory belong to
- * the frame that uses them.
+ * The parts, and for each part a pattern that matches the names of its functions. The innermost matching frame of a stack determines the part. The
+ * CPU time of containers, strings and memory management counts for the frame that uses them.
  */
 const owners: [part: string, of: RegExp][] = [
   ["workerd: headers", /^workerd::api::Headers|^kj::HttpHeaders/],

@@ -107,8 +107,8 @@ const shapes: Shape[] = [
 ];
 
 /**
- * Measures the CPU time of each shape of request without a key, relative to the usual refusal. Each round measures the usual refusal first, and then
- * the shape of request.
+ * Measures the CPU time of each kind of request, relative to the usual refusal. Each round measures the usual refusal first, and then the kind of
+ * request.
  */
 export async function measureRefusals(folder: string): Promise<Refusal[]> {
   await prepare(folder, []);
@@ -137,7 +137,7 @@ export async function measureRefusals(folder: string): Promise<Refusal[]> {
   }
 }
 
-/** Sends one shape of request over all connections. Returns the CPU time in milliseconds per request, and the status of the last response. */
+/** Sends one kind of request over all connections. Returns the CPU time in milliseconds per request, and the status of the last response. */
 async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number, pid: number): Promise<{ cpuMs: number; status: number }> {
   const endsAt = Date.now() + 1000 * forSeconds;
   const before = cpuMsOf([pid]);

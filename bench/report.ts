@@ -147,7 +147,7 @@ type Goal = [what: string, goal: string, measured: string, floor: string, met: s
 const middleOf = (measured: Ratio | number) => (typeof measured === "number" ? measured : measured.median);
 const shown = (measured: Ratio | number) => (typeof measured === "number" ? two(measured) : withQuartiles(measured));
 
-/** `floor` is the same figure for a variant that does only the necessary work. */
+/** `measured` is the figure of the product, and `floor` is the figure of a variant that does only the necessary work. */
 function goal(what: string, side: "at least" | "at most", bound: number, measured: Ratio | number, floor?: Ratio): Goal {
   const isMet = side === "at least" ? middleOf(measured) >= bound : middleOf(measured) <= bound;
   return [what, `${side} ${bound}`, shown(measured), floor ? shown(floor) : "", isMet ? "yes" : "no"];

@@ -47,8 +47,8 @@ const parts = {
 };
 
 /**
- * Two starts of the same build can differ more in speed than two builds do, so this comparison has more starts. Each build is started first half of
- * the time.
+ * Two starts of the same build can differ more in speed than two builds do, so this comparison has more starts. The two builds take turns at starting
+ * first.
  */
 const againstRounds = { starts: 6, ofStart: 1 };
 

@@ -28,8 +28,8 @@ const pauseMs = 300;
 /** The rate of runs at an even pace, in requests per second. Even the slowest variant handles this rate easily. */
 export const pacedRate = 200;
 /**
- * The duration of a run at an even pace, in seconds. One full garbage collection delays about 20 requests. The run is long enough that these requests
- * do not decide the p99.
+ * The duration of a run at an even pace, in seconds. One full garbage collection delays about 20 requests. The run is so long that one garbage
+ * collection does not determine the p99.
  */
 const pacedSeconds = 15;
 const connections = 32;
@@ -51,7 +51,7 @@ interface Measurement {
 
 /**
  * Measures all variants in turn, round after round, so that other load on the machine affects all of them. `startAll` starts the variants, with the
- * bare Worker first. The default of `startAll` is `startVariants`. `isPaced` also measures the variants at an even pace.
+ * bare Worker first. The default of `startAll` is `startVariants`. If `isPaced` is true, the variants are also measured at an even pace.
  */
 export async function measureThroughput(
   folder: string,

@@ -75,7 +75,7 @@ export async function freePort(): Promise<number> {
 /**
  * Starts workerd on a bundle, with the bindings of wrangler.toml. D1 and the Durable Objects store their data in `folder`. Each database runs in its
  * own process, because a deployed D1 runs on another machine and does not block the Worker's only thread. `flags` are for workerd, and `v8Flags` are
- * for V8. `under` is a command that runs the Worker's process.
+ * for V8. `under` is a command that starts the Worker's process, for example valgrind.
  */
 export async function serve(
   script: string,
@@ -85,7 +85,8 @@ export async function serve(
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  // Copies the documentation, which lies beside the bundle. Checkouts from before 25 November 2026 have `.md` guides beside the bundle.
+  // Copies the files of the documentation from the folder of the bundle. In checkouts from before 25 November 2026, the documentation consists of
+  // `.md` files.
   const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));

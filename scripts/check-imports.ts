@@ -23,7 +23,7 @@ const ground: Record<string, readonly string[]> = {
 };
 const everyGround = Object.keys(ground);
 
-/** The areas from the lowest to the highest, with the other areas that each may import. */
+/** The areas from the lowest to the highest, and for each area the other areas that it may import. */
 const areas: Record<string, readonly string[]> = {
   accounts: [],
   audit: ["accounts"],
@@ -38,8 +38,8 @@ const areas: Record<string, readonly string[]> = {
 };
 
 /**
- * A resource may import every area, and other resources of two kinds. The first kind handles the deletion of the resource's rows (`onDelete`). The
- * resource only reads the second kind.
+ * A resource may import every area, and two kinds of other resources. The first kind handles the deletion of rows of the importing resource
+ * (`onDelete`). The importing resource only reads the tables of the second kind.
  */
 const folderOf = ({ name }: Manifest) => `resources/${name}`;
 const isResource = (manifest: Manifest) => !(manifest.name in areas) && readdirSync(join(src(), "resources")).includes(manifest.name);
@@ -79,12 +79,13 @@ export const mayImport: Record<string, readonly string[]> = {
   operations: [...Object.keys(areas), ...everyGround, ...everyWord],
   // Reads the OpenAPI document.
   openapi: everyWord,
-  // Code that all surfaces share. Shared code does not know the routes of the API, or whether this Worker produced a response.
+  // Code that all surfaces share. Shared code does not depend on the routes of the API. It makes no difference to shared code whether this Worker
+  // produced a response.
   http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
   // The building blocks of routes, and the routes themselves.
   api: ["http", "openapi", ...below],
   routes: ["api", "http", "openapi", ...below],
-  // Code that runs in the browser and is bundled into public/scripts. Of the Worker's code, browser code may import only `time`.
+  // Code that runs in the browser and is bundled into public/scripts. From the Worker's code, browser code may import only the folder `time`.
   browser: ["time"],
   dashboard: ["openapi", "http", "operations", ...below],
   // The operator's API, which authenticates with a token, and the operator's page in the layout of the overview.
@@ -100,10 +101,10 @@ export const mayImport: Record<string, readonly string[]> = {
 /** Files that use the storage of a Durable Object. Tables in this storage can have the same names as tables of D1. */
 const ownStorage = ["admission/event-journal.ts", "activity/entry-journal.ts"];
 
-/** The folders below the areas that read tables of areas, each with these areas. The manifests list only the reads of areas. */
+/** Maps a folder below the areas to the areas whose tables the folder reads. The manifests do not list these reads. */
 const alsoReads: Record<string, readonly string[]> = { storage: ["accounts"] };
 
-/** An import or a use of a table that is not allowed. */
+/** A forbidden import, or a forbidden use of a table. */
 export interface Violation {
   file: string;
   imported: string;
@@ -129,7 +130,7 @@ function roomOf(path: string): string {
   return folder === "resources" && more.length > 0 ? `resources/${name}` : folder.replace(/\.tsx?$/, "");
 }
 
-/** Returns the imports and uses of tables in a file that are not allowed. `file` is a path relative to `src`. */
+/** Returns the forbidden imports of a file, and its forbidden uses of tables. `file` is a path relative to `src`. */
 export function violationsIn(file: string, text: string): Violation[] {
   const room = roomOf(file);
   const allowed = mayImport[room];

@@ -9,7 +9,7 @@ import { root } from "./root.ts";
 const maxWords = 30;
 const maxLine = 160;
 
-/** Words that are not allowed, each with its replacement. */
+/** Forbidden words and their replacements. */
 const notUsed: [RegExp, string][] = [
   [/\bwhoever\b/i, "name the person"],
   [/\bwhatever\b/i, '"any", "every", or name the thing'],
@@ -22,7 +22,7 @@ const notUsed: [RegExp, string][] = [
 ];
 const commentStart: [RegExp, string] = [/^Answers\b/, '"Returns" or "Responds with"'];
 
-/** Files that are exempt from the check, each with the reason. */
+/** Maps each file that is exempt from the check to the reason. */
 const exempt: Record<string, string> = {
   "scripts/check-words.ts": "it has the words that are not used",
 };

@@ -174,7 +174,8 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
   // The running Worker also works with the migrated tables, because a migration only adds (docs/runbooks/upgrade.md).
   for (const { binding } of databases) await wrangler(migrate(binding), { environment, show: true });
   const secrets = missingSecrets(there ?? [], "deploy");
-  // Store the token before the Worker gets its hash. If the deploy fails in between, the next deploy creates another token.
+  // Store the token before the Worker gets the hash of the token. If the deploy fails after the token is stored, the next deploy creates another
+  // token.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   const version = await upload(deployment, secrets);
 

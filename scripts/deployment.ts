@@ -15,7 +15,7 @@ export interface Deployment {
   worker: string;
   databases: Database[];
   queues: string[];
-  /** The origins in PUBLIC_ORIGIN, at which the Worker is reached. The list is empty until PUBLIC_ORIGIN is set. */
+  /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
   /** The origin of links: the first of `origins`, or null if `origins` is empty. */
   origin: string | null;

@@ -79,7 +79,7 @@ function eventKindsOf(areas: readonly Area[]): string {
   ].join("\n");
 }
 
-/** The standard methods of the client, by the verb at the start of their operation id. `LIST` is a GET request that returns a list. */
+/** Maps the verb at the start of an operation id to the HTTP method of the operation. `LIST` is a GET request that returns a list. */
 const standardMethods: Readonly<Record<string, string>> = { list: "LIST", create: "POST", get: "GET", update: "PATCH", delete: "DELETE" };
 
 /** Returns the module with the client's standard methods. The module contains the resources that have only standard operations. */
@@ -108,7 +108,7 @@ function areaJobsOf(areas: readonly Area[]): string {
   return [
     heading + importLines(imports, 'import type { Job } from "../jobs/job.ts";'),
     "",
-    "/** The jobs that areas state beside their rules. */",
+    "/** The scheduled jobs that areas define in their own directories. */",
     `export const areaJobs: readonly Job[] = [${imports.map(({ name }) => `...${name}`).join(", ")}];\n`,
   ].join("\n");
 }

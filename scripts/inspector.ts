@@ -7,7 +7,7 @@ export interface Session {
   send(method: string, params?: object): Promise<unknown>;
 }
 
-/** Opens a session with the only Worker of a process. Throws if the process has no Worker or several. */
+/** Opens a session with the only Worker of a process. Throws if the process has no Worker, or more than one. */
 export async function inspect(port: number): Promise<Session> {
   const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { title: string; webSocketDebuggerUrl: string }[];
   const [worker] = targets;

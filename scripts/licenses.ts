@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { root } from "./root.ts";
 
 // `npm run licenses` lists the licenses of all installed packages, for the deployed Worker and for development. The command fails if a package of the
-// Worker has a license that is not in this list.
+// Worker has a license that is not in `allowed`.
 
 const allowed = ["MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "MIT OR Apache-2.0", "(MIT OR Apache-2.0)"];
 

@@ -18,7 +18,7 @@ export const quiet = {
   ...process.env,
   // By default, the local runtime stores the URL and the SQL statements of every request on disk forever, which halves its throughput.
   X_LOCAL_OBSERVABILITY: process.env.X_LOCAL_OBSERVABILITY ?? "false",
-  // By default, every user of this machine can run SQL on the local databases. Every page that is served from a port of this machine can do the same.
+  // By default, every user of this machine can run SQL on the local databases. Pages that are served from a port of this machine can run SQL too.
   X_LOCAL_EXPLORER: "false",
   CI: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -47,7 +47,10 @@ export const earlierData = () =>
     "The local data are of an earlier release, and this release cannot read them. Start again with new data: npm start -- --fresh",
   );
 
-/** The path of a file with a hash of wrangler.toml and of the names of the applied migrations. While the hash matches, no database is opened. */
+/**
+ * The path of a file with a hash of wrangler.toml and of the names of the applied migrations. If the hash still matches, `applyMigrations` opens no
+ * database.
+ */
 const migratedFile = join(stateDirectory, "migrated");
 
 function databasesWanted(): string {

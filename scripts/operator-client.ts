@@ -5,7 +5,7 @@ import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
 
-// Calls the operator's API of a Worker, on this machine or deployed.
+// Calls the operator's API of a local or deployed Worker.
 
 const maxCallMs = 90_000;
 /** The file with the operator tokens of deployed Workers, which `npm run deploy` writes. A line has the form `https://origin=token`. */
@@ -21,7 +21,7 @@ export interface Answer {
 /** The Worker that a command calls. */
 export interface OperatorClient {
   origin: string;
-  /** Whether the Worker is the one that `npm start` runs, whose secrets are in .dev.vars. */
+  /** Whether this is the local Worker, which `npm start` runs. The secrets of the local Worker are in .dev.vars. */
   isLocal: boolean;
   call(method: string, path: string, body?: unknown): Promise<Answer>;
 }

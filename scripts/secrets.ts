@@ -3,8 +3,7 @@ import { createHash, randomBytes } from "node:crypto";
 // Creates the secrets of a Worker, local or deployed.
 
 /**
- * The variables that contain `name:secret` pairs, each with the name of its first pair. Each kind of secret has two variables
- * (src/crypto/secrets.ts).
+ * Maps each variable that contains `name:secret` pairs to the name of its first pair. Each kind of secret has two variables (src/crypto/secrets.ts).
  */
 const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SEALING_SECRETS: "a", WEBHOOK_SEALING_SECRETS_2: "b" };
 

@@ -4,8 +4,8 @@ import { DatabaseSync } from "node:sqlite";
 import type { RowBytes } from "../src/db/manifest.ts";
 import { type AreaTable, ownerOf, tablesOfAccounts } from "../src/registry/area-tables.ts";
 
-// The storage of an account is counted by a generated column and up to three triggers per table, as the manifest of the table specifies. Drizzle
-// creates neither, so this module compares the expected SQL with the result of the migrations.
+// In each counted table, a generated column and up to three triggers count the storage of accounts. The manifest of the table specifies how to count.
+// Drizzle creates neither the column nor the triggers. This module therefore compares the expected SQL with the result of the migrations.
 
 /**
  * A row whose texts have more than `from` bytes needs an extra page, which counts as `bytes` bytes. The values depend on whether the table has a
@@ -108,7 +108,7 @@ const sumOf = (table: AreaTable, sign: "+" | "-") => {
   return `UPDATE \`account_storage\` SET \`bytes\` = \`bytes\` ${sign} coalesce((SELECT sum(\`${name}\`.\`row_bytes\`) FROM ${rows} = \`account_storage\`.\`account_id\`), 0)`;
 };
 
-/** Returns the statements that a database lacks after the migrations of a folder, each in one line. */
+/** Returns the statements that are still missing after the migrations of a folder. Each statement is in one line. */
 export function missingStatements(folder: string): string[] {
   const database = migrated(folder);
   const rows = database.prepare("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").all() as { name: string; sql: string }[];

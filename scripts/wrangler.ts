@@ -9,7 +9,7 @@ export interface Said {
   err: string;
 }
 
-/** A wrangler command that failed. The output of wrangler is in the message, or was printed before. */
+/** A wrangler command that failed. The message contains the output of wrangler, unless this output was already printed. */
 export class WranglerError extends Error {}
 
 /** Adds the argument that selects an environment of wrangler.toml, by default the top level. Without `--env`, wrangler would use CLOUDFLARE_ENV. */

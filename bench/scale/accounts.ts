@@ -15,7 +15,7 @@ export interface Accounts {
    * each minute of the bucket.
    */
   foldedMs: number;
-  /** The time that D1 spends on rolling up one bucket of every account, as a share of the five minutes of a bucket. */
+  /** The time that D1 spends on rolling up one bucket of every account, as a share of the five minutes that a bucket lasts. */
   foldShare: number;
   /** The number of runs that the retention job needs to delete one hour of entries of all accounts. The job runs once per minute. */
   retentionRuns: number;

@@ -96,7 +96,7 @@ async function stopGroup(worker: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** Starts a receiver that takes `receiverMs` to respond to deliveries of the burst, and counts the requests in flight per webhook. */
+/** Starts a receiver that takes `receiverMs` to respond to deliveries of the burst. The receiver counts the requests in flight per webhook. */
 async function startCountingReceiver() {
   const running = new Map<string, number>();
   let [most, slow] = [0, 0];

@@ -16,8 +16,8 @@ const keysOfFirst = 32;
 export interface Neighbour {
   path: string;
   /**
-   * The 95th percentile of response times in milliseconds. `usual` is measured with pollers of a small account, and `beside` with pollers of the
-   * large account.
+   * The 95th percentile of response times in milliseconds. `usual` is measured while the pollers read a small account, and `beside` is measured while
+   * they read the large account.
    */
   usual: number;
   beside: number;
@@ -25,7 +25,7 @@ export interface Neighbour {
 
 /**
  * Measures how a large account affects another account in the same activity database. The large account has 250,000 requests in one bucket. Eight
- * pollers read the usage of the small account and of the large account in turn.
+ * pollers read the usage of a small account in one run, and the usage of the large account in the next run.
  */
 export async function measureNeighbours(folder: string): Promise<Neighbour[]> {
   const secrets = await prepare(folder, Array<number>(2 * keysOfFirst + 1).fill(unlimited));

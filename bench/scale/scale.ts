@@ -95,7 +95,7 @@ async function kill(folder: string): Promise<Shown[]> {
 
 const parts: Record<string, (folder: string) => Promise<Shown[]>> = { log: logWay, accounts, neighbours, burst, sweep, kill };
 
-/** Measures all parts, or only the part `only`. Throws if there is no such part. */
+/** Measures all parts, or only the part that `only` names. Throws if there is no such part. */
 export async function measureScale(folder: string, only?: string): Promise<Shown[]> {
   if (only !== undefined && !(only in parts)) throw new Error(`scale has the parts ${Object.keys(parts).join(", ")}`);
   const shown: Shown[] = [];

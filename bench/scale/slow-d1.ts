@@ -36,7 +36,7 @@ const entriesOf = (statements: readonly Statement[]): string[] =>
     .filter(({ sql }) => sql.startsWith("INSERT INTO activity "))
     .flatMap(({ params = [] }) => (JSON.parse(String(params[0])) as [string, string][]).map(([, id]) => id));
 
-/** Starts a slow D1 in front of workerd's D1, which listens on the port `target`. */
+/** Starts a slow D1 in front of workerd's D1. `target` is the port of workerd's D1. */
 export async function startSlowD1(target: number): Promise<SlowD1> {
   let queue = Promise.resolve();
   let [busyMs, since] = [0, performance.now()];

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 
-/** The upper bound of the platform: a router with a handler that does nothing else. */
+/** The upper bound of the platform: a router with one handler that always returns the same response. */
 const app = new Hono();
 app.get("/", (c) => c.json({ ok: true }));
 

@@ -79,7 +79,7 @@ export class SecretLostError extends Error {
   }
 }
 
-/** Throws a `SecretLostError` if the response is a replay of a response that had a secret. */
+/** Throws a `SecretLostError` if the response replays an earlier response that contained a secret. */
 export async function requireSecret(response: Response): Promise<void> {
   if (!response.headers.has("Idempotent-Replayed")) return;
   const data = (await response.clone().json()) as WithoutSecret & { secret_key?: string | null; secret?: string | null };

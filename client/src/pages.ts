@@ -41,8 +41,8 @@ async function* items<Item>(read: ReadPage<Item>, signal: AbortSignal | undefine
 }
 
 /**
- * A list that is read when you use it. `for await` yields every item and reads pages of 100 items, unless `limit` says otherwise. `await` returns one
- * page.
+ * A list whose pages are read only when you use the list. `for await` yields every item. A page has 100 items, unless you set `limit`. `await`
+ * returns one page.
  */
 export class List<Item> implements PromiseLike<Page<Item>>, AsyncIterable<Item> {
   readonly #read: ReadPage<Item>;

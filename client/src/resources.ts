@@ -111,7 +111,7 @@ function methodOf(client: ApiClient, name: OperationName, retryingWith: (options
     const id = idIn(name, args);
     const input = verb === "GET" || verb === "DELETE" ? (target.endsWith("?") ? args.shift() : undefined) : args.shift();
     const { signal, idempotencyKey, ifMatch, ...retry } = (args.shift() ?? {}) as PostOptions & ChangeOptions;
-    // `fetch` drops an empty header, so the service would make the change without the condition.
+    // `fetch` drops an empty header, so the service would never see the empty key or the empty condition.
     if (idempotencyKey === "" || ifMatch === "") throw new TypeError(`${name}: idempotencyKey and ifMatch must not be empty.`);
     const header = {
       ...(idempotencyKey !== undefined && { "Idempotency-Key": idempotencyKey }),

@@ -3,8 +3,8 @@ import { demoKeyPlaceholder } from "../../src/docs/page.ts";
 import { type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
 /**
- * The form that sends a request for an operation to the origin of the page. The key is kept only in memory, and is sent in a header. The form needs
- * JavaScript. Without JavaScript, use the samples on the page. On a local Worker, the form offers the demo key.
+ * The form on the page of an operation. The form sends a request to the origin of the page. The key is kept only in memory, and is sent in a header.
+ * The form needs JavaScript. Without JavaScript, use the samples on the page. On a local Worker, the form offers the demo key.
  */
 export const Console = ({
   document,

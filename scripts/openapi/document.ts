@@ -56,8 +56,8 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
 }
 
 /**
- * Opens every schema of a response or webhook request for later additions. Objects then allow unknown members. Problems and field errors also allow
- * unknown codes.
+ * Changes every schema of a response or webhook request to allow later additions. Objects allow unknown members. Problems and field errors allow
+ * unknown codes too.
  */
 function openAnswers(document: JsonObject): void {
   const seen = new Set<Json>();

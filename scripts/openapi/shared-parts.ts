@@ -39,7 +39,7 @@ function codesOf({ content }: JsonObject): string[] {
   return Object.keys(media?.examples ?? {});
 }
 
-/** Returns the codes that all problem responses of a status share, by status. */
+/** For each status, returns the error codes that all problem responses of the status share. */
 function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
   const common = new Map<string, string[]>();
   for (const [status, response] of problems) {
@@ -56,7 +56,7 @@ function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
 function responseName(status: string, response: JsonObject, common: Map<string, string[]>): string {
   const further = codesOf(response).filter((code) => !common.get(status)?.includes(code));
   const reason = (STATUS_CODES[status] ?? "Problem").replaceAll(/[^A-Za-z]/g, "");
-  // The responses of an operation that needs no key have other headers.
+  // If an operation needs no key, its responses have different headers.
   const isPublic = !("RateLimit" in (response.headers as JsonObject));
   return `${isPublic ? "Public" : ""}${further.map(pascalCase).join("Or") || reason}`;
 }
@@ -73,7 +73,7 @@ const singular = (segment: string) => segment.replace(/ies$/, "y").replace(/s$/,
 
 /**
  * Replaces the parts that occur more than once with references, and returns them by name. Throws if two different parts have the same name. Names are
- * not numbered, because a numbered name could mean another part after a change.
+ * not numbered, because a numbered name could refer to a different part after a change of the API.
  */
 function move(all: Map<string, Uses>, kind: "responses" | "parameters"): JsonObject {
   const moved: JsonObject = {};

@@ -29,11 +29,11 @@ export const out = async (text: string): Promise<void> => {
 };
 export const note = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Prints a response body as JSON if `--json` is set, or else the text that `say` returns. */
+/** If `--json` is set, prints a response body as JSON. Otherwise, prints the text that `say` returns. */
 export const print = ({ isJson }: Given, body: unknown, say: () => string): Promise<void> =>
   out(`${isJson ? JSON.stringify(body, null, 2) : say()}\n`);
 
-/** Replaces control characters, because customers choose the names and control characters can change the terminal. */
+/** Replaces control characters. Customers choose the names, and a control character in a name could change the terminal. */
 export const plain = (text: string): string => text.replaceAll(/\p{Cc}/gu, "?");
 
 /** Formats rows under their headings. A column is as wide as its longest cell. */

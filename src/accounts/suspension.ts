@@ -6,7 +6,9 @@ import { accounts } from "./tables.ts";
 // The operator can suspend an account. The guards then deny the account's keys, its deliveries wait, and its members can view but not change the
 // account.
 
-/** Returns the SQL condition that an account is not suspended. `accountId` is the id of the account, or the column that contains the id. */
+/**
+ * Returns the SQL condition that is true if an account is not suspended. `accountId` is the id of the account, or the column that contains the id.
+ */
 export const isNotSuspended = (accountId: string | SQL): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM accounts AS suspended WHERE suspended.id = ${accountId} AND suspended.suspended_at IS NOT NULL)`;
 
@@ -28,8 +30,8 @@ export const changesSuspension = (accountId: string, suspendedAt: number | null)
   sql`EXISTS (SELECT 1 FROM accounts WHERE ${canChange(accountId, suspendedAt)})`;
 
 /**
- * Returns the statement that suspends an account, or resumes the account if `suspendedAt` is null. The statement returns the id of the account if it
- * changed the account.
+ * Returns the statement that suspends an account, or resumes the account if `suspendedAt` is null. If the statement changed the account, the
+ * statement returns the id of the account.
  */
 export const setSuspension = (db: Db, accountId: string, suspendedAt: number | null) =>
   db.update(accounts).set({ suspendedAt }).where(canChange(accountId, suspendedAt)).returning({ id: accounts.id });

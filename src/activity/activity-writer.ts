@@ -39,7 +39,7 @@ const askTimeoutMs = 5 * secondMs;
 export interface WriterStatus {
   /** The number of entries that D1 has not confirmed yet. */
   journalled: number;
-  /** The number of entries lost since this Durable Object started, because no storage accepted them. */
+  /** The number of lost entries since this Durable Object started. An entry is lost if no storage accepts it. */
   dropped: number;
   /** Whether the database of this log writer is full. */
   isFull: boolean;
@@ -55,10 +55,10 @@ interface Waiting {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Writes the request log of some accounts to their activity database and rolls it up into usage. Isolates do not write to D1 themselves, because each
- * would write a small batch of its own. Seventeen busy isolates would use all of D1's time. If an isolate crashes, the entries that it has not sent
- * are lost: about 200 ms of requests. Isolates send unacknowledged entries again. The name of a log writer is the binding of its database and a
- * number, for example `ACTIVITY_0/3`.
+ * Writes the request log of some accounts to their activity database and rolls it up into usage. Isolates do not write to D1 themselves, because
+ * their batches would be too small. The small batches of seventeen busy isolates would use all of D1's time. If an isolate crashes, the entries that
+ * it has not sent are lost: about 200 ms of requests. Isolates send unacknowledged entries again. The name of a log writer is the binding of its
+ * database and a number, for example `ACTIVITY_0/3`.
  */
 export class ActivityWriter extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -193,7 +193,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /**
    * Writes entries to D1, or to the journal if D1 does not confirm them in time. While the journal has entries, all new entries go to the journal,
-   * because it is drained in full batches.
+   * because the journal is written to D1 in full batches.
    */
   async #storeBatch(entries: readonly Entry[]): Promise<void> {
     if (this.#journal.count > 0 || this.#isFull) return void this.#keep(entries);
@@ -264,8 +264,8 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   /**
-   * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. Does not
-   * stop if the database is full, because D1 would not accept the entries.
+   * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. If the
+   * database is full, the roll-up continues, because D1 would not accept new entries.
    */
   async #rollUpClosed(endsAt: number): Promise<void> {
     const before = bucketStart(Date.now() - rollUpDelayMs);

@@ -1,8 +1,8 @@
 import { connect, type Db } from "../db/client.ts";
 import { errorsOf } from "../errors/failure.ts";
 
-// The activity databases hold the request log and the usage figures. Each database serves some of the accounts. The account's row and the
-// configuration of each key name the database, so no request needs a lookup.
+// The activity databases hold the request log and the usage figures. Each database serves some of the accounts. The binding of the database is stored
+// in the row of the account and in the configuration of each key. No request therefore needs a lookup.
 
 export const firstStore = "ACTIVITY_0";
 

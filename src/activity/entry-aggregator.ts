@@ -23,7 +23,7 @@ const nameOf = ({ keyId, status, errorCode, method, route, ip }: AggregationKey,
  * of requests. No entry spans two hours, because no second does.
  */
 export class EntryAggregator {
-  /** The groups of requests, each for one aggregation key and one second. */
+  /** The groups of requests. All requests of a group have the same aggregation key and the same second. */
   readonly #groups = new Map<string, Group>();
 
   /**

@@ -22,6 +22,6 @@ export interface Entry {
   admitted: boolean;
   counted: boolean;
   count: number;
-  /** Which secret of the key the request used. */
+  /** Whether the request used the current secret of the key or a previous one. */
   secret: "current" | "previous" | null;
 }

@@ -13,7 +13,7 @@ export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" |
   store?: string | undefined;
   startedAt: number;
   endedAt: number;
-  /** Returns the fields that only an entry needs. Called only when an entry is created, so most requests in a flood skip this work. */
+  /** Returns the fields that are needed only to create an entry. Called only when an entry is created, so most requests in a flood skip this work. */
   details: () => Pick<Entry, "id" | "path" | "country"> & { userAgent: string };
 }
 

@@ -30,8 +30,8 @@ export interface Retention {
 
 /**
  * Deletes whole hours of entries after their retention has ended, and five-minute buckets one day later. Raises the start of each log before it
- * deletes entries. Deletes at most 5,000 entries and 5,000 buckets in one batch. Returns how many entries were deleted, and whether these accounts
- * may have more to delete.
+ * deletes entries. Deletes at most 5,000 entries and 5,000 buckets in one batch. Returns the number of deleted entries, and whether the accounts may
+ * have more entries or buckets to delete.
  */
 export async function deleteOldEntries(
   d1: D1Database,

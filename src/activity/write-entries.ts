@@ -12,8 +12,8 @@ const writeTimeoutMs = 5 * secondMs;
 const minRetentionMs = dayMs;
 
 /**
- * Maps each column of the log to the property of an entry. The INSERT names its columns, so that a Worker from before a migration
- * keeps working after the migration.
+ * Maps each column of the log to the property of an entry. The INSERT names its columns, so that a Worker of an earlier release keeps working after a
+ * migration.
  */
 const columns = Object.entries(getTableColumns(activity)).map(([member, { name, notNull }]) => ({
   member: member as keyof Entry,

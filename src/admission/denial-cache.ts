@@ -23,10 +23,10 @@ interface Denial {
  * configuration of a key takes effect immediately. A less strict configuration takes effect within two seconds.
  */
 export class DenialCache {
-  /** The denials by key id, then by the request to the guard. */
+  /** The denials of each key id. The inner map has the denials by the request to the guard. */
   readonly #denials = new Map<string, Map<string, Denial>>();
   /**
-   * The time of this isolate's last change to each key, in milliseconds since the epoch. A denial does not count if its guard was asked before the
+   * The time of this isolate's last change to each key, in milliseconds since the epoch. A denial is ignored if the guard was asked before the
    * change.
    */
   readonly #changes = new Map<string, number>();
@@ -47,7 +47,7 @@ export class DenialCache {
 
   /**
    * Caches a guard's decision if the decision is a denial that may be cached. `requestedAt` is when the guard was asked, not when the guard
-   * responded. No cached denial is therefore older than a second.
+   * responded. A cached denial is therefore at most one second old.
    */
   store(keyId: string, request: AdmissionRequest, admission: Admission, requestedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;

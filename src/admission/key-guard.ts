@@ -60,8 +60,8 @@ export class KeyGuard extends DurableObject<Env> {
 
   /**
    * Applies a configuration, unless the same or a newer version is already in force. Every `admit` call that starts after this method has returned
-   * uses the new configuration. Returns the configuration in force. If a later change came first or D1 was restored to an earlier state, the returned
-   * revision differs from the given one. A revoked key stays revoked, even if D1 says otherwise.
+   * uses the new configuration. Returns the configuration in force. The returned revision differs from the given revision if a later change was
+   * applied first, or if D1 was restored to an earlier state. A revoked key stays revoked, even if D1 says otherwise.
    */
   configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
@@ -107,7 +107,7 @@ export class KeyGuard extends DurableObject<Env> {
     this.#notified = { startsAt: 0, types: [] };
   }
 
-  /** Does nothing. If the call returns, the object can be reached. */
+  /** Does nothing. A call that returns shows that the object can be reached. */
   ping(): void {}
 
   /** Returns the state of the window without counting a request, or null if no such key exists. */

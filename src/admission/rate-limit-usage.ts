@@ -20,8 +20,8 @@ type LimitedKey = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit
 const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.hourlyLimit };
 
 /**
- * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log has
- * counted requests of its key in the current hour. All other keys have used 0 requests.
+ * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. The guard of a key is called only if the log
+ * contains at least one counted request of that key in the current hour. All other keys have used 0 requests.
  */
 export async function readLiveUsages(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = context;
@@ -34,7 +34,9 @@ export async function readLiveUsages(context: Refreshed<LogReadContext & { guard
   return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(context, key) : unused(key, now))));
 }
 
-/** Returns the usage of the live key that has used the highest share of its limit. `highestOf` decides between equal shares. */
+/**
+ * Returns the usage of the live key that has used the highest share of its limit. If two keys have the same share, `highestOf` chooses one of them.
+ */
 export async function readHighestUsage(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(context), context.now);
 }

@@ -6,9 +6,9 @@ import { idempotencyKeyIn } from "./idempotency.ts";
 import { rejectQuery, requireDecodable } from "./validation.ts";
 
 /**
- * Validates a request before its handler runs, in the order that the contract defines: body size and arrival, media type, JSON syntax, headers,
- * query. The handler of a public operation validates its body itself. A request with an unknown path or method passes this check, because the router
- * responds to it.
+ * Validates a request before its handler runs, in the order that the contract defines: size and completeness of the body, media type, JSON syntax,
+ * headers, query. The handler of a public operation validates its body itself. A request with an unknown path or method passes this check, because
+ * the router responds to it.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
   // `RoutePolicies` in `src/surfaces/api.ts` found this policy during authentication.

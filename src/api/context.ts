@@ -8,7 +8,7 @@ export interface ApiRoute extends RoutePolicy {
   isOperation: boolean;
   /** The methods that the path supports. */
   methods: string[];
-  /** Whether the route takes query parameters. A route that takes none rejects every query parameter. */
+  /** Whether the route takes query parameters. A route that takes no query parameters rejects every request that has one. */
   takesQuery: boolean;
   /** The media types that the body may have. Empty if the route takes no body, or validates the body itself. */
   mediaTypes: string[];

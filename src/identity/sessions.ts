@@ -79,7 +79,7 @@ const isLiveSession = (now: number) =>
 export interface SignedIn {
   /** Null under Cloudflare Access, which manages sessions itself. */
   session: Session | null;
-  /** When the member last proved their identity, in milliseconds since the epoch. */
+  /** The time at which the member last proved their identity, in milliseconds since the epoch. */
   verifiedAt: number;
   member: Member;
   account: Account;
@@ -130,7 +130,7 @@ const maxOfOther = 5;
 
 /**
  * Returns up to 100 live sessions that a member may end. The member's own sessions come first, then the latest five sessions of each other member.
- * Both parts are sorted by last use, most recent first.
+ * The member's own sessions and the other members' sessions are each sorted by last use, most recent first.
  */
 export async function listSessions({ db, now }: ReadContext, member: Member): Promise<{ session: Session; member: Member }[]> {
   // Reads the members first, then the latest sessions of each member. A query that started with the sessions would read all sessions of the account.

@@ -69,7 +69,7 @@ export const sessions = sqliteTable(
     memberId: text("member_id")
       .notNull()
       .references(() => members.id),
-    /** When the member last proved their identity with a passkey or a recovery code. */
+    /** The time at which the member last proved their identity with a passkey or a recovery code. */
     verifiedAt: integer("verified_at").notNull(),
     lastSeenAt: integer("last_seen_at").notNull(),
     ip: text(),
@@ -106,7 +106,7 @@ export const invitations = sqliteTable(
   },
   (table) => [
     index("invitations_by_account").on(table.accountId, table.expiresAt),
-    // `lower` in SQLite changes only ASCII letters. `members.email_key` follows the same rule.
+    // `lower` in SQLite changes only ASCII letters. For `members.email_key`, too, only ASCII letters are changed.
     index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
   ],
 );

@@ -8,7 +8,7 @@ let latest = { timeMs: -1, seq: 0 };
 
 /**
  * Returns a new opaque id: the prefix and a UUIDv7 in hex. Ids with the same prefix sort by creation time (RFC 9562, 5.7). Ids that one isolate
- * creates in the same millisecond sort in their order of creation (RFC 9562, 6.2, method 1).
+ * creates in the same millisecond keep their order of creation when sorted (RFC 9562, 6.2, method 1).
  */
 export function newId(prefix: IdPrefix, timeMs: number): string {
   const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
@@ -24,7 +24,9 @@ export function timeOfId(id: string): number {
   return Number.parseInt(id.slice(id.indexOf("_") + 1, id.indexOf("_") + 13), 16);
 }
 
-/** Returns a string that sorts before every id created at or after `timeMs`, and after every earlier id. */
+/**
+ * Returns a string that separates ids by their time of creation. Ids from before `timeMs` sort before the string, and all other ids sort after it.
+ */
 export function idBound(prefix: IdPrefix, timeMs: number): string {
   return `${prefix}_${hexOfTime(timeMs)}`;
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 /** The maximum time that the previous secret stays valid after a rotation: seven days, in seconds. */
 export const maxOverlapSeconds = 604_800;
 
-/** Returns the schema for the rotation of a secret. `overlap` is the API description of the time during which the previous secret stays valid. */
+/** Returns the schema of a request to rotate a secret. `overlap` is the API description of the member `overlap_seconds`. */
 export const rotation = (overlap: string) =>
   z.strictObject({
     overlap_seconds: z.int().min(0).max(maxOverlapSeconds).default(0).meta({ description: overlap, example: 86_400 }),

@@ -21,7 +21,7 @@ function sentenceFor(issue: z.core.$ZodRawIssue & { input?: unknown }): string {
   switch (issue.code) {
     case "invalid_type":
       if (issue.input === undefined) return required;
-      // A query parameter is a list only if the client sent the parameter twice.
+      // A query parameter arrives as a list only if the client sent the parameter more than once.
       if (issue.expected === "string" && Array.isArray(issue.input)) return "Must be a string, given once.";
       return `Must be ${typeNames[issue.expected] ?? issue.expected}.`;
     case "invalid_value":
@@ -55,8 +55,8 @@ interface RefusedCharacters {
 
 const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL characters.", ranges: "\\u0000" };
 /**
- * Matches invisible characters, including those that reverse the direction of the surrounding text. Emoji and Persian need two joiners and two
- * variation selectors, so those four are allowed. A text that contains only joiners and selectors counts as blank.
+ * Matches invisible characters, including those that reverse the direction of the surrounding text. Two joiners and two variation selectors are
+ * allowed, because emoji and Persian text need them. A text that contains only joiners and selectors counts as blank.
  */
 const hidden: RefusedCharacters = {
   pattern: /(?![\u200c\u200d]|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u,
@@ -88,7 +88,7 @@ export const text = (min: number, max: number) => textWithout(nul, min, max);
 /** The schema of an id in a query or a body. */
 export const idInput = text(1, 64);
 
-/** Returns a schema for a name or another line of text that identifies something. Rejects control characters and invisible characters. */
+/** Returns a schema for a name or a similar short text. Rejects control characters and invisible characters. */
 export const visibleText = (min: number, max: number) => textWithout(hidden, min, max);
 
 /** The non-ASCII characters that an email address may contain: all except invisible characters. */

@@ -30,7 +30,7 @@ export interface Job {
   name: string;
   /** A human-readable description of the job. */
   description: string;
-  /** The time from the start of one round to the next, in milliseconds. An incomplete round continues every minute. */
+  /** The time from the start of one round to the start of the next, in milliseconds. An incomplete round continues every minute. */
   everyMs: number;
   /** The maximum amount of work for one run, in the units of the job. All jobs together must use fewer than 1,000 D1 statements per minute. */
   atMost: number;
@@ -38,7 +38,8 @@ export interface Job {
 }
 
 /**
- * Wraps a job that needs no cursor, because it finds its remaining work by an index. If a run reaches `atMost`, the job continues in the next minute.
+ * Wraps a job that needs no cursor, because the job finds the remaining work with an index. If a run reaches `atMost`, the job continues in the next
+ * minute.
  */
 export const withoutCursor =
   (run: (run: Run) => Promise<number>): Job["run"] =>

@@ -62,7 +62,8 @@ async function isSuspended(db: Db, keyId: string): Promise<boolean> {
 }
 
 /**
- * Returns the row of the acting key, or null if the actor is not a key. Throws the matching denial if the key is missing in D1 or no longer active.
+ * Returns the row of the acting key, or null if the actor is not a key. If the key is missing in D1 or no longer active, throws an error that states
+ * the reason.
  */
 export async function readActingKey({ db, actor }: ReadContext): Promise<KeyRow | null> {
   if (actor.by.type !== "key") return null;

@@ -20,12 +20,14 @@ const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count()
  */
 export const maxCreatedPerDay = 1_000;
 /**
- * The number of keys that admins may create beyond `maxMade` in 24 hours. Owners may create twice this number beyond `maxMade`, so no member can
- * block a higher role by creating keys.
+ * The number of keys that admins may create in 24 hours in addition to `maxCreatedPerDay`. Owners may create twice as many additional keys. Members
+ * therefore cannot use up the keys of a higher role.
  */
 export const reservedForRole = 100;
 
-/** Returns the SQL condition that the actor may create one more key within the limit per 24 hours. The condition is always true for the operator. */
+/**
+ * Returns an SQL condition that is true if the limit per 24 hours lets the actor create one more key. The condition is always true for the operator.
+ */
 export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
   const max = sql`(SELECT ${maxCreatedPerDay} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
@@ -35,7 +37,7 @@ export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">):
   return sql`(${made}) < ${max}`;
 };
 
-/** Returns the SQL condition that the account may have one more live key. */
+/** Returns an SQL condition that is true if the account may have one more live key. */
 export const hasRoomForKey = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
@@ -47,7 +49,7 @@ const tooManyMade = () =>
     `An account may create ${maxCreatedPerDay.toLocaleString("en")} keys in 24 hours. Its admins and owners may create some more. Rotate a key instead, or wait.`,
   );
 
-/** Throws `limit_reached` if the actor may not create another key, because of the limit per 24 hours. */
+/** Throws `limit_reached` if the limit per 24 hours does not let the actor create another key. */
 export async function requireMayMake(context: ReadContext): Promise<void> {
   if (!(await holdsNow(context.db, mayMakeMore(context)))) throw tooManyMade();
 }

@@ -13,12 +13,15 @@ import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">> & {
   state?: "active" | "disabled";
-  /** The time when the overlap of the secrets ends, in milliseconds since the epoch. Null or a past time ends the overlap immediately. */
+  /**
+   * The time at which the key's previous secret stops working, in milliseconds since the epoch. If the value is null or a past time, the previous
+   * secret stops working immediately.
+   */
   overlapEndsAt?: number | null;
 };
 
 /**
- * Changes the given members of a key. Writes nothing if no value changes, but pushes an earlier change if the guard has not confirmed it. Throws
+ * Changes the given fields of a key. Writes nothing if no value changes. Pushes an earlier change if the guard has not confirmed that change. Throws
  * `invalid_body` if the limit, the expiry or the end of the overlap is out of bounds. Throws `not_found` or `precondition_failed`. Throws `conflict`
  * if the key is revoked, and `forbidden` if the acting key may not grant the change. Throws `limit_reached` if the change revives an expired key and
  * the account has no room for another live key. Throws `conflict` if a member who may know the key's secret was removed after the key had expired.
@@ -57,15 +60,18 @@ export async function changeKey(
 }
 
 /**
- * Throws `conflict` if a member who may know the key's secret was removed after the key had expired. The page for the removal does not list expired
- * keys, so nobody decided whether to keep such a key.
+ * Throws `conflict` if a member who may know the key's secret was removed after the key had expired. The page on which a member is removed does not
+ * list expired keys, so nobody has decided whether to keep such a key.
  */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
   if (await holdsNow(db, isDead))
     throw new Failure("conflict", "After this key had expired, a member who may know its secret was removed. Create a new key.");
 }
 
-/** Returns the changes that end the overlap at `endsAt`. Throws `invalid_body` if a future `endsAt` would start or extend an overlap. */
+/**
+ * Returns the changes with which the key's previous secret stops working at `endsAt`. Throws `invalid_body` if a future `endsAt` would start or
+ * extend an overlap.
+ */
 function overlapUntil(before: KeyRow, endsAt: number | null | undefined, now: number): Partial<KeyRow> {
   if (endsAt === undefined) return {};
   const ended = { previousSecretHash: null, overlapEndsAt: null };

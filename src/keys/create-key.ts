@@ -23,8 +23,8 @@ export type NewKey = Pick<Content, "name"> & Partial<Content>;
 
 /**
  * Creates a key and returns it with its secret, which cannot be read again. Throws `forbidden` if the acting key may not grant the permissions of the
- * new key. Throws `invalid_body` if the hourly limit exceeds the account's ceiling or the expiry is in the past. Throws `limit_reached` at 50 live
- * keys, or at 1,000 keys created in 24 hours.
+ * new key. Throws `invalid_body` if the hourly limit exceeds the account's ceiling or the expiry is in the past. Throws `limit_reached` if the
+ * account has 50 live keys or has created 1,000 keys in 24 hours.
  */
 export async function createKey(
   context: WriteContext & { signing: SigningSecret },

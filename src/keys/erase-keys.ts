@@ -18,7 +18,7 @@ const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((
 
 /**
  * Erases the guards of keys whose rows were lost when D1 was restored to an earlier state. Finds the ids of the lost keys in the audit log and in the
- * last uses.
+ * table of last uses.
  */
 export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, accountId: string): Promise<void> {
   const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";

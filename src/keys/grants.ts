@@ -3,7 +3,7 @@ import { isWithin } from "../net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
- * The permissions of a key. A key cannot grant more than its own permissions to other keys. The operator and members are not bound by such
+ * The permissions of a key. A key can grant another key only permissions that it has itself. The operator and members are not bound by such
  * permissions.
  */
 export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;

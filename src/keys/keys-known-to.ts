@@ -11,7 +11,7 @@ import type { Key, KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
-/** Returns the live keys whose secret a member may know, newest first, at most `limit`. */
+/** Returns up to `limit` live keys whose secrets a member may know, newest first. */
 export async function listKeysKnownTo({ db, activity, actor, now }: LogReadContext, memberId: string, limit: number): Promise<Key[]> {
   const rows = await db
     .select()
@@ -34,14 +34,14 @@ export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): S
       WHERE account_id = ${accountId} AND state = 'active' AND id IN (${ids})`,
   );
 
-/** Returns the SQL condition that a member who may know the key's secret was removed after the key had expired. */
+/** Returns an SQL condition. The condition is true if a member who may know the key's secret was removed after the key had expired. */
 export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: number): SQL =>
   sql`${id} IN (${knownToRemovedSince(accountId, expiredAt)} SELECT id FROM known)`;
 
 /**
- * Records that a member's removal has disabled a key: writes the event and the audit entry, and pushes the key to its guard. `isDue` is the condition
- * that the event has not been written yet. `done` takes a condition and returns the statement that marks the event as written if the condition holds.
- * Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
+ * Records that a member's removal has disabled a key: writes the event and the audit entry, and pushes the key to its guard. `isDue` is an SQL
+ * condition that is true until the event is written. `done` takes a condition and returns the statement that marks the event as written if the
+ * condition holds. Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
  */
 export async function recordDisabled(
   context: KeyContext,

@@ -67,7 +67,7 @@ routes.openapi(revoke, (c) => {
   return respondEmpty(c, 202);
 });
 
-/** Returns the verified key that the report names, or null. */
+/** Returns the key from the leak report, or null if the key cannot be verified. */
 function reportedKey(c: ApiContext) {
   try {
     const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));

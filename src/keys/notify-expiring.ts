@@ -8,7 +8,7 @@ import { expiryNoticeMs, keyExpiring } from "./events.ts";
 import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** The maximum number of keys per run that get no event because they have already expired. */
+/** The maximum number of already expired keys that one run skips without creating an event. */
 const maxPassedOver = 1000;
 
 /**

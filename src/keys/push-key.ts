@@ -15,7 +15,7 @@ import { apiKeys } from "./tables.ts";
 const timeoutMs = 5 * secondMs;
 const pauseMs = 100;
 
-/** The maximum number of keys per run that need their own D1 statements. Each such key takes at most ten statements. */
+/** The maximum number of keys per run that are pushed again with separate D1 statements. Each of these keys takes at most ten statements. */
 const maxOthers = 20;
 const keysAtOnce = 100;
 

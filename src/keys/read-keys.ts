@@ -16,8 +16,8 @@ export interface KeyPosition {
 }
 
 /**
- * Returns the SQL condition for all keys of the account, or only for keys with one status. Each condition uses an index that is sorted like the list
- * or contains few keys.
+ * Returns the SQL condition for all keys of the account, or only for keys with one status. Each condition uses an index that either has the sort
+ * order of the list or contains few keys.
  */
 const isListed = (accountId: string, status: KeyStatus | undefined, now: number): SQL | undefined => {
   const own = eq(apiKeys.accountId, accountId);

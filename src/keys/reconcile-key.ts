@@ -13,7 +13,7 @@ import { apiKeys } from "./tables.ts";
 
 // D1 can be restored to an earlier state with Time Travel, but the guards cannot. If a guard has a configuration that the row of its key never had,
 // the guard is right. A revoked key stays revoked, and a disabled key stays disabled until it is enabled. The newer secret stays in force. All other
-// settings are taken from the row, because the account sees the row.
+// settings come from the row, because the account sees the values in the row.
 
 /** Returns whether the guard has a change in force that is missing in the row. */
 const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
@@ -45,7 +45,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     state,
     secretHash: inForce.secretHash,
     last4: inForce.last4,
-    // The name of the signing secret is not known for a secret that only the guard has.
+    // If only the guard has the key's secret, the name of the signing secret is not known.
     signedBy: inForce.secretHash === row.secretHash ? row.signedBy : null,
     previousSecretHash: isRevoked ? null : inForce.previousSecretHash,
     overlapEndsAt: isRevoked ? null : inForce.overlapEndsAt,

@@ -30,8 +30,8 @@ export async function revokeKey(context: KeyContext, id: string, precondition: P
 }
 
 /**
- * Revokes a key in its guard if D1 has no row for the key. The row is missing after a restore of D1 to a state from before the key was created.
- * Returns false if the row exists or the guard has no such key of this account.
+ * Revokes a key in its guard if D1 has no row for the key. The row is missing if D1 was restored to a state from before the key was created. Returns
+ * false if the row exists or the guard has no such key of this account.
  */
 async function revokeWithoutRow(context: KeyContext, id: string, precondition: Precondition): Promise<boolean> {
   const { db, actor, guards } = context;

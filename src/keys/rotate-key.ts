@@ -36,7 +36,8 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: context.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
-      // A rotation without an overlap ends the old secret, so the rotation may use the reserve of a full account.
+      // A rotation without an overlap ends the old secret. In a full account, such a rotation may use the storage that is reserved for deleting or
+      // ending something.
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
       const signers = { signedBy: context.signing.name, previousSignedBy: before.signedBy };
       return {
@@ -50,7 +51,7 @@ export async function rotateKey(
   return { key, secretKey };
 }
 
-/** Throws `not_found`, or `forbidden` if the acting key may not rotate the key. */
+/** Throws `not_found` if the key does not exist. Throws `forbidden` if the acting key may not rotate the key. */
 export async function authorizeRotation(context: ReadContext, id: string): Promise<void> {
   requireRotatable(await readKeyRow(context, id), await readActingKey(context));
 }

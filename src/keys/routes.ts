@@ -40,7 +40,10 @@ const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSec
     "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the key.",
 });
 
-/** The response to a POST that creates a secret. The union of two shapes keeps the secret non-nullable in the response that shows it. */
+/**
+ * The response to a POST that creates a secret. The schema is a union of two shapes. A response that shows the secret therefore has a member
+ * `secret_key` that cannot be null.
+ */
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", schemas.NewKey, {
@@ -58,7 +61,7 @@ const KeyRotation = component("KeyRotation", schemas.KeyRotation, { description:
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
 
-/** Returns the ETag of a key. The tag also covers the status and the last use, which can change without a write to the row. */
+/** Returns the ETag of a key. The ETag also changes with the status and the last use of the key, which can change without a write to the row. */
 const keyEtag = (key: KeyWithUse, now: number) => etagOfShown(key.revision, schemas.keyData(key, now));
 
 const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }) => {

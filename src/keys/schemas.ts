@@ -141,7 +141,7 @@ export const NewKey = z.strictObject({
   expires_at: expiresAt.optional(),
 });
 
-/** The members of a key to change. */
+/** The fields of a key that a request changes. */
 export const KeyPatch = z.strictObject({
   name: name.optional(),
   scopes: scopes.optional(),

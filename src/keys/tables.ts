@@ -27,7 +27,7 @@ export const apiKeys = sqliteTable(
     /** The version that the guard has confirmed. If `pushedVersion` is below `version`, a stored change may not be in force yet. */
     pushedVersion: integer("pushed_version").notNull(),
     revision: text().notNull(),
-    /** The type of the key's creator, or null for a key from before creators were recorded. */
+    /** The type of the key's creator, or null if the key was created before the service recorded creators. */
     createdByType: text("created_by_type", { enum: partyTypes }),
     createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),

@@ -5,7 +5,7 @@ import type { KeyRow } from "./key.ts";
 
 /**
  * Returns whether a change that only restricts a key is allowed when the account or the database is full. Disabling the key and ending an overlap are
- * always allowed, and so is every restriction by the operator. Other restrictions are allowed while the account's reserve lasts.
+ * always allowed, and so is every restriction by the operator. Other restrictions are allowed until the account has used up its reserved storage.
  */
 export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): EvenWhereFull {
   if (!isTightening(before, after)) return false;

@@ -21,10 +21,10 @@ export interface KeyContext extends WriteContext, LogReadContext {
   guards: Guards;
 }
 
-/** A change of a key: the members to set, the event, the behavior in a full account, and further conditions in D1. */
+/** A change of a key: the fields to set, the event, the behavior in a full account, and further conditions in D1. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  /** The key before the change, for the event and the audit log. Set if another write has already made part of the change. */
+  /** The key before the change, for the event and the audit log. This value is set only if another write has already made part of the change. */
   was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
@@ -35,7 +35,10 @@ export interface KeyUpdate {
 
 interface KeyEdit {
   precondition: Precondition;
-  /** Returns the change to make to the key, or null for none. `own` is the row of the acting key, or null if the actor is not a key. */
+  /**
+   * Returns the change to make to the key, or null if there is nothing to change. `own` is the row of the acting key, or null if the actor is not a
+   * key.
+   */
   decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyUpdate | null>;
   /** Returns the result that is passed to `commit`. By default, the result is the changed key. */
   result?: (after: Key) => unknown;

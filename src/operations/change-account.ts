@@ -35,7 +35,7 @@ export async function makeAccount(
 }
 
 /**
- * Creates a setup link for an additional owner of an account. A previous setup link that nobody has used stops working. Returns the token for the
+ * Creates a setup link for an additional owner of an account. Any earlier setup link that is still unused stops working. Returns the token for the
  * setup link. Throws `not_found`.
  */
 export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
@@ -89,7 +89,7 @@ export async function changeCeiling(
   const above = await db
     .select({ id: apiKeys.id })
     .from(apiKeys)
-    // The limits of expired keys stay, because an expired key above the ceiling cannot be given a new expiry.
+    // The limits of expired keys are not lowered, because an expired key above the ceiling cannot be given a new expiry.
     .where(and(isLiveKey(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {

@@ -10,7 +10,7 @@ import { readSignInFailures } from "./sign-in-failures.ts";
 
 // The status of the whole deployment, for the operator page, the command line and the metrics.
 
-/** Pending deliveries are counted up to this number. Operators do not need the exact size of a larger backlog. */
+/** The maximum number of pending deliveries that are counted. Operators do not need the exact size of a larger backlog. */
 const maxCounted = 100_000;
 const timeoutMs = 5 * secondMs;
 
@@ -33,7 +33,7 @@ const maxWebhooks = 5000;
 const maxOfWebhook = 1000;
 
 export async function readBacklog(db: Db, now: number): Promise<Backlog> {
-  // The query needs one index seek to find each webhook with pending deliveries, and another one to count its due deliveries.
+  // For each webhook with pending deliveries, the query needs two index seeks: one to find the webhook, and one to count its due deliveries.
   const [counted] = await db.all<{ pending: number; due: number; oldest: number | null; failing: number; disabled: number }>(
     sql`WITH RECURSIVE waiting (id, count) AS (
         SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending'

@@ -29,7 +29,7 @@ export interface Erasing {
   env: WriterEnv;
 }
 
-/** How far back D1's Time Travel can restore a database, in milliseconds. Time Travel still contains deleted rows for 30 days. */
+/** How far back D1's Time Travel can restore a database, in milliseconds. A deleted row stays in Time Travel for 30 days. */
 const timeTravelMs = 30 * dayMs;
 /** Returns the time until which Cloudflare keeps the data of an erased account for Time Travel. */
 export const timeTravelUntil = (finishedAt: number): number => finishedAt + timeTravelMs;
@@ -183,7 +183,10 @@ function deletionOf(table: AreaTable): string {
   return `DELETE FROM ${name} WHERE (${primaryKey.join(", ")}) IN (${some} LIMIT ${rowsAtOnce})`;
 }
 
-/** The tables from which an erasure deletes rows. Manifests exclude tables whose rows are kept or are erased by the area's own code. */
+/**
+ * The tables from which an erasure deletes rows. A manifest excludes a table if the rows of the table are kept, or if the area's own code erases the
+ * rows.
+ */
 const erasedTables = childrenFirst().filter(({ facts }) => typeof facts.erasure !== "string");
 
 const rowsOf = (tables: readonly AreaTable[]): readonly Rows[] => tables.map((table) => [labelOf(table), deletionOf(table)]);

@@ -9,7 +9,7 @@ import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
 import { apiKeys } from "../keys/tables.ts";
 
-// After D1 is restored with Time Travel, some guards have keys that are missing in D1, or have newer versions of keys than D1. Reconciliation copies
+// After D1 is restored with Time Travel, the key of a guard can be missing in D1, or D1 can have an older version of the key. Reconciliation copies
 // newer values from a guard to the row of its key, and then pushes the row to the guard. If a key has no row in D1, its guard revokes the key. The
 // audit log and the key uses contain the ids of keys without a row.
 

@@ -24,8 +24,8 @@ import { endings } from "./tables.ts";
 // `endings`. The page then does the remaining work. If the page is interrupted, a scheduled job does the remaining work after a minute.
 
 /**
- * The keys and webhooks that the page showed before a removal, as version names from `versionName`. `revoked`: the ids of the keys that were selected
- * for revocation.
+ * The keys and webhooks that the page showed before a removal. Each item is a version name that `versionName` returned. `revoked`: the ids of the
+ * keys that were selected for revocation.
  */
 export interface Choice {
   shownKeys: readonly string[];
@@ -34,10 +34,10 @@ export interface Choice {
 }
 
 /**
- * Removes a member if the member's role is still the same as when it was read. Keeps a key if the page showed it, it was not selected for revocation,
- * and it has not changed since. Disables a key if it was not selected for revocation but has changed since the page was shown. Revokes all other keys
- * that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the same as for
- * `removeMember`.
+ * Removes a member if the member's role is still the same as when it was read. Keeps a key that the page showed if the key was not selected for
+ * revocation and has not changed since. Disables a key if it was not selected for revocation but has changed since the page was shown. Revokes all
+ * other keys that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the same
+ * as for `removeMember`.
  */
 export const removeWithKeys = (context: WriteContext, member: Member, choice: Choice): Promise<void> =>
   removeMember(context, member, (when) => noteEndings(context, member.id, choice, when));
@@ -121,7 +121,7 @@ const readEndings = (db: Db, which: SQL, limit: number) =>
     )
     .limit(limit);
 
-/** Processes the endings of keys and webhooks one by one. An ending that fails moves to the end of the queue. */
+/** Finishes the remaining work on keys and webhooks of removed members, one row at a time. A row whose work fails moves to the end of the queue. */
 async function finish(finishing: Finishing, left: readonly { ending: Ending; store: string }[], now: number): Promise<Finished> {
   const { db } = finishing;
   const finished: Finished = { done: new Set(), failed: [] };

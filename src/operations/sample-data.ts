@@ -24,14 +24,14 @@ export const markSampleData = (db: Db, accountId: string, now: number): Statemen
 
 const sampleTables = childrenFirst().filter(({ facts }) => facts.sampleUntil !== undefined);
 
-/** Returns the condition that a row of a table is sample data of the account. */
+/** Returns an SQL condition that is true if a row of a table is sample data of the account. */
 function isSample({ name, facts }: AreaTable, accountId: string, sampleUntil: number): SQL {
   const { sampleUntil: by = "" } = facts;
   const [column, bound] = typeof by === "string" ? [by, sampleUntil] : [by.column, idBound(by.prefix as IdPrefix, sampleUntil)];
   return sql`${sql.identifier(name)}.account_id = ${accountId} AND ${sql.identifier(name)}.${sql.identifier(column)} < ${bound}`;
 }
 
-/** Returns the conditions that no row of another table refers to a row of this table. */
+/** Returns SQL conditions that are all true if no row of another table refers to a row of this table. */
 const isUnreferenced = ({ name }: AreaTable): SQL[] =>
   childrenFirst().flatMap((other) =>
     other.references
@@ -42,7 +42,7 @@ const isUnreferenced = ({ name }: AreaTable): SQL[] =>
       }),
   );
 
-/** Returns the condition that a row is sample data and that no other row refers to it. */
+/** Returns an SQL condition that is true if a row is sample data and no other row refers to it. */
 const isRemovable = (table: AreaTable, accountId: string, sampleUntil: number): SQL =>
   sql.join([isSample(table, accountId, sampleUntil), ...isUnreferenced(table)], sql.raw(" AND "));
 
@@ -61,8 +61,8 @@ export async function removeSampleData(context: KeyContext, account: Account): P
       sql`SELECT ${key} FROM ${sql.identifier(table.name)} WHERE ${isSample(table, id, sampleUntil)} LIMIT ${limit}`;
     await deleteInChunks(activity, maxRows, (limit) => sql`DELETE FROM ${sql.identifier(table.name)} WHERE (${key}) IN (${some(limit)})`);
   }
-  // The sample data may end in the middle of a bucket. The usage of this bucket, its hour and its day is calculated again from the remaining log
-  // entries.
+  // The sample data may end in the middle of a bucket. The usage of the last bucket, and of the hour and the day that contain it, is recomputed from
+  // the remaining log entries.
   await markBucket(activity, id, sampleUntil);
   await db.batch([
     deleteAuditOfKeys(db, id, sampleUntil),

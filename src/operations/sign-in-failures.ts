@@ -78,7 +78,7 @@ async function countAttempt(db: Db, source: Source, now: number): Promise<boolea
   return attempts <= maxAttemptsPerMinute;
 }
 
-/** Deletes the counted attempts of a source after a correct credential. */
+/** Resets the number of counted attempts of a source after a correct credential. */
 async function forgetAttempts(db: Db, source: Source): Promise<void> {
   const name = nameOf(source);
   cached.attempts.delete(name);

@@ -16,7 +16,7 @@ export interface SecretUse {
 }
 
 /**
- * Counts the keys that each secret signed. The counts include keys that are not revoked, and the previous secrets of rotated keys during the overlap.
+ * Counts the keys that each secret signed. Revoked keys are not counted. The previous secret of a rotated key is counted until the overlap ends.
  * `unknown`: the number of keys that were created before the service recorded the signing secret.
  */
 export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {

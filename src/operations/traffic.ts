@@ -21,7 +21,7 @@ export interface AccountTraffic {
   limited: number;
   /** The number of requests in the seven days before yesterday (UTC). */
   before: number;
-  /** The percentage of the hourly limit that is used in the current hour, for the account's key with the highest percentage. */
+  /** The highest percentage of an hourly limit that any key of the account has used in the current hour. */
   usedPercent: number;
   /** The id of the key with the highest percentage, or null if no key has been used in this hour. */
   keyId: string | null;

@@ -4,7 +4,7 @@ import { type DeploymentStatus, readDeploymentStatus } from "../operations/deplo
 import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
-// Metrics in the OpenMetrics 1.0 format. No metric describes a single account. Requests by account are on the operator page instead.
+// Metrics in the OpenMetrics 1.0 format. No metric describes a single account. The operator page shows requests by account instead.
 
 const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

@@ -49,7 +49,7 @@ const tablesIn = (area: string, module: Readonly<Record<string, unknown>>, facts
       };
     });
 
-/** The tables of all areas. Throws for a manifest with facts about a table that does not exist. */
+/** The tables of all areas. Throws if a manifest has facts about a table that does not exist. */
 export const areaTables: readonly AreaTable[] = manifests.flatMap(({ name, tables = {}, logTables = {}, facts = {} }) => {
   const found = [...tablesIn(name, tables, facts, false), ...tablesIn(name, logTables, facts, true)];
   const unknown = Object.keys(facts).find((key) => !found.some((table) => table.key === key));
@@ -67,7 +67,7 @@ export const tablesOfAccounts: readonly AreaTable[] = areaTables.filter(
  */
 export const ownerOf = ({ facts }: AreaTable): { column: string; table?: string } => facts.owner ?? { column: "account_id" };
 
-/** Returns the tables of accounts, each before the tables that its rows refer to. */
+/** Returns the tables of accounts, sorted so that each table comes before the tables that its rows refer to. */
 export function childrenFirst(): readonly AreaTable[] {
   const placed: AreaTable[] = [];
   const parentsOf = (table: AreaTable) => [...table.references.map((reference) => reference.table), ownerOf(table).table];

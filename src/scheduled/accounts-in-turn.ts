@@ -15,7 +15,7 @@ export interface Piece {
   hasMore: boolean;
 }
 
-/** The prefix of the cursor of a round that has left some work. After such a round, the next round starts in the next minute. */
+/** The cursor of a round has this prefix if the round has left some work. After such a round, the next round starts in the next minute. */
 const leftMark = "+";
 const maxPieceMs = 30 * secondMs;
 

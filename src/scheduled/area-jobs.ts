@@ -3,5 +3,5 @@
 import type { Job } from "../jobs/job.ts";
 import { jobs as usersJobs } from "../resources/users/jobs.ts";
 
-/** The jobs that areas state beside their rules. */
+/** The scheduled jobs that areas define in their own directories. */
 export const areaJobs: readonly Job[] = [...usersJobs];

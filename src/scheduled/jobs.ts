@@ -155,7 +155,7 @@ export const jobs: readonly Job[] = [
  * The maximum number of batches for one group of accounts in a round. Without this maximum, a group with many entries would delay the next groups.
  */
 const maxBatchesOfAccounts = 40;
-/** Retention pauses for nine times as long as its last batch took, which leaves 90 % of D1's time to other work. */
+/** Between two batches, retention pauses for nine times the duration of the first batch. The pauses leave 90 % of D1's time to other work. */
 const rest = 9;
 const maxPieceMs = 20 * secondMs;
 const historyOfAccounts = 20_000;

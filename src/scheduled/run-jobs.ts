@@ -15,15 +15,15 @@ const maxRunMs = 40 * secondMs;
 const givenUpMs = 55 * secondMs;
 
 /**
- * Runs the jobs that are due or whose round is not complete. A job that fails does not stop the other jobs. Throws after all jobs have ended if at
- * least one job failed. Stores and logs the result of each job, and stores its next cursor.
+ * Runs the jobs that are due or whose round is not complete. A job that fails does not stop the other jobs. If at least one job failed, throws after
+ * all jobs have ended. Stores and logs the result of each job, and stores its next cursor.
  */
 export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): Promise<void> {
   const enqueued: Promise<unknown>[] = [];
   const db = connect(env.DB);
   const outbox: Outbox = { db, enqueue: enqueueVia(env.DELIVERIES, (work) => void enqueued.push(work)) };
   const before = await readJobRuns(db);
-  // An earlier release stored the run of a job under its description.
+  // An earlier release stored the runs of a job under the job's description instead of its name.
   const lastRunOf = ({ name, description }: Job) => before.get(name) ?? before.get(description);
   const due = jobs.filter((job) => isDue(job, lastRunOf(job), now));
   const outcomes = await Promise.allSettled(

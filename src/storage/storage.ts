@@ -14,8 +14,8 @@ const mib = 1024 * 1024;
 export const defaultQuotaBytes = 256 * mib;
 
 /**
- * The reserve of an account beyond its quota, in bytes. The reserve is for events of changes that delete or end something, and for failed delivery
- * attempts.
+ * The storage that an account may use beyond its quota, in bytes. This reserved storage is for events of changes that delete or end something, and
+ * for failed delivery attempts.
  */
 export const reserveBytes = 16 * mib;
 
@@ -38,7 +38,7 @@ export const storedNames = boundedTables.map(({ key, label }) => ({ key, label }
 
 const adviceOf = Object.fromEntries(boundedTables.map(({ key, advice }) => [key, advice])) as Readonly<Record<Stored, string>>;
 
-/** The SQL condition that the account may store one more row in the table. */
+/** Returns an SQL condition that is true if the account may store one more row in the table. */
 export const mayStore = (accountId: string, what: Stored): SQL =>
   sql`coalesce((SELECT ${accountStorage[what]} FROM account_storage WHERE account_id = ${accountId}), 0) < ${maxStored[what]}`;
 
@@ -47,13 +47,13 @@ const storedBytes = (accountId: string | SQL): SQL =>
 const quotaBytes = (accountId: string | SQL): SQL =>
   sql`coalesce((SELECT storage_quota_bytes FROM accounts WHERE accounts.id = ${accountId}), ${defaultQuotaBytes})`;
 
-/** The SQL condition that the account's quota has room for `more` bytes, or for one byte if `more` is 0. */
+/** Returns an SQL condition that is true if the account's quota has room for `more` bytes, or for one byte if `more` is 0. */
 export const isWithinQuota = (accountId: string, more = 0): SQL =>
   sql`${storedBytes(accountId)} + ${Math.max(more, 1)} <= ${quotaBytes(accountId)}`;
 
 /**
- * The SQL condition that the account has not used up its quota and its reserve. `accountId`: an account id, or the column that contains the account
- * id.
+ * Returns an SQL condition that is true until the account has used up its quota and its reserved storage. `accountId`: an account id, or the column
+ * that contains the account id.
  */
 export const isWithinReserve = (accountId: string | SQL): SQL =>
   sql`${storedBytes(accountId)} < ${quotaBytes(accountId)} + ${reserveBytes}`;

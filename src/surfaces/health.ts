@@ -60,7 +60,10 @@ async function askGuards(env: Env): Promise<null> {
   return null;
 }
 
-/** Returns a warning if log entries wait or were dropped, or if a log writer or log database is not available. Requests do not depend on the log. */
+/**
+ * Returns a warning if log entries are waiting or were dropped, or if a log writer or log database is not available. Requests do not depend on the
+ * log.
+ */
 async function askWriters(env: Env): Promise<string | null> {
   const { journalled, dropped, full, unreachable } = await readWriters(env);
   const problems = [

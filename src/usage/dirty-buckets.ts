@@ -16,12 +16,16 @@ export const markBuckets = `INSERT OR IGNORE INTO stale_slices (account_id, star
 const due = "json_each(?) AS due CROSS JOIN";
 
 /**
- * Deletes dirty marks from before the start of a log. The parameter is a JSON list of accounts, each with the start of its log as the second member.
+ * Deletes the dirty marks of buckets that start before the log of their account. The parameter is a JSON list with one array per account. The first
+ * item of an array is the account id, and the second item is the start of the log.
  */
 export const deleteOldMarks = `DELETE FROM stale_slices WHERE (account_id, start) IN
   (SELECT dirty.account_id, dirty.start FROM ${due} stale_slices AS dirty ON dirty.account_id = due.value ->> 0 AND dirty.start < due.value ->> 1)`;
 
-/** Deletes the roll-ups of buckets from before a given time. The parameter is a JSON list of accounts, each with the time as the fourth member. */
+/**
+ * Deletes the roll-ups of buckets from before a given time. The parameter is a JSON list with one array per account. The first item of an array is
+ * the account id, and the fourth item is the time.
+ */
 export const deleteOldBuckets = `DELETE FROM usage_slices WHERE (account_id, start, key_id, route, status) IN
   (SELECT old.account_id, old.start, key_id, route, status FROM ${due} usage_slices AS old
     ON old.account_id = due.value ->> 0 AND old.start < due.value ->> 3 LIMIT ${rowsAtOnce})`;

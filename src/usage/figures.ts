@@ -49,8 +49,8 @@ export const percentilesOf = (histogram: Histogram) => ({
 });
 
 /**
- * Compares the requests, success rate and response time of a window with those of the window before it. Without requests, a rate or a response time
- * is null, never 0 or NaN.
+ * Compares a window with the window before it, by requests, success rate and response time. Without requests, a rate or a response time is null,
+ * never 0 or NaN.
  */
 export function figuresOf(current: readonly Tally[], former: readonly Tally[], histogram: Histogram) {
   const value = requestsOf(current);

@@ -47,6 +47,6 @@ export function weekOf(hours: readonly Hour[]): number[][] {
   return week;
 }
 
-/** Returns the hour with the most requests, or null if there are no hours. If several hours are equal, returns the latest. */
+/** Returns the hour with the most requests, or null if there are no hours. If several hours have the same number of requests, returns the latest. */
 export const busiestOf = (hours: readonly Hour[]): Hour | null =>
   hours.toSorted((a, b) => b.requests - a.requests || b.start - a.start)[0] ?? null;

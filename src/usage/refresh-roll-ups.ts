@@ -13,13 +13,13 @@ export type Refreshed<Asked extends LogReadContext = LogReadContext> = Asked & {
 
 /**
  * Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. `refreshBy` asks
- * the account's log writer to do this, and the log writer uses a `RefreshThrottle`.
+ * the account's log writer to roll up the buckets, and the log writer uses a `RefreshThrottle`.
  */
 export type Refresh = (accountId: string) => Promise<void>;
 
 /**
  * Refreshes the roll-ups of an account from its log, unless `refresh` decides that it is too soon. If the refresh fails, the stored figures are
- * shown, and `asOf` is the time up to which they are complete.
+ * shown, and `asOf` is the time up to which the stored figures are complete.
  */
 export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(context: Asked): Promise<Refreshed<Asked>> {
   const asOf = await refreshedAsOf(context).catch((error: unknown) => {

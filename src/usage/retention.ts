@@ -30,8 +30,8 @@ export async function deleteOldUsage(d1: D1Database, accountIds: readonly string
 const oldParts = (table: string) => `SELECT DISTINCT account_id, start FROM json_each(?1) AS due
   CROSS JOIN ${table} ON account_id = due.value AND start < ?2 LIMIT ${partsAtOnce}`;
 
-// Totals are stored by key, and under an empty key id for all keys. Totals are deleted before the rows, because the rows say which keys had requests.
-// A UNION instead of `json_each` would scan the whole table.
+// Totals are stored for each key. The totals of all keys together have an empty key id. Totals are deleted before the rows, because the rows say
+// which keys had requests. A UNION instead of `json_each` would scan the whole table.
 const deleteTotals = (totals: string, rows: string) => `DELETE FROM ${totals} WHERE (account_id, key_id, start) IN (
   WITH old AS (${oldParts(rows)})
   SELECT account_id, iif(of_all.value, '', key_id), start FROM old CROSS JOIN ${rows} USING (account_id, start), json_each('[0,1]') AS of_all)`;

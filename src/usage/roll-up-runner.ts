@@ -18,7 +18,7 @@ const askTimeoutMs = 5 * secondMs;
 const maxBatchMs = secondMs;
 /** The shortest wait before a failed batch is retried with half as many buckets. */
 const shortestRetryMs = secondMs / 2;
-/** The first wait before a bucket that failed alone is retried, in milliseconds. Each further failure doubles the wait. */
+/** If a batch with a single bucket fails, the bucket is first retried after this time, in milliseconds. Each further failure doubles the wait. */
 const firstRestMs = minuteMs;
 const maxRestMs = 60 * minuteMs;
 const maxFailed = 1000;
@@ -43,8 +43,8 @@ export class RollUpRunner {
   }
 
   /**
-   * Rolls up buckets that start before `before`, until none is left, `endsAt` has passed or `isInterrupted` returns true. Returns the time to
-   * continue, or null if no buckets are left.
+   * Rolls up buckets that start before `before`, until none is left, `endsAt` has passed or `isInterrupted` returns true. Returns the time at which
+   * to continue, or null if no buckets are left.
    */
   async rollUp({
     before,

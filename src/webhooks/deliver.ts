@@ -62,13 +62,13 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
   // The webhook has been deleted, or the event is past its retention.
   if (webhook === null || delivery.data === null) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
   if (webhook.state === "disabled") return release(context, deliveryId, claim, delivery.account_id, { status: "held" });
-  // All attempts are used up, but the results of some are missing because of crashes or D1 failures.
+  // All attempts are used up, but some results are missing because of crashes or D1 failures.
   if (delivery.attempts_made > maxAttempts) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
     outcome = await post(context, delivery, webhook);
   } catch (error) {
-    // The receiver did not cause this error, so the attempt does not count. The delay lets deliveries that can succeed go first.
+    // The receiver did not cause this error, so the attempt does not count. Because of the delay, other deliveries are attempted first.
     await release(context, deliveryId, claim, delivery.account_id, { nextAttemptAt: context.now() + postponedMs }).catch(() => {});
     throw error;
   }
@@ -76,8 +76,8 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
 }
 
 /**
- * Claims a delivery for one minute and reads its event and its webhook. Counts the attempt before the POST, so that failures to record results cannot
- * cause endless attempts. Returns null if the delivery cannot be claimed.
+ * Claims a delivery for one minute and reads its event and its webhook. Counts the attempt before the POST, so that attempts do not go on without end
+ * if their results cannot be recorded. Returns null if the delivery cannot be claimed.
  */
 async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
   const at = now();
@@ -133,7 +133,7 @@ async function record(
 ): Promise<void> {
   const { db, now, random } = context;
   const at = now();
-  // If the webhook's URL changed meanwhile, the webhook stays enabled and the next attempt uses the new URL.
+  // If the webhook's URL changed during the attempt, the webhook stays enabled and the next attempt uses the new URL.
   const isGone = outcome.status === 410 && (await disableWebhook(context, webhook, "The receiver responded with 410 Gone."));
   const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
@@ -163,7 +163,7 @@ async function record(
   else if (again !== null && again - at <= soonMs) context.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 
-/** Records the time since which a webhook has been failing. Writes nothing while every attempt succeeds. */
+/** Records the time at which a webhook started to fail, and clears that time after a success. Writes nothing while every attempt succeeds. */
 async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
   const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.url, webhook.url));
   if (error !== null && failingSince === null)
@@ -174,7 +174,10 @@ async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: nu
   if (error === null && failingSince !== null) await db.update(webhooks).set({ failingSince: null }).where(own);
 }
 
-/** Releases the claim of a delivery that was not attempted, and does not count the attempt. Afterwards, enqueues the next delivery of the account. */
+/**
+ * Releases the claim of a delivery that was not attempted. Subtracts the attempt that the claim had counted. Afterwards, enqueues the next delivery
+ * of the account.
+ */
 async function release(
   { db, now, enqueue }: DeliveryContext,
   deliveryId: string,

@@ -11,8 +11,8 @@ import type { Webhook } from "./webhook.ts";
 
 /**
  * Disables a webhook, holds its waiting deliveries and creates a `webhook.disabled` event. Does nothing if the webhook's URL has changed since the
- * attempt, or if `failingSince` is given and no longer matches. Returns whether the webhook was disabled. `audit`: the audit entries to write. Given
- * if a person disables the webhook, and absent if the service does.
+ * attempt, or if `failingSince` is given and no longer matches. Returns whether the webhook was disabled. `audit`: the audit entries to write. They
+ * are given if a person disables the webhook, and absent if the service disables it.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },

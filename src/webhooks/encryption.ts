@@ -3,7 +3,10 @@ import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 // Webhook secrets are needed for signing, so they cannot be hashed. Webhook secrets are stored encrypted, with AES-256-GCM and a secret of the
 // Worker.
 
-/** Returns the Worker's secrets for encrypting webhook secrets. The first secret encrypts, and all of them decrypt. Throws if none is usable. */
+/**
+ * Returns the Worker's secrets for encrypting webhook secrets. The first secret is used to encrypt, and all secrets are used to decrypt. Throws if no
+ * secret is usable.
+ */
 export const encryptionSecrets = (env: object) => secretsIn(env, "WEBHOOK_SEALING_SECRETS");
 
 const algorithm = "AES-GCM";

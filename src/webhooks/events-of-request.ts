@@ -6,13 +6,10 @@ import { events } from "../events/tables.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { minuteMs } from "../time/clock.ts";
 
-/**
- * The period after the start of a request in which its events can be created, in milliseconds. The period is long because a deletion can run for a
- * while.
- */
+/** How long after its start a request can still create events, in milliseconds. The period is long because a deletion can run for a while. */
 const madeWithinMs = 5 * minuteMs;
 const maxOfRequest = 20;
-/** The maximum number of events to scan, from the start of a request on. The scan includes events of other requests from the same period. */
+/** The maximum number of events to scan, counted from the start of a request. The scan includes events of other requests from the same period. */
 const lookedThrough = 1000;
 
 /** Returns the first 20 events that a request caused, with the first delivery of each event to each webhook. Omits redeliveries. */

@@ -11,7 +11,7 @@ import { minuteMs, secondMs } from "../time/clock.ts";
  */
 export const maxInFlight = { ofWebhook: 10, ofAccount: 50 };
 
-/** The time for which a claim blocks other claims of the delivery, in milliseconds. */
+/** The time for which a claim blocks other claims of the same delivery, in milliseconds. */
 export const leaseMs = minuteMs;
 /**
  * The time for which a claimed delivery occupies a slot, in milliseconds. A receiver has 15 s to respond. After a crash, the slot is free again after
@@ -25,14 +25,14 @@ const reservationMs = minuteMs / 2;
 const inFlight = (at: number, more: SQL): SQL =>
   sql`(SELECT count(*) FROM deliveries AS other WHERE other.claim IS NOT NULL AND other.claimed_until > ${at + leaseMs - inFlightMs} AND ${more})`;
 
-/** Returns the SQL condition that both the webhook and the account of a delivery have a free slot. */
+/** Returns an SQL condition that is true if both the webhook and the account of a delivery have a free slot. */
 export const hasSlot = (at: number): SQL => sql`
   ${inFlight(at, sql`other.account_id = deliveries.account_id AND other.webhook_id = deliveries.webhook_id`)} < ${maxInFlight.ofWebhook}
   AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${maxInFlight.ofAccount}`;
 
 /**
- * Returns the statement that reserves the next due delivery of an account and returns its id. Chooses the webhook with the fewest attempts in flight,
- * and then the delivery of this webhook that has been due longest.
+ * Returns an SQL statement that reserves the next due delivery of an account and returns the id of the delivery. Chooses the webhook with the fewest
+ * attempts in flight, and then the delivery of this webhook that has been due longest.
  */
 export const reserveNext = (
   accountId: string,

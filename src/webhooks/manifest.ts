@@ -47,7 +47,7 @@ export const manifest = {
       withoutRowid: true,
       export: { as: "webhook", hidden: ["sealed_secret", "previous_sealed_secret"] },
     },
-    // A delivery is charged 1,400 bytes, including 760 bytes for a successful attempt. A successful attempt is charged only for bytes beyond the 760.
+    // A delivery is charged 1,400 bytes, including 760 bytes for a successful attempt. A successful attempt is charged only for bytes above 760.
     deliveries: {
       bytes: { sql: "1400" },
       withoutRowid: true,

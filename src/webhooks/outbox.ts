@@ -22,15 +22,16 @@ import { maxInFlight } from "./in-flight.ts";
 
 /**
  * Whether to write a change when the database or the account is full. By default, the change is denied.
- * `true` writes the change but drops its events if the account's reserve is used up. Used for changes that end, delete or disable something once.
- * `"within the reserve"` writes the change only if the account's reserve has room. Used for changes that remove something but can be repeated without
- * end.
- * `"unrecorded"` writes the change but drops its events and audit entries if the account's reserve is used up. A full database also drops the audit
- * entries. Used when a session begins or ends.
+ * `true` writes the change but drops its events if the account's reserve is used up. The value `true` is for changes that end, delete or disable
+ * something once.
+ * `"within the reserve"` writes the change only if the account's reserve has room. This value is for changes that remove something but can be
+ * repeated without end.
+ * `"unrecorded"` writes the change but drops its events and audit entries if the account's reserve is used up. The audit entries are also dropped if
+ * the database is full. This value is for changes that begin or end a session.
  */
 export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
 
-// The outbox: one atomic D1 batch writes a change, its events, and one delivery of each event per subscribed webhook.
+// The outbox: one atomic D1 batch writes a change, its events, and one delivery of each event to each subscribed webhook.
 
 /** One atomic change, with its events and its result. */
 export interface Change<Result> {
@@ -46,9 +47,9 @@ export interface Change<Result> {
   auditWhen?: SQL;
   /** The scopes that the acting key must still have when the change is written, besides the scope of the operation. */
   scopes?: readonly string[];
-  /** The account whose storage the change adds to. Required if no event, audit entry or member of `adds` names the account. */
+  /** The account whose storage the change adds to. This value is required if the account is not named in an event, in an audit entry or in `adds`. */
   accountId?: string;
-  /** The tables with a row limit per account to which the statements add rows. The table of events is not listed here. */
+  /** The tables to which the statements add rows, if the tables have a row limit per account. The table of events is not listed here. */
   adds?: readonly { accountId: string; what: Stored }[];
   /** The number of bytes that the statements add, if they add more than a row or two. */
   addsBytes?: number;
@@ -73,7 +74,7 @@ export interface Authority {
   denial(scopes: readonly string[]): Promise<Failure>;
 }
 
-/** The context that a verb needs to write. */
+/** The context of a function that writes changes. */
 export interface WriteContext extends ReadContext {
   commit: Commit;
 }
@@ -96,7 +97,7 @@ const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
 /**
  * Writes a change, its events, and one delivery of each event to every subscribed webhook, in one D1 batch. `first`: statements that run before the
  * statements of the change. Returns the results of the change's own statements. If `authority` no longer permits the change, writes nothing and
- * throws its error. Throws `unavailable` if the database is full, and `limit_reached` if the account is full.
+ * throws the error from `authority`. Throws `unavailable` if the database is full, and `limit_reached` if the account is full.
  */
 export async function commitChange(outbox: Outbox, change: AnyChange, first: Statement[] = []): Promise<unknown[]> {
   const { db, enqueue = () => {}, requestId } = outbox;
@@ -131,8 +132,8 @@ const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | unde
   accountId ?? events[0]?.accountId ?? audit?.[0]?.accountId ?? adds?.[0]?.accountId;
 
 /**
- * Returns the conditions for storing a change's events and audit entries when its account is full. A null condition means that they are always
- * stored.
+ * Returns the conditions for storing a change's events and audit entries when its account is full. A null condition means that the events or audit
+ * entries are always stored.
  */
 function recordingOf(change: AnyChange): { ofEvents: SQL | null; ofAudit: SQL | null } {
   const { evenWhereFull, events } = change;

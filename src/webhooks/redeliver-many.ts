@@ -14,7 +14,7 @@ import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
-/** Selects the deliveries of a webhook to repeat. The criteria are the time of each event and the status of its latest delivery. */
+/** Selects which deliveries of a webhook to repeat. The criteria are the time of each event and the status of its latest delivery. */
 export interface RedeliveryFilter {
   from: number;
   to?: number | undefined;
@@ -30,8 +30,8 @@ export interface Matching {
 }
 
 /**
- * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if there is a matching or requested
- * event type that the acting key may not read.
+ * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read one
+ * of the matching or requested event types.
  */
 export async function countRedeliveries(context: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(context, await readWebhook(context, webhookId), stored(context.now, filter));
@@ -44,8 +44,8 @@ export async function countRedeliveries(context: WebhookContext, webhookId: stri
 export const maxUnfinished = 20;
 
 /**
- * Sends all matching events again, five per second, after any running redeliveries to the webhook. Creates the first deliveries at once, up to 500,
- * and a scheduled job creates the rest. Throws the same errors as `redeliver`, and `limit_reached` if too many redeliveries are unfinished.
+ * Sends all matching events again, five per second, after any running redeliveries to the webhook. Creates up to 500 deliveries at once. A scheduled
+ * job creates the rest. Throws the same errors as `redeliver`, and `limit_reached` if too many redeliveries are unfinished.
  */
 export async function redeliverAll(
   context: WebhookContext,
@@ -96,7 +96,7 @@ function stored(now: number, { from, to, statuses = ["failed", "held"], eventTyp
   };
 }
 
-/** Counts the matching deliveries. Throws `forbidden` if there is a matching or requested event type that the acting key may not read. */
+/** Counts the matching deliveries. Throws `forbidden` if the acting key may not read one of the matching or requested event types. */
 async function readMatching(
   { db, now, scopes }: WebhookReadContext,
   webhook: Webhook,

@@ -15,7 +15,7 @@ import type { Webhook } from "./webhook.ts";
 import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
 /**
- * Sends the event of a delivery again and returns the id of the new delivery. Throws `not_found`, `forbidden`, and `conflict` if the webhook is
+ * Sends the event of a delivery again and returns the id of the new delivery. Throws `not_found` and `forbidden`. Throws `conflict` if the webhook is
  * disabled.
  */
 export async function redeliver(context: WebhookContext, deliveryId: string): Promise<string> {
@@ -39,7 +39,7 @@ async function readReadable(context: WebhookReadContext, deliveryId: string): Pr
 
 /**
  * Sends a test event to one webhook and returns the id of the delivery. The event is a `webhook.test`, or has the example data of another type.
- * Throws `not_found`, `forbidden`, and `conflict` if the webhook is disabled.
+ * Throws `not_found` and `forbidden`. Throws `conflict` if the webhook is disabled.
  */
 export async function sendTest(context: WebhookContext, webhookId: string, type: string): Promise<string> {
   const { db, now } = context;
@@ -87,7 +87,7 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
     throw new Failure("conflict", "The delivery is not waiting for an attempt. Either an attempt is in progress, or no attempt follows.");
 }
 
-/** The maximum number of deliveries in a chain that one statement follows. */
+/** The maximum number of deliveries that one statement follows in a chain of repetitions. */
 const maxChain = 2000;
 
 /**

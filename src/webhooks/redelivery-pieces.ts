@@ -9,14 +9,17 @@ import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 // A redelivery can include any number of deliveries, and D1 runs only one statement at a time. A redelivery therefore reads its deliveries in pieces,
-// in the order of their ids, and stores a cursor. Only the latest delivery of each event to the webhook counts: a delivery that no other delivery
-// supersedes.
+// in the order of their ids, and stores a cursor. A redelivery considers only the latest delivery of each event to the webhook. A delivery is the
+// latest if no other delivery supersedes it.
 
 export type Redelivery = typeof redeliveries.$inferSelect;
 type Status = StoredRedeliveryFilter["statuses"][number];
 type Target = Pick<Webhook, "accountId" | "id">;
 
-/** The maximum number of deliveries that one piece reads: `sentAtOnce` to send them, `countedAtOnce` only to count them. */
+/**
+ * The maximum number of deliveries that one piece reads. `sentAtOnce` applies when deliveries are sent, and `countedAtOnce` when deliveries are only
+ * counted.
+ */
 export const sentAtOnce = 500;
 const countedAtOnce = 10_000;
 /** Deliveries are created up to this long before they are due, in milliseconds. */
@@ -33,7 +36,7 @@ const isWanted = (status: Status, { fromId, toId, eventTypes }: StoredRedelivery
     ${toId === null ? sql`` : sql`AND event_id < ${toId}`}
     ${eventTypes === null ? sql`` : sql`AND event_type IN (SELECT value FROM json_each(${JSON.stringify(eventTypes)}))`}`;
 
-/** Returns an id below the ids of all deliveries of the selected events. A delivery is never older than its event. */
+/** Returns a lower bound for the ids of deliveries of the selected events. A delivery is never older than its event. */
 const firstAfter = ({ fromId }: StoredRedeliveryFilter): string => fromId.replace("evt_", "dlv_");
 
 /** Counts the deliveries that match a filter, by status, and collects the types of their events. Reads 10,000 deliveries at a time. */
@@ -75,8 +78,8 @@ const upTo = (now: number): string => idBound("dlv", now + 1);
 export const firstCursor = (filter: StoredRedeliveryFilter): string => `${filter.statuses[0]} ${firstAfter(filter)}`;
 
 /**
- * One piece of a redelivery. The statements of a piece take effect only if the redelivery's cursor has not moved. `after`: the redelivery after the
- * piece.
+ * One piece of a redelivery. The statements of a piece take effect only if the redelivery's cursor has not moved. `after`: the state of the
+ * redelivery after the piece.
  */
 interface Piece {
   statements: Statement[];
@@ -170,7 +173,7 @@ async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise
   return Math.max(now, last?.at ?? 0);
 }
 
-/** Whether the next deliveries of a redelivery are due within three minutes. */
+/** Returns whether the next deliveries of a redelivery are due within three minutes. */
 const isDue = ({ cursor, nextAt }: Redelivery, now: number): boolean => cursor !== null && nextAt <= now + aheadMs;
 
 /** Lists redeliveries that have deliveries to create: one of each account first, then a second of each, and so on. */
@@ -184,7 +187,7 @@ const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
 
 /**
  * Continues redeliveries whose next deliveries are due within three minutes, with at most `limit` pieces in total. Accounts take turns, one piece
- * each, so that no account waits for all pieces of another. Returns the number of pieces.
+ * each, so that no account waits for all pieces of another account. Returns the number of pieces.
  */
 export async function continueRedeliveries(
   { db, enqueue }: { db: Db; enqueue: EnqueueDeliveries },

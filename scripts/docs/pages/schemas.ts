@@ -42,7 +42,7 @@ function boundsOf(schema: JsonObject): string {
   return words.length > 0 ? ` (${words.join(", ")})` : "";
 }
 
-/** Returns the members of an object as table rows. Nested members have their full path as their name. */
+/** Returns the members of an object as table rows. The name of a nested member is its full path. */
 export function rowsOf(schema: JsonObject, prefix = ""): string[][] {
   const required = new Set((schema.required ?? []) as string[]);
   return Object.entries((schema.properties ?? {}) as Record<string, JsonObject>).flatMap(([name, property]) => {

@@ -61,7 +61,7 @@ const onKey = async (c: OperatorContext, action: string, work: (account: Account
   const { account, hasRow } = found;
   const { db, now, operator } = operating(c);
   await work(account, id);
-  // A change to a row of D1 includes the audit entry. If D1 has lost the row of the key, the entry is written here instead.
+  // A change to the row of a key writes the audit entry in the same batch. If D1 has lost the row of the key, the entry is written here instead.
   if (!hasRow) await recordOperation(db, { now, operator, action, accountId: account.id, targetId: id });
   return c.json({ id, done: action });
 };

@@ -15,8 +15,8 @@ const isOpen = sql`${tasks.status} IN ('todo', 'in_progress')`;
 
 /**
  * Returns figures about the account's tasks and users. The span includes `from` and excludes `to`. Created tasks, completed tasks and the series are
- * counted in the span. All other counts describe the current state. Of the tasks created in the span, the completion rate is the share that is done
- * now. The median hours to completion are calculated from the tasks completed in the span.
+ * counted in the span. All other counts describe the current state. The completion rate is the share of tasks created in the span that are done now.
+ * The median hours to completion are calculated from the tasks completed in the span.
  */
 export async function readAnalytics(
   { db, actor, now }: ReadContext,

@@ -37,7 +37,7 @@ export const manifest = {
       },
     },
   ],
-  // The most text that a filtered page scans, in megabytes.
+  // The maximum amount of text that a filtered page scans, in megabytes.
   limits: { scannedMb: 4 },
   limitNotes: ["A filtered page of tasks reads at most about {{tasks.scannedMb}} MB of text."],
   tables,

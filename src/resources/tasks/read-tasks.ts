@@ -17,7 +17,7 @@ export interface TaskFilter {
   dueBefore?: number | undefined;
   dueAfter?: number | undefined;
   updatedAfter?: number | undefined;
-  /** A part of the title or description, in upper or lower case. */
+  /** Text that the title or description must contain, in upper or lower case. */
   q?: string | undefined;
 }
 
@@ -37,7 +37,7 @@ export async function listTasks(
     filter.assigneeId === undefined ? undefined : eq(tried(tasks.assigneeId), filter.assigneeId),
     name === "updated_at" ? undefined : isWithin(tasks.updatedAt, bounds.updated_at),
     name === "due_at" ? undefined : isWithin(tasks.dueAt, bounds.due_at),
-    // `LIKE` is not used, because D1 limits its patterns to 50 bytes.
+    // The query does not use `LIKE`, because D1 limits `LIKE` patterns to 50 bytes.
     filter.q === undefined ? undefined : sql`instr(${tasks.searchText}, ${filter.q.toLowerCase()}) > 0`,
   );
   const parts = partsAfter(sort, bounds[name], after).map((part) => ({
@@ -89,9 +89,9 @@ async function placeOf(db: Db, { range, order, value }: Part, place: number): Pr
 const bytesAtOnce = manifest.limits.scannedMb * 1_000_000;
 
 /**
- * Returns the position of the last row that a filtered page scans, among the first `count` rows of a part. The scan ends at the row that brings the
- * total text size above `bytesAtOnce`. Returns null if the page scans the whole part. SQLite reads the length of a text from the header of the row,
- * without reading the text.
+ * Returns the position of the last row that a filtered page scans. The page scans at most the first `count` rows of a part. The scan ends at the row
+ * that brings the total text size above `bytesAtOnce`. Returns null if the page scans the whole part. SQLite reads the length of a text from the
+ * header of the row, without reading the text.
  */
 async function lastOf(db: Db, { range, order, value }: Part, count: number): Promise<TaskPosition | null> {
   const first = db
@@ -134,8 +134,8 @@ const readRows = (db: Db, { order }: Part, where: SQL | undefined, atMost: numbe
     .limit(atMost);
 
 /**
- * Returns a column for a filter that SQLite must test row by row. The `+` stops SQLite from using an index of the column. With that index, SQLite
- * would read all matching rows and then sort them.
+ * Returns an expression for a column, so that SQLite tests a filter on the column row by row. The `+` stops SQLite from using an index of the column.
+ * With an index of the filtered column, SQLite would read all matching rows and then sort them.
  */
 const tried = (column: SQLiteColumn): SQL => sql`+${column}`;
 

@@ -59,7 +59,7 @@ export const taskData = (task: Task): z.infer<typeof TaskData> => ({
   updated_at: iso(task.updatedAt),
 });
 
-// The members of a task that a client may set.
+// The fields of a task that a client may set.
 
 const { shape } = TaskData;
 const title = like(text(1, 200), shape.title);

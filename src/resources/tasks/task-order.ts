@@ -2,8 +2,8 @@ import { and, gte, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 
-// A page starts after a position, with a comparison of row values: `(updated_at, id) > (?, ?)`. SQLite jumps to the position in the index, no matter
-// how far into the list the page starts. A sort order that no single index covers is read in parts, one after the other.
+// A page starts after a position. The query compares row values with the position: `(updated_at, id) > (?, ?)`. SQLite jumps to the position in the
+// index, no matter how far into the list the page starts. A sort order that no single index covers is read in parts, one after the other.
 
 export const taskSorts = ["created_at", "-created_at", "updated_at", "-updated_at", "due_at", "-due_at"] as const;
 export type TaskSort = (typeof taskSorts)[number];
@@ -14,7 +14,7 @@ export interface TaskPosition {
   id: string;
 }
 
-/** The bounds of a sorted column, in milliseconds since the epoch: `from` inclusive, `to` exclusive. */
+/** The bounds of a sorted column, in milliseconds since the epoch. `from` is inclusive and `to` is exclusive. */
 export interface Bounds {
   from?: number | undefined;
   to?: number | undefined;
@@ -51,7 +51,7 @@ export function partsAfter(sort: TaskSort, bounds: Bounds, after: TaskPosition |
   const dated = isUndatedNext ? [] : [partOf(sort, tasks.dueAt, bounds, after)];
   const isBounded = bounds.from !== undefined || bounds.to !== undefined;
   const undated = partOf(sort, null, {}, isUndatedNext ? after : undefined);
-  // Without `unlikely`, SQLite reads a page with two bounds by the primary key, and so also reads tasks that have a due date.
+  // Without `unlikely`, SQLite would use the primary key for a page with two bounds, and would also read tasks that have a due date.
   return isBounded ? dated : [...dated, { ...undated, range: and(sql`unlikely(${isNull(tasks.dueAt)})`, undated.range) }];
 }
 

@@ -50,8 +50,8 @@ export async function unassignSome(
 }
 
 /**
- * Selects the ids of at most `atOnce` tasks of a user that fit in one batch with their descriptions and deliveries. Selects at least one task if the
- * user has any.
+ * Selects the ids of at most `atOnce` tasks of a user. The descriptions and deliveries of the selected tasks must fit in one batch. Selects at least
+ * one task if the user has any.
  */
 const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
   sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
@@ -60,8 +60,8 @@ const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
     WHERE before < ${maxCharactersAtOnce}`;
 
 /**
- * Returns the condition that no task changed since it was read. CROSS JOIN makes SQLite look up each read task by its key. In the opposite join
- * order, SQLite would compare every task of the account with every task that was read.
+ * Returns an SQL condition that is true if no task has changed since it was read. CROSS JOIN makes SQLite look up each read task by its key. In the
+ * opposite join order, SQLite would compare every task of the account with every task that was read.
  */
 export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" | "revision">[]): SQL =>
   sql`(SELECT count(*) FROM json_each(${JSON.stringify(read.map(({ id, revision }) => [id, revision]))}) AS read

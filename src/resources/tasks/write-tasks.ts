@@ -34,7 +34,7 @@ export async function createTask({ db, actor, now, commit }: WriteContext, conte
   return task;
 }
 
-/** Updates a task with the members of `patch`. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
+/** Updates a task with the values in `patch`. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
 export function changeTask(context: WriteContext, id: string, patch: Partial<TaskContent>, precondition: Precondition): Promise<Task> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {

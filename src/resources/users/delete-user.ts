@@ -50,7 +50,7 @@ export async function deleteUser(context: WriteContext, id: string, precondition
   await finishDeletion(context, marked, maxPiecesPerRequest);
 }
 
-/** Returns the condition that fewer than `maxInDeletion` users of the account are being deleted. */
+/** Returns an SQL condition that is true if fewer than `maxInDeletion` users of the account are being deleted. */
 const areFew = ({ actor }: ReadContext): SQL =>
   sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${maxInDeletion}`;
 

@@ -30,7 +30,7 @@ export const manifest = {
       },
     },
   ],
-  // The maximum number of users of an account that may be in deletion at once. This number is limited because a list of users also reads the rows of
+  // The maximum number of users that an account may have in deletion at once. This number is limited because a list of users also reads the rows of
   // users in deletion.
   limits: { inDeletion: 100 },
   limitNotes: [

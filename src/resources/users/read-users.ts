@@ -9,7 +9,7 @@ import type { User } from "./user.ts";
 export interface UserFilter {
   roles?: readonly User["role"][] | undefined;
   statuses?: readonly User["status"][] | undefined;
-  /** A part of the name or email address, in upper or lower case. */
+  /** Text that the name or email address must contain, in upper or lower case. */
   q?: string | undefined;
 }
 

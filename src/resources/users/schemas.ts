@@ -39,7 +39,7 @@ export const userData = (user: User): z.infer<typeof UserData> => ({
   updated_at: iso(user.updatedAt),
 });
 
-// The members of a user that a client may set.
+// The fields of a user that a client may set.
 
 const { shape } = UserData;
 const name = like(visibleText(1, 200), shape.name);

@@ -18,8 +18,8 @@ export const users = sqliteTable(
     role: text({ enum: ["admin", "member", "viewer"] }).notNull(),
     status: text({ enum: ["active", "suspended"] }).notNull(),
     /**
-     * When the deletion of the user was requested, in milliseconds since the epoch. A user with a requested deletion is invisible. The row is deleted
-     * once no task refers to the user.
+     * The time at which the deletion of the user was requested, in milliseconds since the epoch. A user with a requested deletion is invisible. The
+     * row is deleted once no task refers to the user.
      */
     deletionRequestedAt: integer("deletion_requested_at"),
     revision: text().notNull(),

@@ -15,7 +15,8 @@ export interface NewUser {
 /**
  * Returns the columns that are derived from a name and an email address. Addresses that differ only in case are the same address. This function
  * converts letters of every script to lower case. In the email addresses of members, only ASCII letters are converted. Two addresses may become
- * equal, for example if they differ only in `k` and the Kelvin sign. The result is only a conflict, because users grant no access.
+ * equal, for example if they differ only in `k` and the Kelvin sign. Equal addresses only cause a conflict error, because the record of a user gives
+ * nobody access.
  */
 export const searchable = ({ name, email }: { name: string; email: string }) => ({
   emailKey: email.toLowerCase(),

@@ -41,7 +41,7 @@ export async function createUser({ db, actor, now, commit }: WriteContext, input
   return user;
 }
 
-/** Updates a user with the members of `patch`. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `conflict`. */
+/** Updates a user with the values in `patch`. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `conflict`. */
 export function changeUser(context: WriteContext, id: string, patch: UserPatch, precondition: Precondition): Promise<User> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readUser(context, id), precondition, name: "user" }, async (before) => {
