@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
 import { startReceiver } from "../scripts/receiving.ts";
 
-/** Starts one webhook receiver and one server of stored responses for all tests inside workerd. Each test uses a separate path. */
+/** Starts one webhook receiver and one server of stored responses, which all tests inside workerd share. Each test uses its own path. */
 export default async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
   const [receiver, shelf] = await Promise.all([startReceiver(0), startShelf()]);
   provide("receiver", receiver.url);

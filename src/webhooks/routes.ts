@@ -50,7 +50,9 @@ const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret 
     "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the secret.",
 });
 
-/** The response to a POST that creates a secret. There are two schemas, so that `secret` is not nullable in the response that shows the secret. */
+/**
+ * The response to a POST that creates a secret. Two separate schemas are used so that `secret` is never null in the response that shows the secret.
+ */
 const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
 const NewWebhook = component("NewWebhook", NewWebhookShape, {

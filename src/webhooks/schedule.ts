@@ -15,7 +15,9 @@ export const delaysMs = [
 export const jitter = 0.2;
 export const maxRetryAfterMs = dayMs;
 
-/** The interval between the deliveries of a redelivery to one webhook, in milliseconds. The pace keeps a backlog from flooding the receiver. */
+/**
+ * The interval between two deliveries that a redelivery sends to its webhook, in milliseconds. The pace keeps a backlog from flooding the receiver.
+ */
 export const paceMs = secondMs / 5;
 /** A delivery that is due within this time, in milliseconds, is enqueued at once. The sweep finds deliveries that are due later. */
 export const soonMs = 15 * minuteMs;
@@ -24,8 +26,8 @@ export const maxAttempts = delaysMs.length + 1;
 
 /**
  * Returns the time of the retry after a failed attempt, in milliseconds since the epoch. Returns null after the last attempt. `attempts`: the number
- * of the failed attempt, counted from 1. `random`: a number from 0 to 1. `retryAfterMs`: the delay that the receiver requested, which is honored up
- * to one day.
+ * of attempts made so far, including the failed attempt. `random`: a number from 0 to 1. `retryAfterMs`: the delay that the receiver requested, which
+ * is honored up to one day.
  */
 export function nextAttemptAt(attempts: number, now: number, random: number, retryAfterMs: number | null): number | null {
   const delayMs = delaysMs[attempts - 1];
@@ -35,8 +37,8 @@ export function nextAttemptAt(attempts: number, now: number, random: number, ret
 }
 
 /**
- * Returns the approximate times of the attempts after the next attempt, in milliseconds since the epoch. Assumes that each attempt fails, and ignores
- * jitter. `attempts`: the number of attempts made so far.
+ * Returns the approximate times of all attempts that follow the next one, in milliseconds since the epoch. Assumes that each attempt fails, and
+ * ignores jitter. `attempts`: the number of attempts made so far.
  */
 export function attemptsAfter(attempts: number, nextAt: number): number[] {
   let at = nextAt;

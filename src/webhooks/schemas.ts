@@ -49,8 +49,8 @@ export const webhookData = (webhook: Webhook): z.infer<typeof WebhookData> => ({
 // The input schemas of a webhook, for the API and for forms.
 
 /**
- * Checks the rules that apply to every deployment, so that violations appear together with other field errors. The verb checks the rules of the
- * individual deployment.
+ * Checks the rules that apply to every deployment. Their violations therefore appear together with other field errors. The verb checks the rules of
+ * the individual deployment.
  */
 const url = z
   .string()

@@ -37,13 +37,16 @@ export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId"
   ),
 ];
 
-/** Returns the statement that stops a settlement if `when` is true. Used when a webhook is enabled again. Unsettled deliveries keep their status. */
+/**
+ * Returns the statement that stops an unfinished settlement if `when` is true. Used when a webhook is enabled again. Unsettled deliveries keep their
+ * status.
+ */
 export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, when: SQL): Statement =>
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
 /**
- * Continues settlements. Processes at most `limit` pieces in total, and each piece has up to 500 deliveries. Settlements take turns, one piece
- * each. The first settlement of every account comes before the second settlement of any account. Returns the number of pieces.
+ * Continues settlements. Processes at most `limit` pieces of up to 500 deliveries. Settlements take turns: each turn processes one piece. Before any
+ * account gets its second settlement processed, every account gets its first one. Returns the number of pieces.
  */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {
   let open = await db

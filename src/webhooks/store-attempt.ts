@@ -7,14 +7,14 @@ import { attempts } from "./tables.ts";
 type NewAttempt = typeof attempts.$inferInsert;
 
 /**
- * The maximum length of the response to a failed attempt, in characters, once a later attempt is stored. The response to the latest attempt has up to
- * 16 KiB.
+ * The maximum stored length of a response, in characters. Applies to a failed attempt once a later attempt is stored. The response to the latest
+ * attempt has up to 16 KiB.
  */
 const earlierCharacters = 1024;
 
 /**
- * Returns the statement that stores an attempt if `when` is true. A failed attempt is not stored if the account has used up its quota and its
- * reserve. The delivery still counts the attempt.
+ * Returns the statement that stores an attempt if `when` is true. A failed attempt is not stored if the account has used up both its storage quota
+ * and the reserve above the quota. The delivery still counts the attempt.
  */
 export const storeAttempt = (db: Db, accountId: string, attempt: NewAttempt, when: SQL) =>
   insertWhere(db, attempts, attempt, attempt.error === null ? when : sql`${when} AND ${isWithinReserve(accountId)}`);

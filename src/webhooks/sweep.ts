@@ -6,8 +6,8 @@ import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
 import { maxInFlight } from "./in-flight.ts";
 
 /**
- * The time that a delivery must be overdue before the sweep enqueues it, in milliseconds. A delivery that became due more recently is probably on its
- * way through the queue.
+ * The sweep enqueues a delivery only if it has been overdue for at least this time, in milliseconds. A delivery that became due more recently is
+ * probably still in the queue.
  */
 const overdueMs = 5 * secondMs;
 /**
@@ -29,8 +29,8 @@ interface Sweeping {
 /**
  * Ensures that every delivery is attempted, even if its queue message is lost. Finds deliveries that are overdue and unclaimed, and enqueues at most
  * `limit` of them. Webhooks take turns in the order of their ids, starting after `cursor`. Each webhook contributes the ten deliveries that have been
- * due longest, so no webhook can block the others. Returns the number of deliveries and the webhook after which the next run continues. A null
- * webhook means that the round is complete.
+ * due longest, so no webhook can block the others. Returns the number of deliveries, and the id of the webhook after which the next run continues.
+ * The id is null if the round is complete.
  */
 export async function sweepDeliveries(
   { db, queue, deliver }: Sweeping,
@@ -65,7 +65,7 @@ export async function sweepDeliveries(
   return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
 }
 
-/** Sorts deliveries into turns: the first delivery of each webhook, then the second of each, and so on. */
+/** Sorts deliveries into turns: first one delivery of each webhook, then a second delivery of each webhook, and so on. */
 function inTurn<Found extends { webhook: string }>(found: readonly Found[]): Found[] {
   const byWebhook = [...Map.groupBy(found, ({ webhook }) => webhook).values()];
   return Array.from({ length: maxInFlight.ofWebhook }, (_, turn) => byWebhook.flatMap((own) => own[turn] ?? [])).flat();

@@ -40,7 +40,7 @@ export const deliveries = sqliteTable(
     eventType: text("event_type").notNull(),
     /** The delivery that this delivery repeats. */
     redeliveryOf: text("redelivery_of"),
-    /** The redelivery of many events that created this delivery. */
+    /** The redelivery that created this delivery, if many events were redelivered together. */
     redeliveryId: text("redelivery_id"),
     /** The later delivery that repeats this delivery. */
     supersededBy: text("superseded_by"),
@@ -51,10 +51,7 @@ export const deliveries = sqliteTable(
     /** Identifies the caller that is making an attempt. No other caller can claim the delivery until `claimedUntil`. */
     claim: text(),
     claimedUntil: integer("claimed_until").notNull(),
-    /**
-     * The time until which a queue message is expected to start the delivery. The sweep or the end of another attempt adds such a message to the
-     * queue.
-     */
+    /** Until this time, a queue message is expected to start the delivery. The message was sent by the sweep or at the end of another attempt. */
     reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -111,16 +108,16 @@ export const redeliveries = sqliteTable(
     accountId: text("account_id").notNull(),
     id: text().notNull(),
     webhookId: text("webhook_id").notNull(),
-    /** The number of events that matched when the redelivery was requested. Once all deliveries are created, this is the number of deliveries. */
+    /** The number of matching events at the time of the redelivery request. Once all deliveries are created, `count` is the number of deliveries. */
     count: integer().notNull(),
     filter: text({ mode: "json" }).$type<StoredRedeliveryFilter>(),
-    /** The types of the events that matched. */
+    /** The types of the events that matched the filter. */
     eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull().default([]),
     /** The position of the next piece: a status and the id of a delivery. The cursor is null once all deliveries are created. */
     cursor: text(),
     /** The number of deliveries created so far. */
     made: integer().notNull().default(0),
-    /** The earliest time for the next delivery to the webhook, so that deliveries keep the pace. */
+    /** The earliest time at which the redelivery may send its next delivery, so that it does not flood the receiver. */
     nextAt: integer("next_at").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -131,7 +128,7 @@ export const redeliveries = sqliteTable(
   ],
 );
 
-/** Each row is one POST of a delivery, with the response. */
+/** Each row is one attempt of a delivery: a POST request and its response. */
 export const attempts = sqliteTable(
   "attempts",
   {

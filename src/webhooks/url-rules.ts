@@ -6,7 +6,7 @@ import { isLoopback } from "../net/loopback.ts";
 
 export const maxUrl = 2048;
 
-/** Special-use names (RFC 6761 and its registry), and names that private networks use. None of these names leads to a public server. */
+/** Special-use domain names (RFC 6761 and its registry), and domain names that private networks use. None of these names leads to a public server. */
 const specialDomains = [
   "localhost",
   "localdomain",
@@ -34,7 +34,7 @@ const specialDomains = [
   "i2p",
   "bit",
   "fritz.box",
-  // Public names that resolve to a loopback address, or to an address that the name contains.
+  // Public domain names that resolve to a loopback address, or to an IP address written in the name itself.
   "nip.io",
   "sslip.io",
   "xip.io",
@@ -54,7 +54,7 @@ const specialDomains = [
   "ip6.name",
   "localdev.me",
   "yoogle.com",
-  // Metadata services that clouds provide to their own machines.
+  // The host names and addresses of metadata services, which clouds provide to their own virtual machines.
   "metadata.tencentyun.com",
   "metadata.packet.net",
   "metadata.goog",

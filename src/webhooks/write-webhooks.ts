@@ -123,7 +123,9 @@ export async function changeWebhook(
   });
 }
 
-/** Returns the members that a patch changes. Enabling an enabled webhook does not clear `failingSince`, because a successful attempt clears it. */
+/**
+ * Returns the members that a patch changes. Enabling a webhook that is already enabled does not clear `failingSince`: only a successful attempt does.
+ */
 function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
   const changes = differing(patch, before);
   if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
@@ -188,7 +190,7 @@ function change(
   context: WebhookContext,
   id: string,
   precondition: Precondition,
-  /** Returns the members to set, and any further event types that the change reveals to the acting key. */
+  /** Returns the members to set, and any other event types that the changed webhook reveals to the acting key. */
   decide: (before: Webhook) => Promise<{ members: Partial<Webhook>; types: string[] }>,
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
@@ -243,12 +245,12 @@ const memberNames: Record<string, string> = {
 
 const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
-/** The maximum number of waiting deliveries to read for their event types. A longer statement would block other users of D1. */
+/** The maximum number of waiting deliveries to read for their event types. Reading more deliveries in one statement would block other users of D1. */
 const maxRead = 10_000;
 
 /**
- * Returns the event types of the pending and held deliveries of a webhook. Returns `*` for more than 10,000 deliveries, because any type may be among
- * them.
+ * Returns the event types of the pending and held deliveries of a webhook. Returns `*` if there are more than 10,000 deliveries, because they may
+ * include any type.
  */
 async function waitingTypes({ db }: WriteContext, webhook: Webhook): Promise<string[]> {
   const [backlog] = await db

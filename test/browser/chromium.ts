@@ -10,7 +10,7 @@ export const startChromium = (hosts: readonly string[] = []): Promise<Browser> =
       "--no-sandbox",
       "--disable-gpu",
       "--disable-quic",
-      // Disables Chromium's protection of local servers against other pages, because the overview must be safe without this protection.
+      // Disables Chromium's protection of local servers against other sites. The overview must be safe without this protection.
       "--disable-features=LocalNetworkAccessChecks,PrivateNetworkAccessRespectPreflightResults",
       ...quiet,
       `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(", ")}`,

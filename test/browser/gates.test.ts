@@ -5,8 +5,8 @@ import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 
-// Checks every page, in both themes and at two widths. A page has no accessibility problems, does not scroll horizontally, and violates no
-// content security policy. It loads few bytes, all from its own origin.
+// Checks every page, in both themes and at two widths. No page may have accessibility problems, scroll horizontally or violate its content
+// security policy. Each page must load few bytes, all from its own origin.
 
 const longName = `${"😀".repeat(80)} مفتاح الخلفية`;
 let worker: RunningWorker;
@@ -16,7 +16,7 @@ const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
 const api: RunningWorker["api"] = (...request) => worker.api(...request);
 
-/** Waits until the log has the failed requests of the preparation. Returns the log entry of the rejected task. */
+/** Waits until the log contains the failed requests that the setup of the test sent. Returns the log entry of the rejected task. */
 async function waitForLog(): Promise<{ id: string }> {
   return vi.waitFor(
     async () => {

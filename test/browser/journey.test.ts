@@ -106,7 +106,7 @@ const waitForText = (page: Page, text: string, timeout: number) =>
     )
     .toContain(text);
 
-/** Creates a key and uses it, rotates the key and uses both secrets, and revokes the key. Checks after each step what the pages show. */
+/** Creates and uses a key, rotates it, uses both its secrets, and revokes it. Checks after each step what the pages show. */
 async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name: string): Promise<void> {
   await page.goto(at("/keys"));
   await press("Create key");

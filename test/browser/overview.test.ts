@@ -61,7 +61,7 @@ describe("The overview", () => {
     });
     const local = at("localhost");
     const page = await browser.newPage();
-    // This page comes from the server of the other site, before the host name resolves to this machine.
+    // The attack page stands for a page that the other site's own server sent, before its host name resolves to this machine.
     await page.route("**/attack", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Attack</h1>" }));
     await page.goto(at(otherSite, "/attack"));
     const outcomes = await page.evaluate(

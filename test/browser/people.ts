@@ -30,10 +30,10 @@ export async function join(page: Page, link: string, name: string, email?: strin
   await page.goto(link);
   await page.getByLabel("Your name").fill(name);
   if (email) await page.getByLabel("Your email address").fill(email);
-  // A browser creates passkeys only in the window in front.
+  // A browser creates passkeys only in the foreground window.
   await page.bringToFront();
   await page.getByRole("button", { name: "Create passkey" }).click();
-  // If the page rejects the form, the error of the test contains the alert of the page.
+  // If the page rejects the form, the test fails with the text of the page's alert.
   const codes = page.getByRole("heading", { name: "Your recovery codes" });
   const alert = page.getByRole("alert").filter({ visible: true, hasText: /\S/ });
   await codes.or(alert).first().waitFor();

@@ -48,7 +48,7 @@ describe("The first owner", () => {
     codes = await join(page, worker.setup, "Ada", "ada@example.com");
     problems.push(...(await problemsOf(page)));
     expect([codes.length, new Set(codes).size]).toEqual([8, 8]);
-    // The browser asks for confirmation before it leaves the page, because the codes were neither copied nor saved as a file.
+    // The recovery codes were neither copied nor saved as a file. The browser therefore asks for confirmation before it leaves the page.
     const dialogShown = page.waitForEvent("dialog");
     const leaving = page.getByRole("link", { name: "go to the overview" }).click();
     const dialog = await dialogShown;

@@ -3,16 +3,16 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, succeed } from "./project.ts";
 
-// Runs the bundled Worker on the runtime without wrangler, for a test that starts the Worker dozens of times. `wrangler dev` would bundle
-// the Worker at each start, which takes two thirds of the CPU time.
+// Runs the bundled Worker in the runtime, without wrangler, for a test that starts the Worker dozens of times. `wrangler dev` would bundle
+// the Worker at each start. Bundling takes two thirds of the CPU time of a start.
 
-/** Bundles a project as a local build. Writes the files that wrangler would upload into a folder. */
+/** Bundles a project as a local build. Writes to a folder the files that wrangler would upload. */
 export async function bundleInto(folder: string, project = root): Promise<void> {
   const defines = ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"].flatMap((define) => ["--define", define]);
   await succeed(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", folder], project);
 }
 
-/** Returns the Miniflare options for a folder that `bundleInto` wrote: the script, and the documentation as text. */
+/** Returns the Miniflare options for a folder that `bundleInto` wrote. The modules are the script, and the documentation as text. */
 export const modulesOf = (folder: string) => ({
   modules: readdirSync(folder)
     .filter((file) => /^index\.js$|\.(txt|md)$/.test(file) && file !== "README.md")
@@ -42,7 +42,10 @@ export async function bundleOf(folder: string): Promise<string> {
   return file;
 }
 
-/** Starts the Worker from an options file of `bundleOf`. The Worker is a separate process group, so that a test can kill it. */
+/**
+ * Starts the Worker from an options file of `bundleOf`. The Worker runs in its own process group, so that a test can kill all its
+ * processes.
+ */
 export function startBundled(bundle: string, port: number): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "run-bundle.ts"), bundle, String(port)], { stdio: "inherit", detached: true });
 }

@@ -271,7 +271,7 @@ describe("A failed request of the client", () => {
     const server = await startServer((_, response) => {
       requests += 1;
       response.writeHead(200, { "Content-Type": "application/json", "Content-Length": "17" });
-      // The first response breaks off as soon as its first part is sent.
+      // The server closes the connection as soon as the first part of the first response is sent.
       response.write('{"openapi":', () => requests === 1 && response.destroy());
       if (requests > 1) response.end('"3.1"}');
     });
@@ -430,7 +430,8 @@ describe("The function verifyWebhook", () => {
         expect(() => verifyWebhook(secrets, headers, text)).toThrow(WebhookVerificationError);
       for (const none of [[], [undefined], ["", undefined], undefined])
         expect(() => verifyWebhook(none, headers, body)).toThrow("needs a secret");
-      // Missing secrets are ignored at every position. A secret is missing while no rotation is running.
+      // Missing secrets in the list are ignored, regardless of their position. The second secret is missing unless a rotation is in
+      // progress.
       expect(verifyWebhook([undefined, "", rotated.secret, undefined], headers, body).type).toBe("webhook.test");
       expect(() => verifyWebhook([rotated.secret, undefined], headers, `${body} `)).toThrow(WebhookVerificationError);
       expect(() => verifyWebhook([rotated.secret, "whsec_not base64"], headers, body)).toThrow(TypeError);

@@ -68,7 +68,7 @@ beforeAll(async () => {
   folder = worker?.folder ?? copyProject();
   const toml = join(folder, "wrangler.toml");
   const origin = `http://localhost:${worker?.port ?? 8787}`;
-  // The file changes while the Worker is stopped, because a running wrangler would reload the Worker as another version.
+  // The test edits wrangler.toml while the Worker is stopped. A running wrangler would reload the Worker as another version.
   const setOrigin = () => writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${origin}"`));
   await (worker ? worker.restart(setOrigin) : setOrigin());
 });
@@ -194,7 +194,7 @@ describe("npm run deploy", () => {
     const [one, other] = await Promise.all([deploy(), deploy()]);
     expect([one.code, other.code].toSorted()).toEqual([0, 4]);
     expect(one.err + other.err).toContain("Another deploy runs from here");
-    // The lock of a process that no longer exists blocks no deploy.
+    // A lock does not block a deploy if the process that created the lock no longer exists.
     writeFileSync(join(folder, ".wrangler/deploy.lock"), "999999");
     expect((await deploy()).code).toBe(0);
   });
@@ -254,7 +254,7 @@ describe("An environment of wrangler.toml", () => {
     [other: string]: unknown;
   }
 
-  /** Settings that are the same in both environments. */
+  /** Settings that must be the same in both environments. */
   const sharedSettings = [
     ...["durable_objects", "migrations", "secrets", "define", "compatibility_date", "compatibility_flags", "triggers", "assets"],
     ...["limits", "observability", "placement", "version_metadata", "rules"],

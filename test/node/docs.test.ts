@@ -101,7 +101,7 @@ describe("The reference", () => {
       }
       for (const { id, email } of (await api("GET", "/users?q=ada@example.com")).data)
         if (email === "ada@example.com") await api("DELETE", `/users/${id}`);
-      // The URLs in the samples have no receiver, so their webhooks are deleted.
+      // Nothing listens at the URLs in the samples, so the webhooks that the samples created are deleted.
       for (const { id } of (await api("GET", "/webhooks")).data) await api("DELETE", `/webhooks/${id}`);
       expect(problems).toEqual([]);
     },

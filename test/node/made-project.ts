@@ -1,7 +1,7 @@
 import type { TestProject } from "vitest/node";
 import { copyProject, removeProject, run } from "./project.ts";
 
-/** A copy of the project whose local data contain one empty account. */
+/** A copy of the project with local data that contains one empty account. */
 export interface MadeProject {
   folder: string;
   /** A key of the account with every scope. */

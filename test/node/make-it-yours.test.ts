@@ -21,12 +21,12 @@ function lintOf(name: "redocly" | "spectral"): string {
   return `node_modules/.bin/${name} lint ${options}public/api/v1/openapi.json`;
 }
 
-/** One edit of the guide: a block of TypeScript, and the line before the block with the path of the file. */
+/** One edit from the guide: a block of TypeScript, and the line before it, which names the file. */
 interface Step {
   /** "Write" creates the file. "In" inserts the text into an existing file. */
   kind: string;
   path: string;
-  /** A part of the line after which the text is inserted. */
+  /** The text is inserted after the line that contains this text. */
   after?: string | undefined;
   text: string;
 }
@@ -130,7 +130,7 @@ describe("The guide make-it-yours, in a second copy,", () => {
     if (!inject("isLong")) return;
     await succeedIn(folder, "npm run generate");
     const { out } = await runIn(folder, "node_modules/.bin/tsc");
-    // Only tests use the removed resources. These tests are removed, too.
+    // Only tests use the removed resources, so the tests with type errors are also removed.
     const filesWithErrors = new Set([...out.matchAll(/^([\w./-]+)\(\d+,\d+\): error/gm)].map(([, file = ""]) => file));
     expect([...filesWithErrors].filter((file) => !file.startsWith("test/"))).toEqual([]);
     for (const file of filesWithErrors) rmSync(join(folder, file));

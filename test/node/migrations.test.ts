@@ -7,19 +7,20 @@ import { unstable_splitSqlQuery } from "wrangler";
 import { copyProject, removeProject, root, run } from "./project.ts";
 
 // `wrangler d1 migrations apply --remote` sends each migration as one text, and D1 splits the text into statements. For the local runtime,
-// wrangler splits the text by other rules. So a migration can succeed locally and fail on Cloudflare with "incomplete input".
+// wrangler splits the text itself and follows different rules. So a migration can succeed locally and fail on Cloudflare with "incomplete
+// input".
 
 /**
- * Splits a migration at every semicolon, even in strings and comments. These are the strictest rules of D1 that
- * cloudflare/workers-sdk#4998, #14991, #15314 and #15690 report. A trigger stays whole only if it is on one line, and it ends at the first
- * END after an uppercase BEGIN.
+ * Splits a migration at every semicolon, even in strings and comments. These rules are the strictest that cloudflare/workers-sdk#4998,
+ * #14991, #15314 and #15690 report for D1. A trigger stays in one piece only if it is on one line. It ends at the first END after an
+ * uppercase BEGIN.
  */
 function splitAsD1(sql: string): string[] {
   const statement = /CREATE TRIGGER [^;\n\r]* BEGIN [^\n\r]*?\bEND\b[^;\n\r]*;|[^;]+;?/y;
   const found: string[] = [];
   const text = sql.replaceAll(/^--> statement-breakpoint$|(?<=;)--> statement-breakpoint$/gm, "");
   for (statement.lastIndex = 0; statement.lastIndex < text.length; ) {
-    // The expression matches a trigger only from its first word, so the search skips white space.
+    // The regular expression matches a trigger only at its first word, so white space before the trigger is skipped.
     statement.lastIndex += text.slice(statement.lastIndex).search(/\S|$/);
     const [each] = statement.exec(text) ?? [];
     if (each === undefined) break;
@@ -66,8 +67,8 @@ const readStoredBytes = (database: DatabaseSync, accountId: string): number =>
 type Row = Record<string, string | number>;
 
 /**
- * Inserts rows in one transaction that stays open. A required column without a default gets a typical value if the row does not name the
- * column.
+ * Inserts rows in one transaction, and leaves the transaction open. If a row omits a required column that has no default, the column gets a
+ * typical value.
  */
 function insertRows(database: DatabaseSync, table: string, rows: Row[]): void {
   const required = database.prepare(`SELECT name, type FROM pragma_table_info('${table}') WHERE "notnull" AND dflt_value IS NULL`).all();

@@ -10,8 +10,8 @@ import { type Received, type Receiver, signatureErrorOf, startReceiver } from ".
 import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
 
-// Creates tasks and receives their events. Meanwhile, SIGKILL ends the whole runtime of the Worker at each step of a delivery and at random
-// times.
+// Creates tasks and receives their events. Meanwhile, the test kills the Worker's runtime with SIGKILL, at each step of a delivery and at
+// random times.
 
 const { changes, pauseBetweenKills, rounds } = inject("isLong")
   ? { changes: 2000, pauseBetweenKills: 40, rounds: 7 }
@@ -19,7 +19,7 @@ const { changes, pauseBetweenKills, rounds } = inject("isLong")
 const concurrency = 8;
 const leaseMs = 60_000;
 
-/** The moments at which the runtime is killed. The test recognizes them by responses and webhook requests. */
+/** The moments at which the runtime is killed. The test recognizes each moment by a response or a webhook request. */
 const allMoments = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
 const moments = inject("isLong") ? allMoments : (["after the claim"] as const);
 
@@ -32,8 +32,8 @@ let receiver: Receiver;
 let keys: string[];
 let secret: string;
 /**
- * The signature errors of all webhook requests. Each signature is checked when its request arrives, because it is valid for only five
- * minutes.
+ * The signature errors of all webhook requests. The test checks a signature when the request arrives, because a signature is valid for only
+ * five minutes.
  */
 const signatureErrors: string[] = [];
 let startedAt: number;
@@ -95,7 +95,7 @@ afterAll(async () => {
 
 const headersOf = (key: string) => ({ Authorization: `Bearer ${key}`, "Content-Type": "application/json" });
 
-/** Creates one task. Retries until the Worker returns 201, each time with the same Idempotency-Key. */
+/** Creates one task. Retries with the same Idempotency-Key until the Worker returns 201. */
 async function createTask(index: number): Promise<void> {
   const headers = { ...headersOf(keys[index % keys.length] ?? ""), "Idempotency-Key": `change-${index}` };
   for (;;) {
@@ -120,7 +120,8 @@ const sweep = () => fetch(`${base()}/cdn-cgi/local/scheduled`).catch(() => {});
 /** Waits until the moment of the next kill. Some moments need a delay, because the test cannot observe a wake-up or the end of a POST. */
 function reach(moment: (typeof allMoments)[number]): Promise<void> {
   return new Promise((resolve) => {
-    // The claims of the killed Worker occupy the slots of the webhook for twenty seconds. Then a sweep starts further deliveries.
+    // For twenty seconds, the claims of the killed Worker occupy the webhook's slots for concurrent attempts. After this time, a sweep
+    // starts further deliveries.
     const sweeping = setInterval(sweep, 1000);
     const reached = () => {
       clearInterval(sweeping);
@@ -137,7 +138,7 @@ function reach(moment: (typeof allMoments)[number]): Promise<void> {
   });
 }
 
-/** Reads the files of D1. Returns the number of deliveries that the killed Worker had claimed and that have no recorded result. */
+/** Reads the files of D1. Returns the number of deliveries that the killed Worker had claimed but whose result was not recorded. */
 function countClaimedDeliveries(): number {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
     const database = new DatabaseSync(file);
@@ -173,7 +174,7 @@ it("No event is lost if the runtime is killed, and only deliveries in flight are
   const lastKill = Promise.withResolvers<void>();
   const work = Array.from({ length: concurrency }, async () => {
     while (next < changes) {
-      // The last changes wait for the last kill, so that each kill interrupts some work.
+      // The last few changes start only after the last kill, so that each kill interrupts some work.
       if (next >= changes - concurrency) await lastKill.promise;
       if (next < changes) await createTask(next++);
       // The second half of the changes is slower, so that some changes are left for the last kill.

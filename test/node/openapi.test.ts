@@ -95,7 +95,7 @@ describe("The OpenAPI document", () => {
           ),
       ),
     );
-    // No operation can return this code: it means that the path does not support the method.
+    // No operation can return `method_not_allowed`, because this code means that the path does not support the method.
     expect(Object.keys(failures).filter((code) => !documented.has(code))).toEqual(["method_not_allowed"]);
   });
 
@@ -106,7 +106,7 @@ describe("The OpenAPI document", () => {
   });
 });
 
-/** Returns the content of an operation's response with a status, by media type. */
+/** Returns the content of an operation's response with the given status, by media type. */
 function contentOf(operationId: string, status: string): Record<string, JsonObject> {
   const found = operations.find(({ operation }) => operation.operationId === operationId);
   return (found?.operation.responses[status] as JsonObject | undefined)?.content as Record<string, JsonObject>;

@@ -122,7 +122,7 @@ describe("npm run operator", () => {
     ]);
     const env = { OPERATOR_REMOTE: here, OPERATOR_TOKEN: token };
     expect(await operator(backlog, { ...env, PORT: "59999" })).toMatchObject({ code: 0, err: `Worker: ${here}\n` });
-    // The option --remote takes precedence over OPERATOR_REMOTE. An unreachable address is printed, too.
+    // The option --remote takes precedence over OPERATOR_REMOTE. The command prints the address even if it is unreachable.
     const unreachable = await operator([...backlog, "--remote", "http://localhost:59999"], env);
     expect([unreachable.code, unreachable.err.split("\n")[0]]).toEqual([3, "Worker: http://localhost:59999"]);
   });
@@ -212,7 +212,8 @@ describe.runIf(isLong)("The command secrets rotate, for a deployed Worker,", { t
   let tools: string;
   const calls = () => JSON.parse(readFileSync(join(tools, "recording.json"), "utf8")).calls as string[];
 
-  // wrangler.toml names the addresses of two Workers that do not exist, and the local Worker as a second address of staging.
+  // wrangler.toml contains the addresses of two Workers that do not exist. The address of the local Worker is the second address of
+  // staging.
   beforeAll(() => {
     checkout = copyProject();
     const toml = join(checkout, "wrangler.toml");
@@ -288,7 +289,7 @@ describe("A runbook", () => {
       ["c", true],
       ["b", false],
     ]);
-    // Keys and webhooks still need the older secrets.
+    // Existing keys and webhooks still need the older secrets.
     expect(await operator(["secrets", "rotate", "key-signing"])).toMatchObject({
       code: 4,
       err: expect.stringContaining("still needed by"),
@@ -319,13 +320,13 @@ describe("A runbook", () => {
       rmSync(databases, { recursive: true });
       cpSync(saved, databases, { recursive: true });
     });
-    // The guards have the newer states of the keys.
+    // The guards have newer states of the keys than D1.
     expect([await me(before.secret_key), await me(after.secret_key)]).toEqual(["revoked_key", 200]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("active");
     const { reconciled, unreachable } = await succeedWith("guards", "line-up", "--json");
     expect([reconciled, unreachable]).toEqual([[before.id], []]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("revoked");
-    // D1 does not have the key that was created later. An operator who knows its id can revoke it.
+    // The restored D1 does not contain the key that was created later. An operator who knows its id can revoke it.
     await succeedWith("keys", "revoke", after.id);
     expect(await me(after.secret_key)).toBe("revoked_key");
   });

@@ -60,7 +60,10 @@ export function run(
   return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...output })));
 }
 
-/** Runs a command in a folder with the environment of CI. Throws an error with its standard error output if the command fails. */
+/**
+ * Runs a command in a folder with the environment of CI. If the command fails, throws an error that contains the standard error output of
+ * the command.
+ */
 export async function succeed(command: string, args: string[], cwd: string): Promise<void> {
   const { code, err } = await run(command, args, { cwd, env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false" } });
   if (code !== 0) throw new Error(`${command} ${args[0]} failed:\n${err}`);

@@ -65,7 +65,10 @@ async function leaveRoomInHour(ms: number): Promise<void> {
   if (untilHourEndsMs < ms) await sleep(untilHourEndsMs);
 }
 
-/** Deletes the records of applied migrations from all local databases. The local data of an earlier release have no such records. */
+/**
+ * Deletes the records of applied migrations from all local databases. Local data from an earlier release has no records of applied
+ * migrations.
+ */
 function forgetMigrations(): void {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
     const database = new DatabaseSync(file);
@@ -328,7 +331,7 @@ describe("A restarted Worker", () => {
     const steady: Promise<void>[] = [];
     for (let n = 0; n < 100; n++) {
       steady.push(send());
-      // Spreads the requests over two seconds, so that some of them are older than a second at the kill.
+      // Spreads the requests over two seconds, so that some of them are more than a second old when the process is killed.
       await sleep(20);
     }
     const load = [...steady, ...Array.from({ length: 200 }, send)];

@@ -12,9 +12,9 @@ import { hashOf } from "../../src/crypto/hash.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { type Bundles, bundle, migrate, type Release, startRelease } from "./releases.ts";
 
-// The next release works with the rows, the Durable Objects and the queue messages of the last release, even while both releases run. The
-// last release also works with the data of the next release, so that a release can be rolled back. Migrations run before the release that
-// needs them.
+// The next release must work with the last release's rows, Durable Objects and queue messages, even while both releases run. The last
+// release must also work with the data of the next release, so that a release can be rolled back. Migrations run before the release that
+// needs them is deployed.
 
 let bundles: Bundles;
 let state: string;
@@ -85,7 +85,7 @@ async function expectWorks(worker: Miniflare, title: string): Promise<void> {
   expect((await api(worker, "GET", "/tasks", undefined, rotated.body.secret_key)).body.code).toBe("revoked_key");
   const requestId = (await api(worker, "GET", `/tasks?q=${encodeURIComponent(title)}`)).headers.get("X-Request-Id");
   const used = Number((await api(worker, "GET", "/me")).headers.get("X-RateLimit-Used"));
-  // This key has sent eight requests, even if different releases counted them.
+  // The key has sent eight requests. The count must be exact even if different releases counted them.
   expect(used - before).toBe(8);
   await vi.waitFor(async () => expect((await api(worker, "GET", `/activity/${requestId}`)).status).toBe(200), wait);
   await vi.waitUntil(() => received.some(({ type, body }) => type === "task.completed" && body.includes(title)), wait);

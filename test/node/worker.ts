@@ -16,7 +16,7 @@ export interface RunningWorker {
   stop(): Promise<void>;
   /** Stops the Worker, calls `whileStopped`, and starts the Worker again with the same data. */
   restart(whileStopped?: () => void | Promise<void>): Promise<void>;
-  /** Runs SQL on the main database. Named helpers call this method, for example to move times into the past. */
+  /** Runs SQL on the main database. Helper functions with descriptive names call this method, for example to move times into the past. */
   sql(command: string): Promise<void>;
   /** Calls the API with the key. Returns the body of the response. */
   // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
@@ -57,7 +57,7 @@ export async function startWorker({ signIn = false, log = false, inspector = 0 }
   };
   const restart = async (whileStopped: () => void | Promise<void> = () => {}) => {
     await end();
-    // The child processes of the Worker may use the port for a moment longer.
+    // Child processes of the Worker may occupy the port for a moment after the Worker has ended.
     await vi.waitUntil(async () => !(await isHealthy()), wait);
     await whileStopped();
     worker = await start();

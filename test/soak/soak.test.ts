@@ -8,8 +8,8 @@ import { type Receiver, startReceiver } from "../../scripts/receiving.ts";
 import { freePort, run } from "../node/project.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 
-// `npm run soak` sends requests of many kinds for half an hour. The variable SOAK_MINUTES sets another duration. No request gets a server
-// error, the memory does not grow, each request is logged once, and each event is delivered.
+// `npm run soak` sends requests of many kinds for half an hour. The variable SOAK_MINUTES sets another duration. The test checks that no
+// request gets a server error, memory does not grow, each request is logged once, and each event is delivered.
 
 const minutes = Number(process.env.SOAK_MINUTES || 30);
 const perSecond = 15;
@@ -25,7 +25,7 @@ const requestIds = new Set<string>();
 /** The titles of the tasks whose events must be delivered. */
 const titles = new Set<string>();
 const problems: string[] = [];
-/** The numbers of requests, by method and path. */
+/** The number of requests for each method and path. */
 const requestCounts = new Map<string, number>();
 
 const origin = () => `http://localhost:${worker.port}`;
@@ -39,8 +39,8 @@ interface RequestOptions {
 }
 
 /**
- * Sends a request. Records a server error as a problem. `isLogged`: whether the log must have the request, because its key belongs to the
- * account.
+ * Sends a request. Records a server error as a problem. `isLogged`: whether the log must contain the request. This is the case if the key
+ * belongs to the account.
  */
 async function send({ method = "GET", path, key, body, headers = {} }: RequestOptions, isLogged = key !== undefined) {
   const response = await fetch(origin() + path, {
@@ -90,7 +90,7 @@ async function callApi(turn: number, loop: number): Promise<void> {
   await kinds[turn % kinds.length]?.();
 }
 
-/** Creates, disables, enables, rotates and revokes a key. Each change must be in force when its request returns. */
+/** Creates, disables, enables, rotates and revokes a key. Each change must have taken effect when its request returns. */
 async function changeKey(turn: number): Promise<void> {
   const { key } = worker;
   const created = await send({ method: "POST", path: "/api/v1/keys", key, body: { name: `Soak ${turn}`, scopes: ["tasks:read"] } });
@@ -110,7 +110,7 @@ async function changeKey(turn: number): Promise<void> {
   await use(rotated.body.secret_key, 401);
 }
 
-/** Reads the files of D1. Returns the number of requests that each log entry of the account stands for, by entry id. */
+/** Reads the files of D1. Returns how many requests each log entry of the account represents, by entry id. */
 function readLoggedCounts(): Map<string, number> {
   const counts = new Map<string, number>();
   for (const file of globSync(join(worker.folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
@@ -161,7 +161,7 @@ it(
       repeat(1500, (turn) => send({ path: pages[turn % pages.length] ?? "/", headers: byAddressBar })),
       repeat(4000, changeKey),
       repeat(20_000, () => send({ path: "/cdn-cgi/local/scheduled" })),
-      // Measures only the isolate of the Worker. The process of wrangler also has the local D1, whose memory grows with its data.
+      // Measures only the isolate of the Worker. The wrangler process also contains the local D1, whose memory grows with its data.
       repeat(5000, async () => samples.push(await heldMiB(isolate))),
       repeat(7000, () => send({ path: "/health" })),
     ]);
@@ -185,7 +185,7 @@ it(
     expect([...undelivered]).toEqual([]);
     expect(late, `the samples are ${samples.map((each) => each.toFixed(1)).join(", ")} MiB`).toBeLessThan(1.1 * early + 1);
 
-    // The test needs this fixed wait to find entries that are written twice. It cannot observe that the log writer has finished.
+    // The test waits for a fixed time to find entries that are written twice. The test cannot observe that the log writer has finished.
     await sleep(3000);
     const logged = readLoggedCounts();
     // Denied requests of a key within one second share an entry, which states their number.
