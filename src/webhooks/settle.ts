@@ -45,8 +45,8 @@ export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
 /**
- * Continues settlements. Processes at most `limit` pieces of up to 500 deliveries. Settlements take turns: each turn processes one piece. Before any
- * account gets its second settlement processed, every account gets its first one. Returns the number of pieces.
+ * Continues settlements. Processes at most `limit` pieces of up to 500 deliveries. Settlements take turns: each turn processes one piece. Each
+ * account's first settlement comes before any account's second settlement. Returns the number of pieces.
  */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {
   let open = await db

@@ -54,7 +54,7 @@ const specialDomains = [
   "ip6.name",
   "localdev.me",
   "yoogle.com",
-  // The host names and addresses of metadata services, which clouds provide to their own virtual machines.
+  // Host names of metadata services, which clouds provide to their own virtual machines.
   "metadata.tencentyun.com",
   "metadata.packet.net",
   "metadata.goog",

@@ -37,7 +37,7 @@ const never = () => new Promise(() => {});
 const hangingStatement = { bind: () => hangingStatement, all: never, first: never, run: never, raw: never };
 const hangingD1 = { prepare: () => hangingStatement, batch: never } as unknown as D1Database;
 
-/** Returns a database that uses `prepare` for the statements that match, and prepares all other statements as usual. */
+/** Returns a database that prepares matching statements with `prepare`, and all other statements as usual. */
 const d1WithStatements = (matches: (query: string) => boolean, prepare: (query: string) => D1PreparedStatement) =>
   d1With(D1, { prepare: (query) => (matches(query) ? prepare(query) : D1.prepare(query)) });
 
@@ -134,7 +134,7 @@ describe("A database that hangs or fails", () => {
     await write([entryOf(other, hourStart(Date.now()) - 40 * dayMs)]);
     const context = {
       ...jobContext({ ...env, ACTIVITY_7: hangingD1 } as unknown as Env, 60),
-      // The run starts at these two accounts. With the accounts of all other tests before them, a run could end before it reaches them.
+      // The run starts at these two accounts. Otherwise, it would first process the accounts of all other tests, and could end too early.
       cursor: hanging.accountId.slice(0, -1),
     };
     const outcome = await jobNamed("delete_old_log_entries")
@@ -202,10 +202,10 @@ describe("A bucket that cannot be rolled up", () => {
 
 it("A late entry changes the usage of a day only while the log keeps the whole day", async () => {
   for (const [age, retentionDays, requests] of [
-    // The log of this account starts later than the day, so the late entry is rejected.
+    // The log of this account no longer contains the day, so the late entry is rejected.
     [62, 31, 24],
     [94, 31, 24],
-    // The log of this account is kept longer than two windows, so the late entry is accepted.
+    // The log retention of this account is longer than two windows, so the late entry is accepted.
     [63, 90, 25],
   ] as const) {
     const tenant = await makeTenant();
@@ -233,7 +233,7 @@ it("A scheduled job with more work than one run may do continues in the next run
   expect(first.next).not.toBeNull();
   for (let { next } = first, runs = 0; next !== null && runs < 10; runs++)
     ({ next } = await deleteEvents.run({ ...jobContext(env, 100_000), cursor: next }));
-  // The event of the account's new key is not old.
+  // The event about the account's new key is not old enough to be deleted.
   expect(await readStoredCounts(accountId)).toMatchObject({ events: 1 });
 });
 
@@ -247,7 +247,7 @@ it("While the queue is unavailable, the sweep starts deliveries directly, and we
   await sweepDeliveries({ db, queue, deliver }, Date.now(), "whk_000a", 1000);
   expect(delivered.length).toBe(25);
   const counts = webhookIds.map((webhookId) => delivered.filter((each) => each === webhookId).length);
-  // Webhooks of other tests may take turns after these.
+  // Webhooks of other tests may get their turns after these webhooks.
   expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
   expect(Math.min(...counts)).toBeGreaterThan(0);
   await deleteDeliveriesOf(accountId);

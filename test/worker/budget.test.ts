@@ -27,7 +27,7 @@ it("The test support counts each statement of an invocation, including statement
     await env.ASSETS.fetch("http://localhost/api/v1/openapi.json");
     await receivedAt("/nothing");
   });
-  // The six calls: two to D1, and one each to a Durable Object, the queue, the assets and the network.
+  // The test makes six calls: two to D1, and one to each of a Durable Object, the queue, the assets and the network.
   expect(countsOf("probe")).toMatchObject({ statements: 4, subrequests: 6, parameters: 1 });
 });
 
@@ -69,7 +69,7 @@ it("Each request, each call to an object, each queue batch and each cron run is 
     "scheduled",
   ])
     expect(invocations(name), name).not.toEqual([]);
-  // The real queue may have sent other batches.
+  // The real queue may have delivered other batches in the meantime.
   expect(invocations("queue").map(({ counts }) => counts)).toContainEqual(expect.objectContaining({ statements: 0, workerCalls: 2 }));
   expect(countsOf("fetch POST /api/v1/tasks")?.statements).toBeGreaterThan(2);
 });

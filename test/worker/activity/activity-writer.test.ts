@@ -20,10 +20,10 @@ const D1 = env.ACTIVITY_0;
 const fullBytes = 9.6e9;
 
 let nextNumber = 100;
-/** Returns a log writer that no other test uses. */
+/** Returns a log writer that is not used by any other test. */
 const newWriter = () => env.ACTIVITY_WRITER.getByName(`ACTIVITY_0/${nextNumber++}`);
 
-/** Replaces the database of a log writer until the log writer is evicted. */
+/** Replaces the database that a log writer uses. The replacement lasts until the log writer is evicted. */
 const replaceD1 = (writer: Writer, ACTIVITY_0: D1Database) =>
   runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0 } }));
 
@@ -63,7 +63,7 @@ describe("A log writer", () => {
     const batches = await countBatches(writer);
     await writer.write([entryOf(tenant, Date.now())]);
     expect(await countActivityRows(tenant.accountId)).toBe(1);
-    // The calls come from within the object, so they arrive together even on a slow machine.
+    // The Durable Object itself makes these calls, so they arrive at the same time even on a slow machine.
     await runInDurableObject(writer, async (object) => {
       await Promise.all(Array.from({ length: 40 }, () => object.write([entryOf(tenant, Date.now())])));
     });
@@ -125,7 +125,7 @@ describe("A log writer", () => {
 
   it("reports an entry that D1 rejects, and writes the rest of its batch", async () => {
     const [writer, tenant] = [newWriter(), await makeTenant()];
-    // NaN becomes NULL in the row, and no column accepts NULL.
+    // NaN is stored as NULL, and D1 rejects the row because its columns do not accept NULL.
     const entries = entriesOf(tenant, 9).map((entry, index) => (index === 4 ? { ...entry, durationMs: Number.NaN } : entry));
     const reported = vi.spyOn(console, "error");
     await writer.write(entries);
@@ -218,7 +218,7 @@ describe("The dirty buckets of a log writer", () => {
     batches.count = 0;
     const startedAt = Date.now();
     await Promise.all(Array.from({ length: 20 }, () => writer.refresh(tenant.accountId)));
-    // The roll-up has seven statements, and the metadata states 100 ms for each of them.
+    // The roll-up runs seven statements. According to the replaced metadata, each statement takes 100 ms.
     const maxPauseMs = 50 * Math.max(7 * 100, Date.now() - startedAt);
     expect([batches.count, await sumHourlyRequests(tenant.accountId)]).toEqual([1, 1]);
     await writer.write([entryOf(tenant, Date.now())]);

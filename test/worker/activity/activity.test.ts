@@ -25,7 +25,7 @@ const readLog = async (tenant: Tenant, query = ""): Promise<LogEntry[]> => {
 
 const sumCounts = (entries: LogEntry[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
 
-/** Reads the log until its entries stand for at least `count` requests, and returns the entries. */
+/** Reads the log until its entries represent at least `count` requests. Returns the entries. */
 const waitForRequests = (tenant: Tenant, count: number, query = ""): Promise<LogEntry[]> =>
   vi.waitFor(async () => {
     const entries = await readLog(tenant, query);
@@ -177,7 +177,7 @@ describe("The request log", () => {
     await write(entries);
     expect((await readLog(tenant)).length).toBe(5);
     const { key } = await makeKey(tenant.accountId);
-    // The sixth entry is the request of the tenant's key to the log.
+    // The sixth entry records the request that the tenant's key sent to read the log.
     await vi.waitFor(async () => {
       const { body } = await call("GET", `/api/v1/activity?key_id=${tenant.keyId}`, { key });
       expect(body.data).toHaveLength(6);

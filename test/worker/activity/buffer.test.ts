@@ -15,7 +15,7 @@ const newEntry = () => entryOf(apiKey, Date.now());
 const deniedEntry = (timeMs: number, more: Partial<Entry> = {}) =>
   entryOf(apiKey, timeMs, { status: 429, errorCode: "rate_limit_exceeded", admitted: false, counted: false, ...more });
 
-/** A sender that accepts every batch. `sent` has the accepted entries. */
+/** Returns a sender that accepts every batch. `sent` contains the accepted entries. */
 function makeSender() {
   const sent: Entry[] = [];
   const send = async (entries: Entry[]) => {
@@ -28,9 +28,9 @@ function makeSender() {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * A sender that needs 300 ms for each batch, in real time. The pause between two batches is only 200 ms. A buffer that starts
- * a batch before the previous send ends would have two batches in flight. `counts` has the number of sent entries and the maximum number of
- * batches in flight.
+ * Returns a sender that takes 300 ms of real time per batch. The buffer pauses for only 200 ms between two batches. If the buffer did not
+ * wait for the end of the previous batch, two batches would be in flight. `counts` contains the number of sent entries and the maximum
+ * number of batches in flight.
  */
 function makeSlowSender() {
   const counts = { sent: 0, inFlight: 0, maxInFlight: 0 };
@@ -113,7 +113,7 @@ describe("The buffer of an isolate", () => {
     const droppedCounts: number[] = [];
     await buffer.flush(async (_, dropped) => {
       droppedCounts.push(dropped);
-      // The first two batches go to D1 without a log writer, so no log writer gets the number.
+      // The first two batches go directly to D1. No log writer therefore receives the number of dropped entries.
       return droppedCounts.length < 3 ? 0 : dropped;
     });
     expect(droppedCounts.slice(0, 4)).toEqual([7, 7, 7, 0]);
@@ -163,7 +163,8 @@ describe("The buffer of an isolate", () => {
         { timeout: 5000, interval: 40 },
       );
     await addUntil(() => counts.sent > 0 && counts.inFlight > 0);
-    // A request stops flushing after ten seconds. The clock moves by ten seconds, so the first flush sends only one more batch.
+    // A request stops flushing after ten seconds. The test moves the clock forward by ten seconds, so the first flush sends only one more
+    // batch.
     moveClock(10 * secondMs);
     await addUntil(() => hasEnded);
     await Promise.all(flushes);
@@ -178,7 +179,7 @@ describe("The buffer of an isolate", () => {
       sent.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
       return 0;
     };
-    // These requests share an entry, which stays open for at least a second.
+    // These requests share one log entry, which collects requests for at least a second.
     const nextSecond = Date.now() + secondMs;
     const deny = () => {
       const entry = deniedEntry(nextSecond);
@@ -186,7 +187,8 @@ describe("The buffer of an isolate", () => {
       return buffer.flush(send);
     };
     const flushes = [deny(), deny()];
-    // A buffer that sends a batch is flushing for the next 20 s. A buffer that waits is flushing for little more than a second.
+    // While the buffer sends a batch, it counts as flushing for the next 20 s. While it waits, it counts as flushing for little more than a
+    // second.
     await vi.waitUntil(() => !buffer.isFlushing(Date.now() + 5 * secondMs), { timeout: 1000, interval: 10 });
     expect(sent.length).toBe(1);
     const entry = newEntry();
@@ -269,7 +271,9 @@ describe("The aggregator of log entries", () => {
 });
 
 describe("A batch of log entries", () => {
-  /** Returns bindings in which only some log writers can be reached. `called` has the number of each log writer that was called. */
+  /**
+   * Returns bindings through which only some log writers can be reached. `called` contains the number of each log writer that was called.
+   */
   function makeBindings(isReachable: (number: number) => boolean) {
     const called: number[] = [];
     const ACTIVITY_WRITER = {

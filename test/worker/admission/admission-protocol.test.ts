@@ -41,7 +41,7 @@ describe("A guard", () => {
 });
 
 describe("A Worker", () => {
-  /** Returns guards of a newer release. `change` converts each admission to the newer form. */
+  /** Returns guards of a newer release. `change` converts each admission to the format of the newer release. */
   const newerGuards = (change: (admission: Admission) => unknown): Guards =>
     ({
       getByName: (keyId: string) => ({

@@ -103,7 +103,7 @@ describe("The hourly limit of an API key", () => {
     const guard = env.KEY_GUARD.getByName(tenant.keyId);
     const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
     for (let n = 0; n < 700; n++) await admit(tenant);
-    // The first blocks have 1, 2, 4, 8, 16 and 32 requests, together 63. All later blocks have 64.
+    // The first blocks have 1, 2, 4, 8, 16 and 32 requests, which makes 63 in total. Each later block has 64 requests.
     expect(await readReserved()).toBe(63 + 64 * 10);
   });
 });
@@ -128,10 +128,10 @@ const path = "/api/v1/users?limit=1";
 /** The time between two requests at 50 requests a second, in milliseconds. */
 const requestIntervalMs = 20;
 
-/** Waits between two requests of a load. The rate of the requests is part of these tests, so they need real time. */
+/** Waits between two requests. These tests need real time, because they depend on the rate of the requests. */
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Sends 50 requests a second until `isDone` returns true, and at most 1,000 requests. Resolves when all of them have ended. */
+/** Sends 50 requests a second until `isDone` returns true, but no more than 1,000 requests. Resolves when all requests have ended. */
 async function sendLoad(sendRequest: () => Promise<void>, isDone: () => boolean): Promise<void> {
   const requests: Promise<void>[] = [];
   while (!isDone() && requests.length < 1000) {

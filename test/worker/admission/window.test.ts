@@ -69,7 +69,8 @@ describe("A rate limit window", () => {
     );
   });
 
-  // A crash loses the memory of the guard. In a quiet period, the guard gives back the unused part of its reservation.
+  // A crash of the guard loses everything that the guard held in memory. In a quiet period, the guard gives back the unused part of its
+  // reservation.
   const guardEvents = fc.array(fc.constantFrom("request", "request", "request", "request", "crash", "quiet period"), {
     minLength: 1,
     maxLength: 2000,

@@ -191,7 +191,7 @@ describe("The API", () => {
     const other = await makeKey(accountId);
     const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
     const text = `{"title":"x","description":"${"y".repeat(60_000)}"}`;
-    /** A body whose last character is missing until the test sends it. */
+    /** Returns a body without its last character. The test sends this character later. */
     const incompleteBody = () =>
       new ReadableStream<Uint8Array>({
         start(controller) {
@@ -218,7 +218,7 @@ describe("The API", () => {
     }
     const statuses = (await Promise.all(requests)).map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([422, 503]));
-    // Each request claims at least the 60 KB that have arrived, and at most 64 KiB.
+    // Each request claims at least 60 KB of the body budget, because 60 KB have arrived. It claims at most 64 KiB.
     expect(statuses.filter((status) => status === 422).length).toBeGreaterThan(115);
     expect(statuses.filter((status) => status === 422).length).toBeLessThan(140);
     expect((await createTask(key, { title: "x" })).status).toBe(201);

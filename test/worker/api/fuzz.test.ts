@@ -5,8 +5,9 @@ import { type Call, call, makeTenant } from "../support/client.ts";
 import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { sampleOf } from "../support/operations.ts";
 
-// Sends random requests that match the document's schemas, and random requests that do not. No response is a server error, and each
-// response has a documented status, documented headers and a body that matches its schema. The long form sends five times as many requests.
+// Sends random requests that match the document's schemas, and random requests that do not. No response may be a server error. Each
+// response must have a documented status, documented headers and a body that matches its schema. The long form sends five times as many
+// requests.
 
 const runs = inject("isLong") ? 100 : 20;
 
@@ -43,14 +44,14 @@ const resolve = (schema: Schema): Schema =>
 
 const time = fc.date({ min: new Date(0), max: new Date("2100-01-01T00:00:00Z"), noInvalidDate: true }).map((date) => date.toISOString());
 
-/** Generates strings for a schema. If the schema has a pattern, half of the strings ignore the pattern. */
+/** Generates strings for a schema. If the schema has a pattern, half of the strings are generated without regard to the pattern. */
 function textOf({ format, pattern, minLength = 0, maxLength = 40 }: Schema): fc.Arbitrary<string> {
   if (format === "date-time") return time;
   const plain = fc.string({ unit: "grapheme", minLength, maxLength: Math.min(maxLength, 40) });
   return pattern ? fc.oneof(fc.stringMatching(new RegExp(pattern)), plain) : plain;
 }
 
-/** Generates values that match a schema, and a few strings that do not match their pattern. */
+/** Generates values that match a schema, except that a few strings do not match their pattern. */
 function generatorOf(unresolved: Schema): fc.Arbitrary<unknown> {
   const schema = resolve(unresolved);
   if (schema.const !== undefined) return fc.constant(schema.const);
@@ -98,7 +99,10 @@ const unusualText = fc.oneof(
   fc.string({ unit: "binary", maxLength: 30 }),
 );
 
-/** Generates changed values: replaces, removes or adds one member of an object, or wraps the object in a list. Replaces any other value. */
+/**
+ * Changes generated values. In an object, replaces, removes or adds one member, or wraps the object in a list. Replaces a value that is not
+ * an object.
+ */
 const changed = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.tuple(value, fc.jsonValue(), unusualText, fc.nat()).map(([original, other, text, pick]) => {
     if (typeof original !== "object" || original === null || Array.isArray(original)) return pick % 2 === 0 ? other : text;
@@ -164,7 +168,7 @@ const encodeQuery = (query: Record<string, string | string[]>) => {
   return text && `?${text}`;
 };
 
-/** Removes the headers that `Headers` rejects, which no client can send. */
+/** Removes headers that `Headers` rejects, because no client can send them. */
 const validHeaders = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).filter(([, value]) => /^[\x20-\x7e\x80-\xff]*$/.test(value)));
 
@@ -175,13 +179,13 @@ describe.each(operations.map((operation) => [operation.operationId, operation as
     await fc.assert(
       fc.asyncProperty(requestsOf(operation), async ({ query, request, id }) => {
         const createResource = sampleOf(operation).id;
-        // If each request creates a resource, it needs a new account, because an account may have only a few webhooks.
+        // An account may have only a few webhooks. A request that first creates a resource therefore gets a new account.
         const tenant = createResource ? await makeTenant() : shared;
         const path = createResource
           ? operation.path.replace("{id}", id === null ? await createResource(tenant) : encodeURIComponent(id.toWellFormed()))
           : operation.path;
         const response = await call(operation.method, path + query, { ...request, ...(!isPublic && { key: tenant.key }) });
-        // Some ids change the path into the path of another route.
+        // With some ids, the path matches another route.
         if (response.body?.code === "method_not_allowed" || (response.status === 404 && id !== null)) return;
         expect(response.status).toBeLessThan(500);
         expectDocumented(operation, response);

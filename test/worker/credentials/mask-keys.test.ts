@@ -7,7 +7,7 @@ const [key = ""] = keys;
 const partsOf = (secretKey: string) => ({ publicPart: secretKey.slice(4, 20), secretPart: secretKey.slice(21) });
 const percentEncode = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
-/** Returns the length of the longest piece of the secret part that a masked text still contains. */
+/** Returns the length of the longest part of the secret that is still readable in a masked text. */
 function longestPieceLeft(masked: string, { secretPart }: { secretPart: string }): number {
   let longest = 0;
   for (let from = 0; from < secretPart.length; from++)
@@ -48,8 +48,8 @@ const forms: [name: string, write: (secretKey: string) => string][] = [
 describe("maskKeys", () => {
   it.each(forms)("masks a secret key %s", (_, write) => {
     const left = keys.map((each) => longestPieceLeft(maskKeys(`/api/v1/users/${write(each)}/tasks`), partsOf(each)));
-    // A piece of up to four characters may be in the text by chance. Up to eleven lowercase letters between two separators may stay,
-    // because they could be a word.
+    // Up to four consecutive characters of the secret may appear in the text by chance. Up to eleven lowercase letters between two
+    // separators may stay, because they could be a word.
     expect(left.filter((length) => length > 11)).toEqual([]);
     expect(left.filter((length) => length > 4).length).toBeLessThan(25);
   });

@@ -11,7 +11,7 @@ import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { backdateSessions, readSessionId } from "../support/member-rows.ts";
 import { formHeaders, makePerson, type Person, sendRequest } from "../support/people.ts";
 
-/** The access that each route declares. The first handler of a route contains the declaration. */
+/** The declared access of each route. The first handler of a route declares the access. */
 const declarations = new Map<string, Access | undefined>();
 for (const { method, path, handler } of createPages().routes) {
   const route = `${method} ${path}`;

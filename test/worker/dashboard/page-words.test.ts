@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { browse } from "../support/browse.ts";
 import { call, makeTenant } from "../support/client.ts";
 
-// Pages look up some words of the address in tables. No table may contain a property that every JavaScript object inherits.
+// Pages look up some words from their URL in tables. A lookup must not find the properties that every JavaScript object inherits.
 
 const inheritedProperties = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"];
 

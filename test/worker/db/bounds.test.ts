@@ -15,8 +15,8 @@ import { countRows, leaveRoomFor, queryPlanOf, readStoredCounts } from "../suppo
 import { countEvents } from "../support/webhook-rows.ts";
 
 /**
- * Inserts tasks, users and events, `count` of each. Every thousandth task is done, every thousandth task and user contains the word
- * "needle", and every thousandth event has the type `user.created`.
+ * Inserts `count` tasks, `count` users and `count` events. Every thousandth task is done and contains the word "needle". Every thousandth
+ * user also contains this word. Every thousandth event has the type `user.created`.
  */
 async function insertManyRows(accountId: string, count: number): Promise<void> {
   const numbers = JSON.stringify(Array.from({ length: count }, (_, index) => index));
@@ -199,7 +199,7 @@ describe("A filtered list", () => {
 
   it("scans 2,000 rows per page, says that there is more, and returns each match once", async () => {
     const tenant = await makeTenant();
-    // No page scans all of the rows.
+    // There are more rows than one page may scan.
     await insertManyRows(tenant.accountId, 2500);
     for (const path of [
       ...["created_at", "-created_at", "updated_at", "-updated_at", "due_at", "-due_at"].flatMap((sort) => [
@@ -214,7 +214,7 @@ describe("A filtered list", () => {
       expect(pages.length, path).toBe(2);
       expect(new Set(pages.flat()).size, path).toBe(3);
     }
-    // Without a filter, a page is full.
+    // Without a filter, a page contains as many rows as requested.
     expect((await call("GET", "/api/v1/tasks?limit=100", { key: tenant.key })).body.data).toHaveLength(100);
   });
 });

@@ -17,7 +17,7 @@ import { operate } from "../support/operate.ts";
 import { makePerson } from "../support/people.ts";
 import { queryPlanOf, readIds } from "../support/storage-rows.ts";
 
-// A page far down a list costs D1 no more than the first page.
+// Reading a page far down a list costs D1 no more than reading the first page.
 
 const taskCount = 6000;
 const pageSize = 25;
@@ -73,7 +73,7 @@ const insertRevokedKeyCopies = (keyId: string, count: number, createdAt: number)
     .bind(keyId, count, createdAt)
     .run();
 
-/** Moves the creation times of an account's keys into the past, except for one key. */
+/** Moves the creation times of all keys of an account except one into the past. */
 const backdateOtherKeys = (accountId: string, keyId: string, ms: number) =>
   env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?").bind(ms, accountId, keyId).run();
 
@@ -157,8 +157,8 @@ const matches =
     (statuses === undefined || statuses.some((status) => status === task.status));
 
 /**
- * Returns the number of tasks that a page must scan if it starts at a position. The scan ends at the 26th match, which shows that more
- * follow.
+ * Returns the number of tasks that a page must scan if it starts at a position. The scan ends at the 26th match, which shows that there is
+ * another page.
  */
 function scannedFrom(position: number, sort: TaskSort, filter: TaskFilter): number {
   const isMatch = matches(filter);
@@ -182,7 +182,7 @@ const filters: [string, TaskFilter][] = [
 /** Returns a filter with the id of the user, which is not known when the tests are defined. */
 const withUser = (filter: TaskFilter): TaskFilter => (filter.assigneeId ? { assigneeId: user } : filter);
 
-/** The index that each sort value uses. */
+/** The index that D1 uses for each sort value. */
 const indexes: Record<string, string> = { created_at: "sqlite_autoindex_tasks_1", updated_at: "tasks_by_update", due_at: "tasks_by_due" };
 
 describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
@@ -192,8 +192,8 @@ describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
     await list(first.db, sort, filter, pageSize);
     await list(far.db, sort, filter, pageSize, positionOf(inOrder(sort)[farPosition] as StoredTask, sort));
     const [firstCost, farCost] = [await measureCost(first.statements), await measureCost(far.statements)];
-    // A filtered page first finds the hundredth row. A list that is sorted by due date also finds the hundredth task without a due date. A
-    // page that needs more rows scans 2,000 rows.
+    // For a filtered page, D1 first finds the hundredth row. If the list is sorted by due date, D1 also finds the hundredth task without a
+    // due date. If a page needs more rows, D1 scans 2,000 rows.
     const probed = (Object.keys(filter).length > 0 ? 100 : 0) * (sort.endsWith("due_at") ? 2 : 1);
     // D1 also reads the values of the filter and the last row of the previous page.
     const fixedReads = 4;

@@ -115,7 +115,7 @@ describe("A search of the documentation", () => {
     };
     const countedPages = pages.map((page): typeof page => new Proxy(page, { get: read }));
     new SearchIndex(countedPages, words, postings).find(queryWordsOf("a b c d e f g h i j"));
-    // The search reads the summary or one other line of each returned page.
+    // For each returned page, the search reads only one line: the summary or another line.
     expect(reads).toBeLessThanOrEqual(2 * maxFound);
   });
 
@@ -140,7 +140,7 @@ describe("The public documentation", () => {
       for (const etags of [etag, etag.slice(2), `"x", ${etag}`, "*"]) {
         const again = await open(path, { "If-None-Match": etags });
         expect([again.status, again.text, again.headers.get("ETag")], etags).toEqual([304, "", etag]);
-        // The scripts of the cached page have the nonce from the policy of that cached response.
+        // The scripts of the cached page contain a nonce. This nonce matches the policy in the cached response.
         expect(again.headers.has("Content-Security-Policy")).toBe(false);
       }
       expect((await open(path, { "If-None-Match": '"x"' })).status).toBe(200);
@@ -205,10 +205,10 @@ describe("The public documentation", () => {
     expect([own.headers.get("ETag"), own.headers.get("Cache-Control")]).toEqual([null, "no-store"]);
     for (const host of ["http://evil.example", "http://192.168.1.7:8787", "http://localhost.evil.example"])
       expect(idIn(await open(`${host}/docs/api/getTask.md`, fromAddressBar, { worker })), host).toBe(example);
-    // Another site can resolve its own host name to this machine, and the local runtime may then see localhost. Requests of such a site have
-    // no header `Sec-Fetch-Site: none`.
+    // Another site can resolve its own host name to this machine, and the local runtime may then see localhost. Requests from such a site
+    // do not have the header `Sec-Fetch-Site: none`.
     expect(idIn(await open("http://localhost:8787/docs/api/getTask.md", {}, { worker }))).toBe(example);
-    // After a local visitor, a visitor under another host name still sees the ids of the examples.
+    // Even after a local visit, a visitor who uses another host name sees the ids of the examples.
     expect(idIn(await open("http://evil.example/docs/api/getTask", {}, { worker }))).toBe(example);
     expect(idIn(await open("/docs/api/getTask.md"))).toBe(example);
   });
