@@ -23,8 +23,7 @@ import {
   waitUntilExpired,
 } from "../support/removals.ts";
 
-// Tests the page that removes a member, and the keys and webhooks that are revoked or disabled with the member. `leaver` is the member who
-// is removed.
+// The page that removes a member, and the keys and webhooks that end with the removal. `leaver` is the member who is removed.
 
 /** Adds revoked copies of a key that a member created. */
 const insertRevokedKeys = (keyId: string, memberId: string, count: number) =>
@@ -41,7 +40,7 @@ const insertKeyCreationEntries = (accountId: string, memberId: string) =>
     SELECT account_id, 'aud_' || id, 'member', ${memberId}, 'key.created', 'key', id, name, '[]'
     FROM api_keys WHERE account_id = ${accountId}`);
 
-/** Returns a query for all keys of which a member may know the secret. */
+/** Returns a query for the keys whose secret a member may know. */
 const selectKnownKeys = (accountId: string, memberId: string): SQL => sql`${knownTo(accountId, memberId)} SELECT id FROM known`;
 
 /** Returns the data of the latest `key.updated` event of a key. */
@@ -285,7 +284,7 @@ describe("The removal of a member", () => {
       call("POST", `/api/v1/keys/${keyIdOf(secretKey)}/rotate`, { key: secretKey, body: { overlap_seconds: 0 } }),
       call("PATCH", `/api/v1/keys/${keyIdOf(secretKey)}`, { key: secretKey, body: { status: "active" } }),
     ];
-    // The test uses each key after the member is removed, but before the first key is revoked.
+    // Each key is used after the member is removed and before the first key is revoked.
     let statuses: number[] | undefined;
     const batch: D1Database["batch"] = async (statements) => {
       const results = await env.DB.batch(statements);
@@ -325,7 +324,7 @@ describe("A key of a removed member", () => {
       expect(await isAccepted(secretKey)).toBe(false);
     }
     expect([(await setExpiry(key, unknownKey.key, null)).status, await isAccepted(unknownKey.key)]).toEqual([200, true]);
-    // Even after the person returns with a lower role, the key cannot be extended.
+    // The person returns with a lower role. The key still cannot be extended.
     const again = await makePerson(owner.member.accountId, "viewer");
     await setMemberEmail(again.member.id, leaver.member.email);
     expect((await setExpiry(key, firstKey, null)).status).toBe(409);
