@@ -28,7 +28,7 @@ async function callWith(bindings: Partial<Env>, method: string, path: string, ke
   return answerOf(response);
 }
 
-/** Returns a namespace that takes the guard of one key from `guardOf`. If `guardOf` returns null, the namespace uses the real guard. */
+/** Returns a namespace that gets the guard of one key from `guardOf`. If `guardOf` returns null, the namespace uses the real guard. */
 const guardsWith = (keyId: string, guardOf: () => ReturnType<Env["KEY_GUARD"]["getByName"]> | null) =>
   new Proxy(env.KEY_GUARD, {
     get: (target, name) =>
@@ -61,8 +61,8 @@ it("Requests succeed while the log's database and its log writers fail, and no l
   const bindings = { ACTIVITY_0: failing("D1_ERROR: Network connection lost"), ACTIVITY_WRITER: failingAtFirst };
   const statuses: number[] = [];
   const ids: (string | null)[] = [];
-  // A request of another test may be flushing the buffer of this isolate, or may have ended during the flush. Then the buffer is flushed
-  // again after twenty seconds.
+  // A request of another test may be flushing this isolate's buffer, or may have ended during the flush. If it ended, another request can
+  // flush the buffer after twenty seconds.
   await vi.waitFor(
     async () => {
       const { status, headers } = await callWith(bindings, "GET", "/api/v1/me", key);

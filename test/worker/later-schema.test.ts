@@ -4,8 +4,8 @@ import { call, cron, makeKey, makeTenant, within2s } from "./support/client.ts";
 import { deliveriesOf, receivedAt, register, until } from "./support/receiver.ts";
 import { readTables } from "./support/schema.ts";
 
-// A deployment runs migrations before the release that needs them, so the running Worker can be older than its tables. Here each table has
-// two columns that the code does not know. One of them is NOT NULL with a default.
+// A deployment runs migrations before the release that needs them, so the running Worker can be older than its tables. In this test, each
+// table has two columns that are unknown to the code. One of them is NOT NULL with a default.
 
 const databases = [env.DB, env.ACTIVITY_0];
 

@@ -16,15 +16,15 @@ import { makeKey, makeTenant, readingLog } from "./support/client.ts";
 import { readActivityRows } from "./support/log-rows.ts";
 import { untilClockReaches } from "./support/real-time.ts";
 
-// Sends requests with twenty keys, while D1 fails for most of the time and loses every third response. Meanwhile, guards and log writers
-// are killed and evicted. The long form sends ten thousand requests in a minute.
+// Sends requests with twenty keys. Meanwhile, D1 is unavailable most of the time, and the response to every third batch is lost. During the
+// test, guards and log writers are killed and evicted. The long form sends ten thousand requests in a minute.
 
 const { requests, roundMs, outage, smallLimit } = inject("isLong")
   ? { requests: 10_000, roundMs: 800, outage: { from: 8_000, to: 68_000 }, smallLimit: 200 }
   : { requests: 2000, roundMs: 500, outage: { from: 2_500, to: 6_500 }, smallLimit: 20 };
 const requestsPerRound = 100;
 
-/** Returns how many requests of an account the roll-ups have, by bucket, by hour and by day. */
+/** Returns the number of an account's requests in the roll-ups of buckets, of hours and of days. */
 const sumRollUps = (accountId: string) =>
   env.ACTIVITY_0.prepare(
     `SELECT (SELECT sum(requests) FROM usage_slices WHERE account_id = ?1) AS buckets,
@@ -76,7 +76,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
   };
   for (let from = 0; from < requests; from += requestsPerRound) {
     const round = from / requestsPerRound;
-    // Log writers that were killed in the last round use the bindings of the Worker again.
+    // A log writer that was killed in the last round uses the real database again, so its database is replaced once more.
     for (const writer of writers()) {
       await runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0: failingD1 } }));
       maxJournalled = Math.max(maxJournalled, (await writer.status()).journalled);
@@ -84,7 +84,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
     const sent = Array.from({ length: requestsPerRound }, (_, index) => send(from + index));
     if (round % 13 === 12) await abortAllDurableObjects();
     await Promise.all(sent);
-    // Rounds start at fixed times, so that some of them are before, during and after the outage.
+    // Rounds start at fixed times, so that some rounds run before the outage, some during it and some after it.
     await untilClockReaches(Math.max(Date.now() + 20, startedAt + (round + 1) * roundMs));
     if (round % 17 === 16)
       await Promise.all(

@@ -9,13 +9,13 @@ import { attemptDelivery, deliveriesOf, newPath, receivedAt, register, until } f
 import { readDatabaseSize, readStoredBytes } from "./support/storage-rows.ts";
 
 // One account tries to fill the main database, with many keys, the largest bodies, and many webhooks whose receivers respond with long
-// errors. At its quota, the account repeats every change that is still allowed. A second account works at the same time.
+// errors. When its quota is used up, the account repeats every change that is still allowed. A second account works at the same time.
 
 const mib = 1024 * 1024;
 const attack = inject("isLong")
   ? { keys: 50, webhooks: 20, quota: defaultQuotaBytes / 4, attempts: 4000, tightenings: 500 }
   : { keys: 3, webhooks: 3, quota: 2 * mib, attempts: 40, tightenings: 3 };
-/** The bytes by which one change may exceed a quota: the events of a hundred tasks, with their deliveries. */
+/** The number of bytes by which one change may exceed a quota. One change can store the events of a hundred tasks and their deliveries. */
 const maxChangeBytes = 4 * mib;
 
 /** Returns the largest task that the API accepts. */
@@ -49,13 +49,16 @@ async function sendOrdinaryRequests(key: string, isOver: () => boolean) {
     await send("PATCH", `/tasks/${task.id}`, { status: "done" });
     await send("GET", "/tasks");
     await send("DELETE", `/tasks/${task.id}`);
-    // The pause limits the rate of the requests. It does not wait for a condition.
+    // The purpose of the pause is only to limit the rate of the requests.
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return { outcomes, medianMs: latencies.toSorted((a, b) => a - b)[Math.floor(latencies.length / 2)] };
 }
 
-/** Makes up to 500 pending, unclaimed deliveries of an account due now. Prefers deliveries with the most attempts. Returns their ids. */
+/**
+ * Makes up to 500 pending, unclaimed deliveries of an account due now. Chooses the deliveries with the most attempts. Returns their
+ * ids.
+ */
 async function makeDeliveriesDue(accountId: string): Promise<string[]> {
   const { results } = await env.DB.prepare(
     `UPDATE deliveries SET next_attempt_at = 0 WHERE id IN
@@ -72,7 +75,7 @@ const countAttempts = async (accountId: string): Promise<number> =>
     .bind(accountId)
     .first<number>("count")) ?? 0;
 
-/** Makes about `maxAttempts` delivery attempts of an account now, instead of at their scheduled times. */
+/** Makes about `maxAttempts` delivery attempts for an account immediately, instead of at their scheduled times. */
 async function attemptDeliveries(accountId: string, maxAttempts: number): Promise<void> {
   for (let attempts = 0; attempts < maxAttempts; ) {
     const ids = await makeDeliveriesDue(accountId);
@@ -106,7 +109,7 @@ it("One account can neither fill the main database nor stop another account", as
   const maxBytes = attack.quota + reserveBytes + maxChangeBytes;
   const expectBounded = async () => expect(await readStoredBytes(accountId)).toBeLessThanOrEqual(maxBytes);
 
-  // Each worker creates tasks until it has got three rejections.
+  // Each worker creates tasks until three of its requests have been rejected.
   const statuses = new Map<string, number>();
   const count = ({ status, body }: { status: number; body: { code?: string } | null }) => {
     const name = status < 400 ? String(status) : `${status} ${body?.code}`;
@@ -129,7 +132,7 @@ it("One account can neither fill the main database nor stop another account", as
   expect([...statuses.keys()].toSorted()).toEqual(["201", "409 limit_reached"]);
   await expectBounded();
 
-  // The events of the other account are delivered. The test checks this before it makes attempts directly, because direct attempts leave
+  // The test checks that the events of the other account are delivered. It does so before it makes direct attempts, because these leave
   // messages for finished deliveries in the queue.
   const pending = await until(
     () => deliveriesOf(other, otherWebhook.id, "?status=pending&limit=100"),
@@ -138,17 +141,18 @@ it("One account can neither fill the main database nor stop another account", as
   expect(pending.filter(({ created_at }: { created_at: string }) => Date.parse(created_at) <= floodedAt)).toEqual([]);
   expect((await receivedAt(otherWebhook.path)).length).toBeGreaterThan(10);
 
-  // Responses of receivers are stored only up to the reserve, no matter how many attempts are made.
+  // Regardless of the number of attempts, responses of receivers can fill the account's storage only up to the reserve.
   await attemptDeliveries(accountId, attack.attempts);
   await expectBounded();
-  // If all deliveries were in flight, the test has made no attempt, so it waits for the attempts of the queue.
+  // If all deliveries were already in flight, the test could not make any attempt. It therefore waits for the attempts that the queue
+  // started.
   const attempts = await until(
     () => countAttempts(accountId),
     (stored) => stored > 0,
   );
   expect(attempts).toBeGreaterThan(0);
 
-  // Every repeatable change is rejected at the quota or at the reserve.
+  // Every change that a client can repeat is rejected, either when the quota or when the reserve is used up.
   const [firstKeyId = ""] = keyIds;
   for (const [method, path, body] of [
     ["POST", "/keys", { name: "More" }],

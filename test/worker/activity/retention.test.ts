@@ -81,7 +81,7 @@ it("Old entries are deleted in chunks of 5,000, and an interruption between two 
   const retentions = [{ accountId: tenant.accountId, days: 31 }];
   expect(await deleteOldEntries(env.ACTIVITY_0, retentions, now)).toEqual({ entries: 5000, hasMore: true });
   expect(await countActivityRows(tenant.accountId)).toBe(200);
-  // Between two chunks, the log rejects entries that are older than its retention. Old entries that are not deleted yet do not change any
+  // Between two chunks, the log rejects entries from before the start of the log. Old entries that are not deleted yet do not change any
   // figure.
   const before = await readMonthlyUsage(tenant.accountId, now);
   await write([entryOf(tenant, now - 40 * dayMs)]);

@@ -56,7 +56,7 @@ describe("An event", () => {
       previous: null,
     });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Not subscribed" } });
-    // If the update were delivered, its webhook request would arrive before the request for the second task.
+    // If the webhook received updates, the request for the update would arrive before the request for the second task.
     await call("POST", "/api/v1/tasks", { key, body: { title: "Second" } });
     const requests = await waitForRequests(path, 2);
     expect(requests.map((each) => verifyRequest(secret, each))).toMatchObject([
@@ -173,7 +173,7 @@ it("Deleting a user creates the right task events even while the tasks are chang
     expect(events.filter(({ type, data }) => type === "task.deleted" && data.id === id)).toHaveLength(1);
     const ofTask = stored.filter(({ data }) => data.id === id);
     const assigneeAtEnd = ofTask.find(({ type }) => type === "task.deleted")?.data.assignee_id;
-    // A task that was unassigned before its deletion has an update event. A task that was deleted while assigned has no update event.
+    // If a task was unassigned before it was deleted, there is an update event. If the task was still assigned, there is no update event.
     expect(ofTask.some(({ type }) => type === "task.updated")).toBe(assigneeAtEnd === null);
   }
 });

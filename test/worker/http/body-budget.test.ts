@@ -3,7 +3,7 @@ import { type Claim, claimBudget, grow, release } from "../../../src/http/body-b
 
 const mib = 1024 * 1024;
 
-/** Starts claims of a key, each with one MiB, until a claim is denied. Returns all claims. The last one is the denied claim. */
+/** Claims one MiB of the body budget at a time for a key, until a claim is denied. Returns all claims. The last claim is the denied one. */
 function claimAll(keyId: string, now: number): Claim[] {
   const claims: Claim[] = [];
   for (;;) {

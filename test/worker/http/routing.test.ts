@@ -9,11 +9,11 @@ import { normalizedPath } from "../../../src/http/request-path.ts";
 import { answerOf, call, makeKey, makeTenant, within2s } from "../support/client.ts";
 import { readAllRows, readTables } from "../support/schema.ts";
 
-// The middleware that every request to the API passes before its route.
+// Tests the middleware that handles every API request before its route does.
 
 const ctx = createExecutionContext();
 
-/** Adds a route without a declaration to the Worker. Returns a function that sends requests to the route. */
+/** Adds a route to the Worker that does not declare its access. Returns a function that sends requests to the route. */
 function withUndeclaredRoute(handler: (c: AppContext) => Response | Promise<Response>, path = "/api/v1/undeclared") {
   const app = createApp({ isLocal: true });
   const { app: surface } = app.surfaceOf(path);
@@ -144,7 +144,7 @@ describe("A route without a declaration", () => {
 
 it("The path of a request equals the path of its URL, with any characters", () => {
   const pathOf = (url: string) => normalizedPath({ url } as Request);
-  // HTTP requests can contain these characters without encoding. `Request` would encode them.
+  // An HTTP request can contain these characters unencoded, but `Request` would encode the characters.
   const text = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.webPath());
   fc.assert(
     fc.property(text, (path) => {

@@ -55,7 +55,7 @@ async function makeTeam() {
       .setExpirationTime(seconds(issuedAt + forMs))
       .sign(key);
   };
-  /** Sends a request that came through Access with this token, to a Worker that is configured for the team. */
+  /** Sends a request as if it came through Access with this token. The Worker is configured for the team. */
   const send = async (
     method: string,
     path: string,
@@ -103,7 +103,7 @@ describe("Cloudflare Access", () => {
   });
 
   it("accepts no setup link, passkey or recovery code", async () => {
-    // Anyone who has a link could become a member under another person's email address.
+    // If links were accepted, anyone with a link could become a member under another person's email address.
     const { accountId } = await makeTenant();
     const owner = await makePerson(accountId);
     const { sign, send } = await makeTeam();
@@ -127,7 +127,7 @@ describe("Cloudflare Access", () => {
     await owner.post("/settings/invitations", { email, role: "viewer" });
     const { sign, send } = await makeTeam();
     const token = await sign(email.toUpperCase());
-    // A visit does not make the person a member, and neither does any other form.
+    // Opening a page does not make the person a member. Sending any other form does not, either.
     const visit = await send("GET", "/keys?status=active", token);
     expect([visit.status, visit.headers.get("Location")]).toEqual([303, `/access?return_to=${encodeURIComponent("/keys?status=active")}`]);
     expect((await send("POST", "/keys", token, "name=x")).headers.get("Location")).toBe("/access?return_to=%2F&unsent=1");
@@ -201,7 +201,7 @@ describe("Cloudflare Access", () => {
     const shownAccount = async (account: string) =>
       /<code>(acc_[0-9a-f]+)<\/code>/.exec((await send("GET", "/settings", token, undefined, { account })).text)?.[1];
     expect((await send("GET", "/keys", token)).headers.get("Location")).toBe("/access?return_to=%2Fkeys");
-    // The cookie names an account to which the member does not belong. The app does not select another account instead.
+    // The cookie names an account that the member does not belong to. The app does not select a different account.
     expect((await send("GET", "/keys", token, undefined, { account: foreign.accountId })).headers.get("Location")).toMatch(/^\/access/);
     const { text } = await send("GET", "/access", token);
     expect(buttonsIn(text)).toEqual(["Open Tenant", "Open Tenant"]);
@@ -295,7 +295,7 @@ describe("Cloudflare Access", () => {
     const { sign, send, makeSigningKey } = await makeTeam();
     expect((await send("GET", "/keys", await sign(member.email))).status).toBe(200);
     const key = await makeSigningKey("second");
-    // The first request fetched the keys a moment ago, so this request does not fetch the second key.
+    // The first request fetched the signing keys less than a minute ago. The next request therefore does not fetch the second key.
     expect((await send("GET", "/keys", await sign(member.email, { key, kid: "second" }))).status).toBe(403);
   });
 

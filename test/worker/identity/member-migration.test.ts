@@ -28,7 +28,7 @@ it("The members migration lowercases only ASCII letters of email keys, and delet
     [withAccent.member.id, `\u00c9va@${domain}`],
     [removed.member.id, `Gone@${domain}`],
   ];
-  // Before the migration, all letters of an email key were in lower case.
+  // Before the migration, all letters of an email key were lowercase, not only the ASCII letters.
   for (const [id, email] of addresses) await setMemberEmail(id, email, email.toLowerCase());
   for (const email of [`gone@${domain}`, `stays@${domain}`]) await owner.post("/settings/invitations", { email, role: "viewer" });
   await markMemberRemoved(removed.member.id);

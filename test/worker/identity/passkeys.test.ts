@@ -22,7 +22,7 @@ const signIn = async (authenticator: Authenticator, client: ClientData = {}) => 
   return postForm("/login", { response: await authenticator.sign(options, client) });
 };
 
-/** Returns the length of the passkey id in the audit log entry about the first added passkey of an account. */
+/** Finds the audit log entry about the first passkey that was added in an account. Returns the length of the passkey id in this entry. */
 const readAuditedIdLength = (accountId: string) =>
   env.DB.prepare("SELECT length(target_id) AS length FROM audit WHERE account_id = ? AND action = 'passkey.added'")
     .bind(accountId)
@@ -51,12 +51,12 @@ describe("A passkey", () => {
     const longest = await withIdOf(1023);
     expect((await addPasskey(person, longest)).status).toBe(303);
     expect(await readAuditedIdLength(person.member.accountId)).toBe(32);
-    // The member now has two passkeys: the passkey from joining, and the passkey with the longest id.
+    // The member now has two passkeys: the one created when joining, and the one with the longest id.
     for (let count = 2; count < maxPasskeys; count++) expect((await addPasskey(person, await makeAuthenticator())).status).toBe(303);
     const tooMany = await addPasskey(person, await makeAuthenticator());
     expect([tooMany.status, tooMany.text.includes(`You may have ${maxPasskeys} passkeys.`)]).toEqual([422, true]);
     expect((await signIn(longest)).status).toBe(303);
-    // The member has added 19 passkeys, not counting the passkey from joining. The member may add one more passkey within the 24 hours.
+    // The member has added 19 passkeys in addition to the passkey from joining. Within the 24 hours, the member may add one more passkey.
     await person.post(`/settings/passkeys/${longest.id}/remove`);
     expect((await addPasskey(person, await makeAuthenticator())).status).toBe(303);
     const [first] = await listPasskeys(db, person.member.id);

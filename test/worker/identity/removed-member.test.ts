@@ -32,12 +32,12 @@ import {
   withCookie,
 } from "../support/people.ts";
 
-// Members can prepare sign-ins, invitations and forms before they are removed or get another role. None of these
-// preparations may work after the change.
+// Members can prepare sign-ins, invitations and forms before they are removed or get another role. After the removal or the role change,
+// none of these preparations may still work.
 
 type Team = Awaited<ReturnType<typeof makeTeam>>;
 
-/** Creates an account with an owner and another member, `leaver`. The tests remove this member or change the role. */
+/** Creates an account with an owner and another member, `leaver`. The tests remove `leaver` or change the member's role. */
 async function makeTeam(role: Role) {
   const { accountId, key, keyId } = await makeTenant();
   const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, role)];
@@ -303,11 +303,11 @@ describe("An invitation", () => {
     ["belongs to another account", moveToOtherAccount],
   ])("cannot be accepted if its sender %s, even if its row still exists", async (_, changeSender) => {
     const { accountId, leaver, owner } = await makeTeam("owner");
-    // An account to which the sender can be moved.
+    // Creates an account that the sender can be moved to.
     await makeTenant();
     const [email, otherEmail] = [newEmailAddress(), newEmailAddress()];
     const [token, otherToken] = [await invite(leaver, "admin", email), await invite(leaver, "admin", otherEmail)];
-    // The first attempt reads the invitation before the sender changes, and writes after this change.
+    // The first attempt reads the invitation before the sender is changed, and writes after the sender was changed.
     const database = beforeBatch(() => changeSender(leaver.member.id));
     await expect(accept(token, email, database)).rejects.toThrow("already used, or has expired");
     await expect(accept(otherToken, otherEmail)).rejects.toThrow("already used, or has expired");
@@ -353,7 +353,7 @@ describe("A member whose role was changed since it was read", () => {
       const admin = await makePerson(accountId, "admin");
       const path = `/settings/members/${leaver.member.id}/role`;
       const [byOwner] = await Promise.all([owner.post(path, { role: "owner" }), admin.post(path, { role: "viewer" })]);
-      // The owner's change fails if the admin's change came first, because the owner had read the former role.
+      // If the admin's change came first, the owner's change fails, because the owner had read the previous role.
       expect(await readCurrentRole(accountId, leaver.member.email)).toBe(byOwner.status === 303 ? "owner" : "viewer");
     }
   });

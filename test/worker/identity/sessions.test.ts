@@ -107,7 +107,7 @@ describe("A session", () => {
   });
 
   it("can be ended by an admin only if the admin may remove its member", async () => {
-    // If admins could end every session, an admin could lock an owner out.
+    // If admins could end any session, an admin could lock out an owner.
     const { accountId } = await makeTenant();
     const [owner, admin] = [await makePerson(accountId), await makePerson(accountId, "admin")];
     const others = [owner, await makePerson(accountId, "admin"), await makePerson(accountId, "developer")];

@@ -6,8 +6,8 @@ import { type Answer, answerOf, call, makeKey, makeTenant, type Tenant } from ".
 import { databaseWith } from "../support/d1.ts";
 import { deleteKeyRow, setKeyState, updateKeyRow } from "../support/key-rows.ts";
 
-// A key can be revoked, disabled, expired or narrowed after its request was admitted and before its change is written. In these tests, the
-// key changes just before the first batch that the request writes to D1.
+// The acting key of a request can be revoked, disabled or narrowed, or can expire. This can happen after the request was admitted and
+// before its change is written. In these tests, the acting key changes just before the request writes its first batch to D1.
 
 type ChangeKey = (keyId: string) => Promise<void>;
 
@@ -94,7 +94,7 @@ const changes: Record<string, Change> = {
 
 const tables = ["users", "tasks", "webhooks", "events", "deliveries", "idempotency_keys"];
 
-/** Returns all rows of an account except the row of the acting key. */
+/** Returns all rows of an account, without the row of the acting key. */
 async function readAccountRows({ accountId, keyId }: Tenant): Promise<unknown> {
   const read = async (sql: string, ...values: string[]) =>
     (

@@ -23,8 +23,8 @@ import {
   removeMember,
 } from "../support/removals.ts";
 
-// The batch that removes a member also records the keys and webhooks to end. The same request then ends them. If the request is
-// interrupted, the cron job ends the remaining keys and webhooks. `leaver` is the member who is removed.
+// The batch that removes a member also records which keys and webhooks must end. The request then ends these keys and webhooks. If the
+// request is interrupted, the cron job ends the rest. `leaver` is the member who is removed.
 
 /** Returns bindings whose D1 fails after the batch that removes a member. */
 function failingAfterRemovalOf(memberId: string): Env {
@@ -38,7 +38,7 @@ function failingAfterRemovalOf(memberId: string): Env {
   return { ...env, DB: databaseWith({ batch }) };
 }
 
-/** Returns a database client that rejects deletions from `endings` outside batches. */
+/** Returns a database client that rejects deletions from the table `endings`, except in batches. */
 function databaseWithoutDeletionOfEndings(): typeof db {
   const prepare = (query: string) => {
     const statement = env.DB.prepare(query);
@@ -50,7 +50,7 @@ function databaseWithoutDeletionOfEndings(): typeof db {
   return drizzle(databaseWith({ prepare })) as typeof db;
 }
 
-/** Returns the types of the events about a key or webhook, oldest first, without the creation of the key. */
+/** Returns the types of the events about a key or webhook, oldest first. Omits the event `key.created`. */
 const readEventTypes = async (accountId: string, id: string) =>
   (
     await env.DB.prepare("SELECT type FROM events WHERE account_id = ? AND data ->> 'id' = ? AND type <> 'key.created' ORDER BY sequence")

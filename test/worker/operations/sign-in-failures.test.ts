@@ -44,8 +44,8 @@ const setStoredBytes = (accountId: string, bytes: number) =>
   env.DB.prepare("UPDATE account_storage SET bytes = ? WHERE account_id = ?").bind(bytes, accountId).run();
 
 /**
- * Waits until the current clock minute has at least 20 seconds left. Attempts are counted per clock minute in real time, and a test must
- * not run across the end of a minute.
+ * Waits until at least 20 seconds of the current clock minute are left. Attempts are counted per clock minute of real time, so a test must
+ * finish before the minute ends.
  */
 const waitForStartOfMinute = () => vi.waitUntil(() => minuteMs - (Date.now() % minuteMs) >= 20_000, { timeout: 25_000, interval: 200 });
 

@@ -28,13 +28,13 @@ const insertExpiredKeys = (keyId: string) =>
     .bind(keyId)
     .run();
 
-/** Makes a member the creator of an account's expired keys, except for one key. */
+/** Makes a member the creator of all expired keys of an account except one. */
 const setCreatorOfExpiredKeys = (accountId: string, memberId: string, exceptKeyId: string) =>
   env.DB.prepare("UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE account_id = ? AND expires_at = 1 AND id <> ?")
     .bind(memberId, accountId, exceptKeyId)
     .run();
 
-/** Gives the expired keys of an account a version that was not pushed to their guards, except for one key. */
+/** Gives all expired keys of an account except one a new version that was not pushed to their guards. */
 const markExpiredKeysUnpushed = (accountId: string, exceptKeyId: string) =>
   env.DB.prepare("UPDATE api_keys SET version = 2 WHERE account_id = ? AND expires_at = 1 AND id <> ?").bind(accountId, exceptKeyId).run();
 
@@ -66,7 +66,7 @@ async function insertLargeTasks(accountId: string, count: number) {
       .run();
 }
 
-/** Adds an entry to the log in D1, like a batch of the log writer that arrives late. */
+/** Adds an entry to the log in D1, as if a batch from the log writer arrived late. */
 const insertLogEntry = (accountId: string, keyId: string) =>
   env.ACTIVITY_0.prepare(
     `INSERT INTO activity (account_id, id, key_id, method, path, route, status, duration_ms, admitted, counted, count)
@@ -75,7 +75,7 @@ const insertLogEntry = (accountId: string, keyId: string) =>
     .bind(accountId, keyId)
     .run();
 
-/** Makes an account the one with the most requests yesterday among the accounts of all tests. */
+/** Inserts usage for yesterday, so that the account has more requests than any account of another test. */
 const insertLargeUsage = (accountId: string) =>
   env.ACTIVITY_0.prepare("INSERT INTO usage_day_totals (account_id, start, key_id, by_status, histogram) VALUES (?, ?, '', ?, '{}')")
     .bind(accountId, dayStart(Date.now()) - dayMs, '{"200":[900000,1,1],"429":[800000,0,0],"503":[700000,1,1]}')
@@ -84,7 +84,7 @@ const insertLargeUsage = (accountId: string) =>
 const readAccountRow = (accountId: string) =>
   env.DB.prepare("SELECT * FROM accounts WHERE id = ?").bind(accountId).first<Record<string, unknown>>();
 
-/** Adds a row of an account, like a restore of D1. */
+/** Adds the row of an account to D1, as a restore of D1 would. */
 const restoreAccountRow = (row: Record<string, unknown>) =>
   env.DB.prepare(`INSERT INTO accounts (${Object.keys(row).join()}) VALUES (${Object.keys(row).map(() => "?")})`)
     .bind(...Object.values(row))
@@ -139,8 +139,8 @@ const readGuardStorage = (keyId: string) =>
   }));
 
 /**
- * Reconciles the guards of an account. Reconciles only the parts that contain these keys, because a full reconciliation would include the
- * keys of all other tests.
+ * Reconciles the guards of an account. Reconciles only the parts that contain the given keys, because a full reconciliation would include
+ * the keys of all other tests.
  */
 async function reconcileGuards(accountId: string, ...keyIds: string[]) {
   const result = { reconciled: [] as string[], revoked: [] as string[] };
@@ -312,13 +312,13 @@ describe("A suspended account", () => {
     const tenant = await makeTenant();
     const webhook = await register(tenant.key, { event_types: ["task.created"] });
     await operate("POST", `/accounts/${tenant.accountId}/suspend`);
-    // In a suspended account, only the operator can cause events, for example by a new key.
+    // In a suspended account, only the operator can cause events, for example by creating a key.
     await subscribeToAllEvents(webhook.id);
     await operate("POST", `/accounts/${tenant.accountId}/keys`, { name: "New key" });
     const deliveries = await readDeliveryRows(webhook.id);
     expect(deliveries).toHaveLength(1);
     await cron(Date.now() + 10_000);
-    // An attempt without the queue returns only after its request to the receiver, so no request can follow.
+    // A direct attempt returns only after its request to the receiver has ended. If there was no request by then, there is none.
     for (const { id } of deliveries) await attemptDelivery(String(id));
     expect(await readDeliveryRows(webhook.id)).toMatchObject([{ status: "pending", attempts_made: 0 }]);
     expect(await receivedAt(webhook.path)).toEqual([]);
@@ -374,7 +374,8 @@ describe("An expired key", () => {
     await setCreatorOfExpiredKeys(accountId, creator.member.id, expiredKeyId);
     expect((await owner.post(`/settings/members/${creator.member.id}/remove`, { listed: "yes" })).status).toBe(303);
     expect(await countChangedKeys(accountId)).toBe(0);
-    // A suspension pushes unpushed keys to their guards one by one. A suspension must skip expired keys.
+    // When an account is suspended, the changes of unpushed keys are pushed to their guards one by one. A suspension must skip expired
+    // keys.
     await markExpiredKeysUnpushed(accountId, expiredKeyId);
     expect((await operate("POST", `/accounts/${accountId}/suspend`)).body.keys).toBe(1);
     expect((await operate("POST", `/accounts/${accountId}/resume`)).body.keys).toBe(1);
@@ -520,7 +521,7 @@ describe("An erasure", () => {
     await call("GET", "/api/v1/usage", { key });
     await call("POST", "/api/v1/tasks", { key: otherTenant.key, body: { title: "stays" } });
     await vi.waitFor(async () => expect((await receivedAt(webhook.path)).length).toBeGreaterThanOrEqual(2), deliveryWait);
-    // A log entry that arrives after the first report would appear only in the second report.
+    // The test waits for all log entries, because a later entry would appear only in the second report.
     await vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(5), { ...logDelay, timeout: 8000 });
     await insertJournalBatch([accountId, otherTenant.accountId]);
 
@@ -530,7 +531,7 @@ describe("An erasure", () => {
     expect(Date.parse(body.time_travel_until) - Date.parse(body.finished_at)).toBe(30 * dayMs);
     expect(await tryKey(key)).toBe("invalid_key");
     expect((await owner.get("/keys")).status).toBe(303);
-    // The cron job deletes a log entry that arrives after the erasure.
+    // If a log entry arrives after the erasure, the cron job deletes the entry.
     await insertLogEntry(accountId, keyId);
     await cron(Date.now() + 11 * minuteMs);
     expect(await findTablesWith(accountId)).toEqual(["DB.erasures", "DB.operator_audit"]);

@@ -13,7 +13,7 @@ import { deleteJobs, insertJob, readJobs } from "../support/storage-rows.ts";
 const namesOf = (rows: readonly { name?: unknown }[]) => rows.map(({ name }) => name).toSorted();
 const readJob = async (name: string | undefined) => (await readJobs()).find((job) => job.name === name);
 
-/** Inserts `count` accounts. Their ids are `prefix` and a number with `digits` digits. */
+/** Inserts `count` accounts. Each id consists of `prefix` and a number with `digits` digits. */
 const insertAccounts = (prefix: string, count: number, digits: number) =>
   env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT ? || value, 'n', 'e', 0 FROM json_each(?)")
     .bind(prefix, JSON.stringify(Array.from({ length: count }, (_, index) => String(index).padStart(digits, "0"))))
@@ -24,7 +24,7 @@ const deleteAccountsFrom = (id: string) => env.DB.prepare("DELETE FROM accounts 
 /** The operation of the stored responses that `insertWorkForAllJobs` inserts. */
 const oldOperation = "POST /old";
 
-/** Gives every job more work than one run may do. All rows except accounts belong to one account. */
+/** Inserts so much work for every job that one run cannot do all of it. All rows except accounts belong to one account. */
 async function insertWorkForAllJobs(accountId: string, now: number): Promise<void> {
   const numbers = (count: number) => JSON.stringify(Array.from({ length: count }, (_, index) => String(index).padStart(6, "0")));
   const { member } = await makePerson(accountId);
@@ -55,7 +55,7 @@ async function insertWorkForAllJobs(accountId: string, now: number): Promise<voi
   const counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)";
   await env.DB.batch([
     env.DB.prepare(
-      // The job reads the rows in the order in which they were stored. The low row ids put these rows first.
+      // The job reads rows in the order of their row ids. These rows come first, because their row ids are low.
       `INSERT INTO idempotency_keys (rowid, account_id, operation, key_hash, fingerprint, status, headers, body, created_at)
         ${counted} SELECT i - 30000, ?, ?, i, '', 200, '{}', '', 0 FROM n`,
     ).bind(accountId, oldOperation),
@@ -74,7 +74,7 @@ async function insertWorkForAllJobs(accountId: string, now: number): Promise<voi
 const countOldResponses = () =>
   env.DB.prepare("SELECT count(*) AS count FROM idempotency_keys WHERE operation = ?").bind(oldOperation).first("count");
 
-/** Deletes the rows of `insertWorkForAllJobs` that the jobs have not deleted. */
+/** Deletes the rows that `insertWorkForAllJobs` inserted and that the jobs did not delete. */
 const deleteRemainingWork = () =>
   env.DB.batch([
     env.DB.prepare("DELETE FROM endings WHERE target_id LIKE 'key_y%'"),
@@ -92,8 +92,8 @@ describe("The scheduled jobs", () => {
     const firstRuns = await readJobs();
     expect(namesOf(firstRuns)).toEqual(namesOf(jobs));
     for (const run of firstRuns) expect(run).toMatchObject({ ran_at: now, error: null });
-    // A job that starts a round each hour runs again within the hour only if its round is unfinished. Other tests can have left it enough
-    // work for that.
+    // A job that starts a round each hour runs again within the hour only if its round is unfinished. Other tests may have left so much
+    // work that a round is unfinished.
     const unfinished = firstRuns.filter(({ has_more }) => has_more === 1).map(({ name }) => name);
     await cron(now + 60_000);
     const secondRuns = (await readJobs()).filter(({ ran_at }) => ran_at === now + 60_000);
@@ -115,7 +115,7 @@ describe("The scheduled jobs", () => {
     await insertJob("an unknown job", "", now - dayMs, false);
     await cron(now);
     expect(namesOf(await readJobs())).toEqual(namesOf(jobs));
-    // The run continued at its cursor. A new round would have processed accounts and would have left no work.
+    // The job continued at its cursor. If it had started a new round, it would have processed accounts and left no work.
     expect(await readJob(job?.name)).toMatchObject({ done: 0, has_more: 1 });
   });
 

@@ -15,7 +15,7 @@ import { countEvents, failAllDeliveries } from "../support/webhook-rows.ts";
 /** Sets the quota of an account so that the account has `bytes` bytes left. A negative number means that the account exceeds its quota. */
 const leaveBytes = async (accountId: string, bytes: number) => setStorageQuota(accountId, (await readStoredBytes(accountId)) + bytes);
 
-/** Sets the quota of an account so that the account has used up its reserve, too. */
+/** Sets the quota of an account so low that the account has used up its quota and its reserve. */
 const useUpReserve = (accountId: string) => leaveBytes(accountId, -(reserveBytes + 100_000));
 
 /** Creates an account with a webhook, a delivery, a user, a task and two further keys. */
@@ -88,7 +88,7 @@ describe("An account at its quota", () => {
     ] as const)
       expect((await call(method, `/api/v1${path}`, { key, body })).status, `${method} ${path}`).toBe(status);
     expect((await countEvents(accountId)) - eventsBefore).toBe(7);
-    // A disabled key cannot be enabled again. Otherwise, a client could store events without end.
+    // A disabled key cannot be enabled again. Otherwise, a client could store an unlimited number of events by disabling and enabling keys.
     expect((await call("PATCH", `/api/v1/keys/${third}`, { key, body: { status: "disabled" } })).status).toBe(200);
     expect((await call("PATCH", `/api/v1/keys/${third}`, { key, body: { status: "active" } })).status).toBe(409);
   });
@@ -133,7 +133,7 @@ describe("An account that has used up its quota and its reserve", () => {
     await useUpReserve(accountId);
     const [eventsBefore, auditBefore] = [await countEvents(accountId), await countAuditRows(accountId)];
     for (const [method, path, body, status] of [
-      // A client could repeat these two changes without end.
+      // These two changes are denied, because a client could repeat them any number of times.
       ["PATCH", `/keys/${other}`, { hourly_limit: 5 }, 409],
       ["POST", `/keys/${third}/rotate`, {}, 409],
       ["PATCH", `/keys/${third}`, { status: "disabled", hourly_limit: 5 }, 200],

@@ -33,7 +33,9 @@ async function makePendingDeliveriesDue(accountId: string): Promise<string[]> {
   return results.map(({ id }) => id);
 }
 
-/** Inserts 4,000 events, deliveries with one attempt each, tasks and audit entries. `from` is the number of the first row. */
+/**
+ * Inserts 4,000 events, 4,000 deliveries with one attempt each, 4,000 tasks and 4,000 audit entries. `from` is the number of the first row.
+ */
 async function insertTypicalRows(accountId: string, from: number): Promise<void> {
   const values = JSON.stringify(Array.from({ length: 4000 }, (_, index) => index));
   const id = (prefix: string) => `'${prefix}_' || printf('%012x%020x', 1790000000000 + ${from} + value, random() & 0xffffffff)`;
@@ -167,7 +169,7 @@ describe("The stored bytes of an account", () => {
       },
     };
     for (const name of ["create task", "create task", "create user", "create user", "create key", "create key"]) await steps[name]?.();
-    // Each step runs once, and then steps run in random order.
+    // First, each step runs once. Then random steps run.
     const names = Object.keys(steps);
     const order = Array.from({ length: 60 }, (_, index) => names[index] ?? pick(names));
     for (const name of order) await steps[name]?.();
@@ -175,7 +177,7 @@ describe("The stored bytes of an account", () => {
       const deliveries: { attempts_made: number }[] = await deliveriesOf(tenant, failing.id);
       expect(Math.max(...deliveries.map(({ attempts_made }) => attempts_made))).toBeGreaterThan(0);
     }, deliveryWait);
-    // An attempt can end between the two reads, so a difference may be temporary.
+    // An attempt may end between the two reads, so the values may differ temporarily.
     await vi.waitFor(
       async () => expect((await readStoredBytes(accountId)) - (await sumRowBytes(accountId)), order.join(", ")).toBe(0),
       deliveryWait,

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 
-// A passkey device in software: it creates a key pair, and signs the same data as Chromium (https://www.w3.org/TR/webauthn-3/). Tests can
-// also make the device sign client data that no browser sends.
+// A passkey device in software. It creates a key pair, and signs the same data as Chromium does (https://www.w3.org/TR/webauthn-3/). Tests
+// can also make the device sign client data that no browser sends.
 
-/** The client data: what a browser says about the page that uses the passkey. */
+/** The client data, in which a browser describes the page that uses the passkey. */
 export interface ClientData {
   challenge?: string;
   origin?: string;
@@ -14,9 +14,9 @@ export interface ClientData {
 export interface Authenticator {
   /** The id of the credential. */
   id: string;
-  /** Returns the response to the options of a registration, as a form sends it. */
+  /** Takes the options of a registration. Returns the device's response in the form in which a page sends it. */
   register(options: { challenge: string }, client?: ClientData): Promise<string>;
-  /** Returns the response to the options of an authentication, as a form sends it. */
+  /** Takes the options of an authentication. Returns the device's response in the form in which a page sends it. */
   sign(options: { challenge: string }, client?: ClientData): Promise<string>;
 }
 

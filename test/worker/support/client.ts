@@ -18,7 +18,9 @@ export const db = connect(env.DB);
 /** The default activity database of the tests' accounts. */
 export const activity = connect(env.ACTIVITY_0);
 
-/** Returns the context of functions that read the log or usage. Each read refreshes the roll-ups, even directly after another refresh. */
+/**
+ * Returns the context of functions that read the log or usage. Each read refreshes the roll-ups, even if they were refreshed just before.
+ */
 export const readingLog = (accountId: string, now = Date.now()) => ({
   db,
   activity,
@@ -28,7 +30,7 @@ export const readingLog = (accountId: string, now = Date.now()) => ({
 });
 export const signing = signingSecretsIn(env);
 
-/** A response, as a client without types sees it. */
+/** A response, as an untyped client sees it. */
 export interface Answer {
   status: number;
   headers: Headers;
@@ -97,7 +99,10 @@ export async function cron(at = Date.now()): Promise<void> {
   await worker.scheduled({ scheduledTime: at, cron: "* * * * *", noRetry() {} }, env, createExecutionContext());
 }
 
-/** Reads a value until it meets a condition, and returns the value. Throws after two seconds, the maximum delay of the log and of usage. */
+/**
+ * Reads a value repeatedly until it meets a condition. Returns the value. Throws after two seconds, the maximum delay of the log and of
+ * usage.
+ */
 export const within2s = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
   vi.waitFor(
     async () => {

@@ -2,26 +2,26 @@ import { env } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
 
 // Counts the calls that each invocation makes to Cloudflare's services. The local runtime does not enforce the limits of an invocation. The
-// counters are in the prototypes of the bindings, so that the code under test gets unchanged bindings.
+// calls are counted in the prototypes of the bindings, so the code under test can use the original bindings.
 
 /** The limits of one invocation on the paid plan. docs/limits.md explains each limit. */
 export const limits = { statements: 1000, subrequests: 1000, workerCalls: 32, parameters: 100, statementBytes: 100_000 } as const;
 type Limited = keyof typeof limits;
-/** The share of a limit above which a test fails. */
+/** A test fails if an invocation uses more than this share of a limit. */
 const maxShare = 0.9;
 
 export interface Invocation {
   name: string;
-  /** The instance whose method was called. The calls of the instance to itself belong to the same invocation. */
+  /** The instance whose method was called. When the instance calls its own methods, these calls belong to the same invocation. */
   owner: object | null;
   /** Whether the invocation may exceed the limits. */
   isExempt: boolean;
   /**
-   * Whether the invocation is the test itself. The calls of the test to Durable Objects are not counted, because `cloudflare:test` accepts
-   * only unchanged stubs.
+   * Whether the invocation is the test itself. Calls from the test to Durable Objects are not counted, because `cloudflare:test` accepts
+   * only original stubs.
    */
   isTest: boolean;
-  /** The sums of all calls. `parameters` and `statementBytes` are the maximum of all statements instead. */
+  /** Totals of all calls, except for `parameters` and `statementBytes`, which are the maximum of any statement. */
   counts: Record<Limited, number>;
 }
 
@@ -54,15 +54,15 @@ export function invocation<Result>(
 /** Whether the running invocation belongs to this instance. */
 export const isWithin = (owner: object): boolean => state.running.getStore()?.owner === owner;
 
-/** Returns the invocations since the start of the current test whose names start with `name`. */
+/** Returns the current test's invocations whose names start with `name`. */
 export const invocations = (name: string): Invocation[] => state.started.filter((each) => each.name.startsWith(name));
 
-/** Removes all invocations from the list of `invocations`. The calls of invocations that are still running are still counted. */
+/** Clears the list that `invocations` returns. Invocations that are still running continue to count their calls. */
 export function beginTest(): void {
   state.started = [];
 }
 
-/** Returns a description of each invocation that came too close to a limit since the last call of this function. */
+/** Returns a description of each invocation that came too close to a limit. Covers the time since the last call of this function. */
 export function takeExceeded(): string[] {
   const sentences = [...state.exceeded].map(({ name, counts }) => {
     const over = (Object.keys(limits) as Limited[]).filter((what) => counts[what] > maxShare * limits[what]);
@@ -72,7 +72,7 @@ export function takeExceeded(): string[] {
   return sentences;
 }
 
-/** Counts a call of the running invocation to another Worker. */
+/** Counts a call from the running invocation to another Worker. */
 export const countWorkerCall = (): void => {
   add("workerCalls", 1);
   add("subrequests", 1);
@@ -131,7 +131,7 @@ function countStatements(): void {
 function countSubrequests(): void {
   const count = () => add("subrequests", 1);
   patchAll(globalThis, "fetch", count);
-  // Patches only this binding, because D1 sends its statements through the same prototype.
+  // Patches only `env.ASSETS` and not its prototype, because D1 sends statements through the same prototype.
   patch(env.ASSETS, "fetch", count);
   for (const name of ["send", "sendBatch"]) patchAll(env.DELIVERIES, name, count);
   const countCalls = (stub: unknown) => (state.running.getStore()?.isTest === false ? callsOf(stub as object, count) : stub);
@@ -146,7 +146,7 @@ export const callsOf = <Stub extends object>(stub: Stub, onCall: () => void): St
       if (typeof member !== "function" || typeof name === "symbol") return member;
       return (...args: unknown[]) => {
         onCall();
-        // Gets the method again, because a method of a stub must be called on the stub.
+        // Looks up the method again, because a method of a stub must be called on the stub itself.
         return (target as Record<string, Method>)[name]?.(...args);
       };
     },

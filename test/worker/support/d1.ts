@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import type { db } from "./client.ts";
 
-// Variants of the main database: with replaced methods, or with a record of its statements.
+// Variants of the main database that replace some of its methods or record its statements.
 
 /** Returns the main database with some of its methods replaced. */
 export const databaseWith = (methods: { batch?: D1Database["batch"]; prepare?: (query: string) => object }): D1Database =>

@@ -5,8 +5,8 @@ import { closedDocument } from "../../../scripts/openapi/document.ts";
 import { routers } from "../../../src/surfaces/mounts.ts";
 import type { Answer } from "./client.ts";
 
-// The operations of the OpenAPI document. The published document allows members and codes of later releases. Tests check responses against
-// the closed form of the document, which allows neither.
+// The operations of the OpenAPI document. The published document allows unknown members and codes, because a later release may add them.
+// Tests check responses against the closed form of the document, which does not allow them.
 
 export const document = closedDocument(routers) as unknown as {
   paths: Record<string, Record<string, unknown>>;
@@ -27,7 +27,7 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
 
 export type DocumentedOperation = (typeof operations)[number];
 
-/** The headers that every response may have. The guide describes them instead of each operation. */
+/** The headers that every response may have. The guide describes these headers, so the operations do not document them. */
 const commonHeaders =
   /^(content-type|content-length|cache-control|content-security-policy|x-content-type-options|strict-transport-security|access-control-.*)$/;
 
@@ -44,7 +44,7 @@ const pathPatterns = operations.map((operation) => ({
   pattern: new RegExp(`^${operation.path.replaceAll(/\{\w+\}/g, "[^/]+")}$`),
 }));
 
-/** Fails if a response to an operation of the document is not documented. Ignores responses to other requests. */
+/** Fails if a request calls an operation of the document and gets an undocumented response. Ignores all other requests. */
 export function checkResponse(method: string, path: string, response: Answer): void {
   const [pathname = ""] = path.split("?");
   const candidates = operations.some((operation) => operation.path === pathname)

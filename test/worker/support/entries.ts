@@ -4,10 +4,10 @@ import { writeEntries } from "../../../src/activity/write-entries.ts";
 import { newId } from "../../../src/ids/ids.ts";
 import type { Tenant } from "./client.ts";
 
-/** The options of `vi.waitFor` for a request to appear in the log. The log may be two seconds late. */
+/** The options of `vi.waitFor` for a request to appear in the log. A request may appear in the log up to two seconds late. */
 export const logDelay = { timeout: 2000, interval: 40 };
 
-/** Returns a log entry of a given time, in milliseconds since the epoch: a successful read, unless `more` replaces fields. */
+/** Returns a log entry for a time, in milliseconds since the epoch. The entry is a successful read unless `more` replaces fields. */
 export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: number, more: Partial<Entry> = {}): Entry => ({
   accountId: tenant.accountId,
   id: newId("req", timeMs),

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { KeyConfig } from "../../../src/admission/admission.ts";
 
-// Reads and changes the rows of API keys in D1. These changes do not reach the guard of the key, like a change whose push was lost.
+// Reads and changes the rows of API keys in D1. As with a lost push, these changes do not reach the guard of the key.
 
 export type KeyRow = Record<string, string | number | null>;
 
@@ -22,12 +22,12 @@ export async function updateKeyRow(keyId: string, columns: KeyRow): Promise<void
 
 export const setKeyState = (keyId: string, state: KeyConfig["state"]): Promise<void> => updateKeyRow(keyId, { state });
 
-/** Stores a state under a new version and leaves the pushed version unchanged, like a change whose push was lost. */
+/** Stores a state with a new version, but leaves the pushed version unchanged, as if the push of the change was lost. */
 export async function storeUnpushedState(keyId: string, state: KeyConfig["state"]): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET state = ?, version = version + 1 WHERE id = ?").bind(state, keyId).run();
 }
 
-/** Stores a new version and a new revision, and marks the version as pushed without a push. */
+/** Stores a new version and a new revision. Marks the version as pushed, although it was not pushed. */
 export async function storeRevision(keyId: string, revision: string): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET version = version + 1, pushed_version = version + 1, revision = ? WHERE id = ?")
     .bind(revision, keyId)
@@ -43,7 +43,7 @@ export async function deleteKeyRow(keyId: string): Promise<void> {
   await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(keyId).run();
 }
 
-/** Replaces the row of a key with an earlier copy, like a restore of D1. The generated column `row_bytes` is not written. */
+/** Replaces the row of a key with an earlier copy, as a restore of D1 would. The generated column `row_bytes` is not written. */
 export async function restoreKeyRow({ row_bytes, ...row }: KeyRow): Promise<void> {
   await deleteKeyRow(String(row.id));
   const names = Object.keys(row);

@@ -1,13 +1,13 @@
 import * as worker from "../../../src/index.ts";
 import { callsOf, countWorkerCall, invocation, isWithin } from "./counted.ts";
 
-// The Worker of the tests: the Worker of src/index.ts, with a count of each invocation (counted.ts).
+// The Worker that the tests run. It is the Worker of src/index.ts, but counts the calls of each invocation (counted.ts).
 
 type Instance = object;
 // biome-ignore lint/suspicious/noExplicitAny: TypeScript requires it for a class that is extended
 type Constructor = new (...args: any[]) => Instance;
 
-/** Returns a subclass in which each call of a method is a separate invocation, unless the instance calls its own method. */
+/** Returns a subclass in which each method call counts as a separate invocation. Calls from an instance to itself do not. */
 function counted<Base extends Constructor>(name: string, base: Base, options: { isExempt?: boolean } = {}): Base {
   const Counted = class extends base {};
   for (const method of methodsOf(base.prototype)) {
@@ -24,7 +24,7 @@ function counted<Base extends Constructor>(name: string, base: Base, options: { 
   return Counted;
 }
 
-/** Returns the names of the methods of a class and its base classes, without the base classes of `cloudflare:workers`. */
+/** Returns the method names of a class and its base classes. Ignores base classes from `cloudflare:workers`. */
 function methodsOf(prototype: object): string[] {
   const parent = Object.getPrototypeOf(prototype) as object | null;
   if (parent === null || parent === Object.prototype || Object.getPrototypeOf(parent) === null) return [];
@@ -48,7 +48,7 @@ const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
   });
 
 export const KeyGuard = counted("KeyGuard", worker.KeyGuard);
-// Exempt from the limits, because the log writer drains its journal without counting its statements.
+// The log writer is exempt from the limits, because it drains its journal in any number of statements.
 export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter, { isExempt: true });
 export const Deliverer = counted("Deliverer", worker.Deliverer);
 

@@ -34,7 +34,7 @@ async function replaceTasks(accountId: string, tasks: TaskTimes[]): Promise<void
 
 const randomItem = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item;
 
-/** Returns tasks whose times are in the span, before it or after it. */
+/** Returns tasks with random times. Some of the times are in the given span, some before it and some after it. */
 const randomTasks = (count: number, from: number, to: number) =>
   Array.from({ length: count }, () => {
     const created = from + Math.floor((Math.random() * 2 - 0.5) * (to - from));

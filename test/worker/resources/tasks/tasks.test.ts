@@ -5,7 +5,7 @@ import { insertTasks } from "../../support/resource-rows.ts";
 
 const createTask = (key: string, body: object) => call("POST", "/api/v1/tasks", { key, body });
 
-/** Reads a list of tasks from page to page by `next_cursor`. Returns the titles on each page. */
+/** Reads all pages of a list of tasks, by following `next_cursor`. Returns the titles on each page. */
 async function readPages(key: string, query: string): Promise<string[][]> {
   const pages: string[][] = [];
   for (let cursor: string | null = ""; cursor !== null; ) {
@@ -77,7 +77,7 @@ describe("The tasks API", () => {
 });
 
 describe("The list of tasks", () => {
-  /** Reads the list two tasks at a time, by the `Link` header. Returns the titles of all tasks. */
+  /** Reads the list in pages of two tasks, by following the `Link` header. Returns the titles of all tasks. */
   const readTitles = async (key: string, query: string) => {
     const titles: string[] = [];
     for (let path: string | null = `/api/v1/tasks?limit=2&${query}`; path; ) {
@@ -103,7 +103,7 @@ describe("The list of tasks", () => {
     ]) {
       const { id, created_at } = (await createTask(key, { title, due_at })).body;
       ids.push(id);
-      // Each task is created in a later millisecond than the task before it.
+      // Each task is created at least one millisecond after the previous task.
       await untilClockReaches(Date.parse(created_at) + 1);
     }
     await call("PATCH", `/api/v1/tasks/${ids[1]}`, { key, body: { priority: "high" } });

@@ -43,7 +43,7 @@ const insertDisabledWebhooks = (accountId: string) =>
     .bind(accountId)
     .run();
 
-/** Returns the types of an account's events about users and tasks, with the `id` and `assignee_id` in their data, oldest first. */
+/** Returns an account's events about users and tasks, oldest first: the type, and the `id` and `assignee_id` in the data. */
 async function readResourceEvents(accountId: string) {
   const rows = (await readEventRows(accountId)).toSorted((a, b) => Number(a.sequence) - Number(b.sequence));
   return rows
@@ -78,7 +78,7 @@ it("The deletion of a user with too many tasks for one request returns 204, and 
   expect((await call("DELETE", `/api/v1/users/${userId}`, { key: tenant.key })).status).toBe(204);
   expect(await countAssignedTasks(userId)).toBe(5);
   const [request] = invocations("fetch DELETE");
-  // The request stays far below 1,000 statements. The same holds for a user with 100,000 small tasks.
+  // The request stays far below 1,000 statements. A user with 100,000 small tasks would not need more statements.
   expect(request?.counts.statements).toBeLessThan(200);
   expect((await call("GET", `/api/v1/users/${userId}`, { key: tenant.key })).status).toBe(404);
   await cron(Date.now() + 2 * minuteMs);
@@ -171,7 +171,7 @@ it("The user deletions of accounts take turns, so that no account waits for all 
   const laterId = await makeUserWithTasks(one, 1);
   for (const userId of earlierIds) await requestDeletion(userId, 1000);
   await requestDeletion(laterId, 2000);
-  // Each deletion needs two pieces: one unassigns the task, and one deletes the user.
+  // Each deletion needs two pieces: the first unassigns the task, and the second deletes the user.
   await finishDeletions({ db }, Date.now(), 4);
   expect(await hasUserRow(laterId)).toBe(false);
   expect(await countRows("users", many.accountId)).toBeGreaterThan(0);
