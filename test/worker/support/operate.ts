@@ -1,4 +1,5 @@
 import { exports } from "cloudflare:workers";
+import { expect } from "vitest";
 import { type Answer, answerOf, origin } from "./client.ts";
 
 /** The operator token. vitest.config.ts configures its hash under the name `tests`. */
@@ -18,4 +19,19 @@ export async function operate(method: string, path: string, body?: unknown, toke
 export async function operatorActionsOn(accountId: string): Promise<string[]> {
   const { body } = await operate("GET", "/audit");
   return body.data.filter((each: { account_id: string }) => each.account_id === accountId).map(({ action }: { action: string }) => action);
+}
+
+/**
+ * Reconciles the guards of an account. Reconciles only the parts that contain the given keys, because a full reconciliation would include
+ * the keys of all other tests.
+ */
+export async function reconcileGuards(accountId: string, ...keyIds: string[]) {
+  const result = { reconciled: [] as string[], revoked: [] as string[] };
+  for (const after of [...keyIds.map((id) => `rows:${id.slice(0, -1)}`), `audit:${accountId}/`]) {
+    const { status, body } = await operate("POST", "/guards/line-up", { after });
+    expect([status, body.unreachable]).toEqual([200, []]);
+    result.reconciled.push(...body.reconciled);
+    result.revoked.push(...body.revoked);
+  }
+  return result;
 }
