@@ -1,5 +1,5 @@
 import type { DocPage } from "../../src/docs/page.ts";
-import { isTextLine, type Posting, places, wordsOf } from "../../src/docs/search-index.ts";
+import { type Posting, places, wordsOf } from "../../src/docs/search-index.ts";
 
 /**
  * Returns the lower-case words by which a search finds a text: whole words and their parts. For example, the parts of "rate_limit.warning" are
@@ -10,6 +10,9 @@ function indexedWordsOf(text: string): Set<string> {
   const parts = whole.flatMap((word) => word.split(/[_.*]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u));
   return new Set([...whole, ...parts].filter((word) => word !== "").map((word) => word.toLowerCase()));
 }
+
+/** Returns whether search results may show a line of Markdown as text. */
+const isTextLine = (line: string): boolean => /^[A-Za-z]/.test(line);
 
 /** Builds the search index: the sorted words of all pages, and the postings of each word. */
 export function buildIndex(pages: readonly DocPage[]): { words: string[]; postings: number[][] } {
@@ -30,9 +33,10 @@ export function buildIndex(pages: readonly DocPage[]): { words: string[]; postin
     add(page, places.title[0], -1, title);
     add(page, places.path[0], -1, path);
     add(page, places.summary[0], -1, summary);
-    let offset = 0;
+    let [offset, isCode] = [0, false];
     for (const line of markdown.split("\n")) {
-      add(page, places.text[0], isTextLine(line) ? offset : -1, line);
+      if (line.startsWith("```")) isCode = !isCode;
+      add(page, places.text[0], !isCode && isTextLine(line) ? offset : -1, line);
       offset += line.length + 1;
     }
   }

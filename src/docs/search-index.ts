@@ -24,8 +24,8 @@ const weightOf = Array.from({ length: 16 }, (_, bits) =>
 );
 
 /**
- * The occurrences of a word on one page. `bits` holds the places where the word occurs, as a bit set. `line` is the offset in the
- * Markdown of the first text line with the word, or -1 if no text line has the word.
+ * The occurrences of a word on one page. `bits` holds the places where the word occurs, as a bit set. `line` is the offset in the Markdown
+ * at which the first text line with the word begins, or -1 if no text line has the word.
  */
 export interface Posting {
   page: number;
@@ -37,9 +37,6 @@ export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 
 /** Returns the distinct words of a query, in lower case. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
-
-/** Returns whether search results may show a line of Markdown as text. */
-export const isTextLine = (line: string): boolean => /^[A-Za-z]/.test(line);
 
 /** Returns the line of a page that starts at an offset, without Markdown markup. */
 function lineAt({ markdown }: DocPage, offset: number): string {

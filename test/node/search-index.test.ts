@@ -8,7 +8,8 @@ const page: DocPage = {
   title: "Apples",
   kind: "Guide",
   summary: "All about **fruit**.",
-  markdown: "# Apples\n\n- Sorts: `Boskoop`\n\nSome are red.\nRead [about `pears`](/docs/guides/pears) next.\n\nThe last line is ripe.",
+  markdown:
+    "# Apples\n\n- Sorts: `Boskoop`\n\n```sh\ncurl ripe/red/orchard\n```\n\nSome are red.\nRead [about `pears`](/docs/guides/pears) next.\n\nThe last line is ripe.",
 };
 const pages = [page];
 const { words, postings } = buildIndex(pages);
@@ -24,6 +25,7 @@ describe("A result of the documentation search", () => {
 
   it("shows the summary if no text line has a searched word", () => {
     expect(lineFor("apples")).toBe("All about fruit.");
+    expect(lineFor("orchard")).toBe("All about fruit.");
     expect(lineFor("boskoop")).toBe("All about fruit.");
   });
 });
