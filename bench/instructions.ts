@@ -27,7 +27,7 @@ export interface Instructions {
 
 /**
  * Measures the number of instructions that workerd runs per request. Instructions of the kernel are not counted. Other load on the machine hardly
- * changes the number. Under valgrind, throughput falls from thousands of requests per second to hundreds. Under valgrind, timed work is therefore
+ * changes the number. Under valgrind, throughput falls from thousands of requests per second to hundreds. Timed work is then
  * spread over fewer requests. Examples of timed work are the log write every 50 ms and the alarms of guards every 5 s.
  */
 export async function measureInstructions(folder: string): Promise<Instructions[]> {
