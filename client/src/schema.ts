@@ -44,7 +44,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a user
-         * @description Permanently deletes the user. The tasks of the user are kept without an assignee. The event `task.updated` is sent for each of these tasks, in addition to `user.deleted`. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`. Requires a key with the scope `users:write`.
+         * @description Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Besides `user.deleted`, the event `task.updated` is sent for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`. Requires a key with the scope `users:write`.
          */
         delete: operations["deleteUser"];
         options?: never;
@@ -65,7 +65,7 @@ export interface paths {
         };
         /**
          * List tasks
-         * @description Lists the tasks of the account, newest first unless `sort` specifies another order. Tasks without a due date come last in both sort directions of `due_at`. Requires a key with the scope `tasks:read`.
+         * @description Lists the tasks of the account, newest first unless `sort` specifies another order. If you sort by `due_at`, tasks without a due date come last in both directions. Requires a key with the scope `tasks:read`.
          */
         get: operations["listTasks"];
         put?: never;
@@ -103,7 +103,7 @@ export interface paths {
         head?: never;
         /**
          * Change a task
-         * @description Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done`. Sends `task.updated` if something changed, and also `task.completed` if the status became done. Requires a key with the scope `tasks:write`.
+         * @description Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done` to another status. Sends `task.updated` if something changed, and also `task.completed` if the status became done. Requires a key with the scope `tasks:write`.
          */
         patch: operations["updateTask"];
         trace?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * Get analytics
-         * @description Returns figures about the account's tasks and users. The default span is the last 30 days by day: the current hour and the 719 full hours before it. Requires a key with the scope `analytics:read`.
+         * @description Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day. Requires a key with the scope `analytics:read`.
          */
         get: operations["getAnalytics"];
         put?: never;
@@ -137,7 +137,7 @@ export interface paths {
         };
         /**
          * Get the account and key of this request
-         * @description Returns the account, the key, its scopes and its rate limit. Call this operation first to check a new key. Requires a key, with any scopes.
+         * @description Returns the account and the key of the request, with the scopes and the rate limit of the key. Call this operation first to check a new key. Requires a key, with any scopes.
          */
         get: operations["getMe"];
         put?: never;
@@ -177,7 +177,7 @@ export interface paths {
         };
         /**
          * Get usage
-         * @description Returns the four figures of the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window. Requires a key with the scope `usage:read`.
+         * @description Returns the same four figures as the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsage"];
         put?: never;
@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Get usage by key, route, status or day
-         * @description Breaks down the requests in the window of GET /usage. The shares add up to `total_requests` of that window. Days are in chronological order, and other values are sorted by the number of requests, highest first. Requires a key with the scope `usage:read`.
+         * @description Breaks down the requests that `GET /usage` counts in the same window. The requests of all entries add up to the `total_requests` of the window. Days are in chronological order. Other values are sorted by their number of requests, highest first. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsageBreakdown"];
         put?: never;
@@ -288,14 +288,14 @@ export interface paths {
         post?: never;
         /**
          * Revoke a key
-         * @description Permanently revokes a key. The revocation is in force when the response is sent. The key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`. Requires a key with the scope `keys:write`.
+         * @description Permanently revokes a key. The revocation is in force when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`. Requires a key with the scope `keys:write`.
          */
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
         /**
          * Change a key
-         * @description Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. You cannot extend an expired key if a member who may know its secret was removed later: the response is 409. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. If a member who may know the secret was removed after the key expired, extending the key gets 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -311,7 +311,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a key
-         * @description Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. A new rotation ends an earlier overlap. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`. Requires a key with the scope `keys:write`.
+         * @description Creates a new secret and shows it once. The old secret works until the overlap ends. After that, requests with the old secret get 401 `invalid_key`. A new rotation immediately ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`. Requires a key with the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Report a leaked key
-         * @description Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. A secret that was already rotated out has no effect. Requires no key.
+         * @description Reports a secret key that was found in public. The response to every request is 202, and is sent before the key is looked up. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;
@@ -355,7 +355,7 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook
-         * @description Creates a webhook and shows its secret once. The webhook receives the events that happen from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs all of these scopes. Requires a key with the scope `webhooks:write`.
+         * @description Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs the read scopes of all event types. Requires a key with the scope `webhooks:write`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -387,7 +387,7 @@ export interface paths {
         head?: never;
         /**
          * Change, disable or enable a webhook
-         * @description Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events, so redeliver them. Disabling a webhook sends the event `webhook.disabled`. Requires a key with the scope `webhooks:write`.
+         * @description Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`. Requires a key with the scope `webhooks:write`.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -403,7 +403,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a webhook
-         * @description Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. A new rotation ends an earlier overlap. Requires a key with the scope `webhooks:write`.
+         * @description Creates a new secret and shows it once. Until the overlap ends, each request has two signatures, one for each secret. A new rotation ends the overlap of an earlier rotation. Requires a key with the scope `webhooks:write`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -421,7 +421,7 @@ export interface paths {
         };
         /**
          * List the deliveries of a webhook
-         * @description Lists the deliveries of a webhook in the last 30 days, newest first, including pending ones. Requires a key with the scope `webhooks:read`.
+         * @description Lists the deliveries of a webhook from the last 30 days, newest first. Pending deliveries are included. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -483,7 +483,7 @@ export interface paths {
         put?: never;
         /**
          * Make the next attempt of a pending delivery now
-         * @description Makes the next attempt now, instead of at its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * @description Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["attemptDelivery"];
         delete?: never;
@@ -523,7 +523,7 @@ export interface paths {
         put?: never;
         /**
          * Send many events again
-         * @description Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created at once, and the others before they are due. With `dry_run`, the events are only counted. If the webhook is disabled, the response is 409 `conflict`, unless the request is a dry run. Requires a key with the scope `webhooks:write`.
+         * @description Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created immediately. Each later delivery is created shortly before it is due. With `dry_run`, the events are only counted. If the webhook is disabled and the request is not a dry run, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["redeliverMany"];
         delete?: never;
@@ -541,7 +541,7 @@ export interface paths {
         };
         /**
          * Get the progress of a redelivery
-         * @description Returns how many events of the redelivery have been attempted. Each delivery shows whether its receiver accepted the event. Requires a key with the scope `webhooks:read`.
+         * @description Returns how many events of the redelivery have had at least one attempt. Each delivery shows whether its receiver accepted the event. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getRedelivery"];
         put?: never;
@@ -561,7 +561,7 @@ export interface paths {
         };
         /**
          * List event types
-         * @description Returns every event type with its schema and an example, for example to generate code or fill a menu. The list is not paginated, because there are only a few dozen types. Requires a key with the scope `webhooks:read`.
+         * @description Returns every event type with its schema and an example. You can use the list to generate code or to fill a menu. The list is not paginated, because there are only a few dozen types. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listEventTypes"];
         put?: never;
@@ -581,7 +581,7 @@ export interface paths {
         };
         /**
          * List events
-         * @description Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only event types that the key may read. If `type` names another event type, the response is 403 `forbidden`. Requires a key with the scope `webhooks:read`.
+         * @description Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only events of the types that the key may read. If `type` names an event type that the key may not read, the response is 403 `forbidden`. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listEvents"];
         put?: never;
@@ -601,7 +601,7 @@ export interface paths {
         };
         /**
          * Get an event
-         * @description Returns one event. The key also needs the read scope of the event's resource; otherwise the response is 403 `forbidden`. Requires a key with the scope `webhooks:read`.
+         * @description Returns one event. If the key does not have the read scope of the event's resource, the response is 403 `forbidden`. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getEvent"];
         put?: never;
@@ -641,7 +641,7 @@ export interface paths {
         };
         /**
          * Get this document
-         * @description Returns the OpenAPI document of this service, which is generated from its code. The documentation shows the same contract. This request does not count against any limit. Requires no key.
+         * @description Returns the OpenAPI document of this service. The document is generated from the code of the service. The documentation shows the same contract. This request does not count against any limit. Requires no key.
          */
         get: operations["getOpenApi"];
         put?: never;
@@ -885,7 +885,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.revoked
-         * @description A key was permanently revoked, by a request or because it was reported as leaked. Reading the event needs the scope `keys:read`.
+         * @description A key was permanently revoked, either by a request or because the key was reported as leaked. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyRevoked"];
         delete?: never;
@@ -905,7 +905,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.expiring
-         * @description A key expires in seven days or less. This event is sent once for each expiry. Reading the event needs the scope `keys:read`.
+         * @description A key expires in seven days or less. This event is sent once for each expiry time of the key. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyExpiring"];
         delete?: never;
@@ -965,7 +965,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.disabled
-         * @description A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days. Reading the event needs the scope `webhooks:read`.
+         * @description A webhook was disabled. Possible causes are a request, a response with the status 410, or five days of failures. Reading the event needs the scope `webhooks:read`.
          */
         post: operations["onWebhookDisabled"];
         delete?: never;
@@ -1005,7 +1005,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.invited
-         * @description A person was invited to the overview. The event contains the id of the invitation, and no name yet. Reading the event needs the scope `audit:read`.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and an empty name. Reading the event needs the scope `audit:read`.
          */
         post: operations["onMemberInvited"];
         delete?: never;
@@ -1181,7 +1181,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -1338,7 +1338,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -1396,7 +1396,7 @@ export interface components {
              */
             assignee_id: string | null;
             /**
-             * @description The labels that group the task with others, in the order in which you sent them.
+             * @description The labels of the task, in the order in which you sent them. Use labels to group tasks.
              * @example [
              *       "docs",
              *       "release"
@@ -1472,7 +1472,7 @@ export interface components {
              */
             assignee_id?: string | null;
             /**
-             * @description The labels that group the task with others, in the order in which you sent them.
+             * @description The labels of the task, in the order in which you sent them. Use labels to group tasks.
              * @default []
              * @example [
              *       "docs",
@@ -1522,7 +1522,7 @@ export interface components {
              */
             assignee_id?: string | null;
             /**
-             * @description The labels that group the task with others, in the order in which you sent them.
+             * @description The labels of the task, in the order in which you sent them. Use labels to group tasks.
              * @example [
              *       "docs",
              *       "release"
@@ -1624,12 +1624,12 @@ export interface components {
                  */
                 overdue: number;
                 /**
-                 * @description The percentage of the tasks created in the span that are now done. The value is null if no tasks were created.
+                 * @description Of the tasks that were created in the span, the percentage that is now done. The value is null if no tasks were created.
                  * @example 78.05
                  */
                 completion_rate: number | null;
                 /**
-                 * @description The median time from creation to completion, in hours, of the tasks completed in the span. The value is null if no tasks were completed.
+                 * @description The median number of hours from creation to completion, for tasks that were completed in the span. The value is null if no tasks were completed.
                  * @example 26.5
                  */
                 median_hours_to_complete: number | null;
@@ -1693,7 +1693,7 @@ export interface components {
                  */
                 active: number;
             };
-            /** @description The 100 users with the most tasks. Counts open tasks, and tasks that were completed in the span. */
+            /** @description The 100 users with the most tasks. Open tasks count, and so do tasks that were completed in the span. */
             by_assignee: {
                 /**
                  * @description The id of the user.
@@ -1711,7 +1711,7 @@ export interface components {
                  */
                 completed: number;
             }[];
-            /** @description One point for each UTC day, ISO week or month that overlaps the span. Only tasks within the span are counted. */
+            /** @description One point for each UTC day, ISO week or month that overlaps the span. Only tasks that were created or completed within the span are counted. */
             series: {
                 /**
                  * Format: date-time
@@ -1796,7 +1796,7 @@ export interface components {
                  */
                 expires_at: string | null;
             };
-            /** @description The rate limit of the key, with this request already counted. */
+            /** @description The rate limit of the key. The figures already include this request. */
             rate_limit: {
                 /**
                  * @description The number of requests that the key may make in a clock hour.
@@ -1866,7 +1866,7 @@ export interface components {
                  */
                 resets_at: string;
                 /**
-                 * @description The used share of the limit, in percent.
+                 * @description The percentage of the limit that is used.
                  * @example 67
                  */
                 percent: number;
@@ -1932,11 +1932,11 @@ export interface components {
         Usage: {
             /**
              * Format: date-time
-             * @description The time up to which the figures include the log.
+             * @description The figures include the log up to this time.
              * @example 2026-01-31T09:30:00.000Z
              */
             as_of: string;
-            /** @description The window of the figures: full hours and the current hour. */
+            /** @description The window that the figures cover: full hours and the current hour. */
             window: {
                 /**
                  * Format: date-time
@@ -1951,7 +1951,7 @@ export interface components {
                  */
                 to: string;
             };
-            /** @description The previous window of the same length, to which the figures are compared. */
+            /** @description The previous window of the same length. Each figure is compared with its value in the previous window. */
             previous: {
                 /**
                  * Format: date-time
@@ -1966,7 +1966,7 @@ export interface components {
                  */
                 to: string;
             };
-            /** @description The figure Total Requests: all requests with a key of the account, including denied requests. */
+            /** @description The figure "Total Requests": all requests with a key of the account, including denied requests. */
             total_requests: {
                 /**
                  * @description The number of requests in the window.
@@ -1984,7 +1984,7 @@ export interface components {
                  */
                 change_percent: number | null;
             };
-            /** @description The figure Success Rate: the share of requests with a response status below 400. */
+            /** @description The figure "Success Rate": the share of requests with a response status below 400. */
             success_rate: {
                 /**
                  * @description The success rate in the window, in percent. The value is null if there were no requests.
@@ -2002,7 +2002,7 @@ export interface components {
                  */
                 change_points: number | null;
             };
-            /** @description The figure Avg Response Time: the average time from the arrival of an admitted request at the Worker until its response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured. */
+            /** @description The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured. */
             avg_response_time_ms: {
                 /**
                  * @description The average response time in the window, in milliseconds. The value is null if no requests were admitted.
@@ -2021,21 +2021,21 @@ export interface components {
                 change_ms: number | null;
             };
             /**
-             * @description The time in milliseconds within which half of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
+             * @description The time in milliseconds within which half of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
              * @example 34
              */
             p50_ms: number | null;
             /**
-             * @description The time in milliseconds within which 95 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
+             * @description The time in milliseconds within which 95 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
              * @example 104
              */
             p95_ms: number | null;
             /**
-             * @description The time in milliseconds within which 99 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
+             * @description The time in milliseconds within which 99 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
              * @example 176
              */
             p99_ms: number | null;
-            /** @description The figure Rate Limit Usage of the requested key. Without `key_id`, the key is the account's live key with the highest used share of its limit. */
+            /** @description The figure "Rate Limit Usage" of the requested key. Without `key_id`, this is the live key of the account that has used the highest percentage of its limit. */
             rate_limit: {
                 /**
                  * @description The id of the key, or null if the account has no key.
@@ -2053,7 +2053,7 @@ export interface components {
                  */
                 limit: number;
                 /**
-                 * @description The used share of the limit, in percent.
+                 * @description The percentage of the limit that is used.
                  * @example 67
                  */
                 percent: number;
@@ -2064,7 +2064,7 @@ export interface components {
                  */
                 resets_at: string;
             };
-            /** @description The number of requests by status class. The class `4xx` does not include 429. */
+            /** @description The number of requests by status class. The class `4xx` does not include the status 429. */
             by_class: {
                 /**
                  * @description The number of requests with the response status 429.
@@ -2092,7 +2092,7 @@ export interface components {
                  */
                 "5xx": number;
             };
-            /** @description One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly in the window. */
+            /** @description One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly within the window. */
             series: {
                 /**
                  * Format: date-time
@@ -2116,17 +2116,17 @@ export interface components {
                  */
                 avg_response_time_ms: number | null;
                 /**
-                 * @description The time in milliseconds within which half of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
+                 * @description The time in milliseconds within which half of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
                  * @example 34
                  */
                 p50_ms: number | null;
                 /**
-                 * @description The time in milliseconds within which 95 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
+                 * @description The time in milliseconds within which 95 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
                  * @example 104
                  */
                 p95_ms: number | null;
                 /**
-                 * @description The time in milliseconds within which 99 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
+                 * @description The time in milliseconds within which 99 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
                  * @example 176
                  */
                 p99_ms: number | null;
@@ -2153,11 +2153,11 @@ export interface components {
         UsageBreakdown: {
             /**
              * Format: date-time
-             * @description The time up to which the figures include the log.
+             * @description The figures include the log up to this time.
              * @example 2026-01-31T09:30:00.000Z
              */
             as_of: string;
-            /** @description The window of the figures: full hours and the current hour. */
+            /** @description The window that the figures cover: full hours and the current hour. */
             window: {
                 /**
                  * Format: date-time
@@ -2172,7 +2172,7 @@ export interface components {
                  */
                 to: string;
             };
-            /** @description The shares of the requests, which add up to `total_requests` of the same window. */
+            /** @description One entry for each value. The requests of all entries add up to the `total_requests` of the same window. */
             data: {
                 /**
                  * @description The id of a key, a route, a status code or a date.
@@ -2233,7 +2233,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -2338,7 +2338,7 @@ export interface components {
              */
             counted: boolean;
             /**
-             * @description The number of requests that the entry represents, usually 1. Requests in the same second that do not count against the limit may share one entry.
+             * @description The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second.
              * @example 1
              */
             count: number;
@@ -2393,13 +2393,13 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description An API key. Only the responses that create or rotate a key contain its secret.
+         * @description An API key. The secret of a key is only in the responses to requests that create or rotate the key.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2457,7 +2457,7 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+             * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
              * @example active
              * @enum {string}
              */
@@ -2511,7 +2511,7 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description The current name of the creator, or null if it is unknown. The value is always null in events.
+                 * @description The current name of the creator, or null if the name is unknown. The value is always null in events.
                  * @example Production backend
                  */
                 name: string | null;
@@ -2589,7 +2589,7 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+             * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
              * @example active
              * @enum {string}
              */
@@ -2643,7 +2643,7 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description The current name of the creator, or null if it is unknown. The value is always null in events.
+                 * @description The current name of the creator, or null if the name is unknown. The value is always null in events.
                  * @example Production backend
                  */
                 name: string | null;
@@ -2726,7 +2726,7 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+             * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
              * @example active
              * @enum {string}
              */
@@ -2780,7 +2780,7 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description The current name of the creator, or null if it is unknown. The value is always null in events.
+                 * @description The current name of the creator, or null if the name is unknown. The value is always null in events.
                  * @example Production backend
                  */
                 name: string | null;
@@ -2804,7 +2804,7 @@ export interface components {
             secret_key: string | null;
         };
         /**
-         * @description A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that creates it.
+         * @description A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that sends the request.
          * @example {
          *       "name": "Continuous integration",
          *       "scopes": [
@@ -2835,7 +2835,7 @@ export interface components {
              */
             scopes?: ("users:read" | "users:write" | "tasks:read" | "tasks:write" | "analytics:read" | "usage:read" | "activity:read" | "keys:read" | "keys:write" | "webhooks:read" | "webhooks:write" | "audit:read")[];
             /**
-             * @description The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that creates it.
+             * @description The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that sends the request.
              * @example 1000
              */
             hourly_limit?: number;
@@ -2900,7 +2900,7 @@ export interface components {
             expires_at?: string | null;
             /**
              * Format: date-time
-             * @description The new, earlier end of the overlap of the two secrets. `null` ends the overlap immediately.
+             * @description The new end of the overlap of the two secrets, which must not be later than the current end. `null` ends the overlap immediately.
              * @example null
              */
             overlap_ends_at?: string | null;
@@ -2913,7 +2913,7 @@ export interface components {
          */
         KeyRotation: {
             /**
-             * @description The number of seconds that the old secret still works, from 0 to 604,800 (seven days).
+             * @description The number of seconds for which the old secret still works, from 0 to 604,800 (seven days).
              * @default 0
              * @example 86400
              */
@@ -2950,13 +2950,13 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description A webhook, which sends events to a URL. Only the responses that create a webhook or rotate its secret contain the secret.
+         * @description A webhook, which sends events to a URL. The secret of a webhook is only in the responses to requests that create the webhook or rotate the secret.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -3183,7 +3183,7 @@ export interface components {
              */
             description?: string;
             /**
-             * @description The event types to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all types, including types that are added later.
+             * @description The event types to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. `*` means all types, including types that are added later.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3211,7 +3211,7 @@ export interface components {
              */
             description?: string | null;
             /**
-             * @description The event types to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all types, including types that are added later.
+             * @description The event types to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. `*` means all types, including types that are added later.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3219,7 +3219,7 @@ export interface components {
              */
             event_types?: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             /**
-             * @description `disabled` holds the events of the webhook. `active` sends the events that happen from then on.
+             * @description With `disabled`, the events of the webhook are held. With `active`, the webhook receives events that happen after the change.
              * @example disabled
              * @enum {string}
              */
@@ -3233,7 +3233,7 @@ export interface components {
          */
         WebhookRotation: {
             /**
-             * @description The number of seconds that the old secret also signs requests, from 0 to 604,800 (seven days).
+             * @description The number of seconds for which the old secret also signs requests, from 0 to 604,800 (seven days).
              * @default 0
              * @example 86400
              */
@@ -3268,7 +3268,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -3320,7 +3320,7 @@ export interface components {
              */
             status: "pending" | "delivered" | "failed" | "held";
             /**
-             * @description The number of attempts made so far, of at most ten.
+             * @description The number of attempts made so far, which is at most ten.
              * @example 1
              */
             attempts_made: number;
@@ -3398,7 +3398,7 @@ export interface components {
              */
             status: "pending" | "delivered" | "failed" | "held";
             /**
-             * @description The number of attempts made so far, of at most ten.
+             * @description The number of attempts made so far, which is at most ten.
              * @example 1
              */
             attempts_made: number;
@@ -3438,7 +3438,7 @@ export interface components {
                  */
                 duration_ms: number;
                 /**
-                 * @description The reason why the attempt failed: `unreachable`, `timeout`, `redirect`, `status`, `refused_url`; null if the attempt succeeded.
+                 * @description The reason why the attempt failed: `unreachable`, `timeout`, `redirect`, `status`, `refused_url`. The value is null if the attempt succeeded.
                  * @example null
                  */
                 error: ("unreachable" | "timeout" | "redirect" | "status" | "refused_url") | null;
@@ -3448,7 +3448,7 @@ export interface components {
                  */
                 advice: string | null;
                 /**
-                 * @description The beginning of the response body. If the latest attempt failed, its body is kept up to 16 KiB. The body of an earlier failed attempt is kept up to 1,024 characters. The body of a successful attempt is kept up to 128 bytes.
+                 * @description The beginning of the response body. If the latest attempt failed, up to 16 KiB of its response body are kept. For an earlier failed attempt, up to 1,024 characters of the body are kept. For a successful attempt, up to 128 bytes of the body are kept.
                  * @example ok
                  */
                 response_body: string;
@@ -3510,7 +3510,7 @@ export interface components {
          */
         TestRequest: {
             /**
-             * @description The type of the event: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. An event of another type than `webhook.test` has the example data from `GET /event-types`.
+             * @description The type of the event: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. For all types except `webhook.test`, the event has the example data from `GET /event-types`.
              * @default webhook.test
              * @example webhook.test
              * @enum {string}
@@ -3570,7 +3570,7 @@ export interface components {
              */
             to?: string;
             /**
-             * @description Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. A `pending` delivery ends as `failed`, and the new delivery replaces it.
+             * @description Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. If you select `pending` deliveries, they end as `failed`, and new deliveries replace them.
              * @example failed
              * @enum {string}
              */
@@ -3583,7 +3583,7 @@ export interface components {
              */
             event_types?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             /**
-             * @description Whether to only count the matching events. If `dry_run` is true, nothing is sent.
+             * @description If `dry_run` is true, the matching events are counted but not sent.
              * @default false
              * @example true
              */
@@ -3610,12 +3610,12 @@ export interface components {
              */
             count: number;
             /**
-             * @description The number of matching events that have been attempted.
+             * @description The number of matching events that have had at least one attempt.
              * @example 120
              */
             sent: number;
             /**
-             * @description The status of the redelivery: `running` until all events have been attempted, then `done`.
+             * @description The status of the redelivery: `running` until each event has had an attempt, then `done`.
              * @example running
              * @enum {string}
              */
@@ -3713,7 +3713,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -3776,7 +3776,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
+             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -3830,7 +3830,7 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description The current name of the actor, or null if it is unknown.
+                 * @description The current name of the actor, or null if the name is unknown.
                  * @example Ada Lovelace
                  */
                 name: string | null;
@@ -3963,7 +3963,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4000,7 +4000,7 @@ export interface components {
              */
             timestamp: string;
             data: components["schemas"]["User"];
-            /** @description The previous values of the changed members of `data`, including `updated_at`. */
+            /** @description The previous values of the members of `data` that changed, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the user.
@@ -4086,7 +4086,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4163,7 +4163,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4253,7 +4253,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4297,7 +4297,7 @@ export interface components {
              */
             timestamp: string;
             data: components["schemas"]["Task"];
-            /** @description The previous values of the changed members of `data`, including `updated_at`. */
+            /** @description The previous values of the members of `data` that changed, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the task.
@@ -4332,7 +4332,7 @@ export interface components {
                  */
                 assignee_id?: string | null;
                 /**
-                 * @description The labels that group the task with others, in the order in which you sent them.
+                 * @description The labels of the task, in the order in which you sent them. Use labels to group tasks.
                  * @example [
                  *       "docs",
                  *       "release"
@@ -4413,7 +4413,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4503,7 +4503,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4593,7 +4593,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4702,7 +4702,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4754,7 +4754,7 @@ export interface components {
              */
             timestamp: string;
             data: components["schemas"]["Key"];
-            /** @description The previous values of the changed members of `data`, including `updated_at`. */
+            /** @description The previous values of the members of `data` that changed, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the key, which is not secret.
@@ -4785,7 +4785,7 @@ export interface components {
                  */
                 scopes?: string[];
                 /**
-                 * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+                 * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
                  * @example active
                  * @enum {string}
                  */
@@ -4833,7 +4833,7 @@ export interface components {
                      */
                     id: string | null;
                     /**
-                     * @description The current name of the creator, or null if it is unknown. The value is always null in events.
+                     * @description The current name of the creator, or null if the name is unknown. The value is always null in events.
                      * @example Production backend
                      */
                     name: string | null;
@@ -4912,7 +4912,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5021,13 +5021,13 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key was permanently revoked, by a request or because it was reported as leaked.
+         * @description A key was permanently revoked, either by a request or because the key was reported as leaked.
          * @example {
          *       "type": "key.revoked",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5071,7 +5071,7 @@ export interface components {
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key was permanently revoked, by a request or because it was reported as leaked.
+         * @description A key was permanently revoked, either by a request or because the key was reported as leaked.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.revoked",
@@ -5130,13 +5130,13 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key expires in seven days or less. This event is sent once for each expiry.
+         * @description A key expires in seven days or less. This event is sent once for each expiry time of the key.
          * @example {
          *       "type": "key.expiring",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5180,7 +5180,7 @@ export interface components {
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key expires in seven days or less. This event is sent once for each expiry.
+         * @description A key expires in seven days or less. This event is sent once for each expiry time of the key.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.expiring",
@@ -5239,7 +5239,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5338,7 +5338,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["RateLimitReport"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5411,13 +5411,13 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["RateLimitReport"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days.
+         * @description A webhook was disabled. Possible causes are a request, a response with the status 410, or five days of failures.
          * @example {
          *       "type": "webhook.disabled",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5449,7 +5449,7 @@ export interface components {
             data: components["schemas"]["Webhook"];
         };
         /**
-         * @description A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days.
+         * @description A webhook was disabled. Possible causes are a request, a response with the status 410, or five days of failures.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "webhook.disabled",
@@ -5495,7 +5495,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Webhook"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5510,7 +5510,7 @@ export interface components {
         TestMessage: {
             /** @description The id of the webhook that was tested. */
             webhook_id: string;
-            /** @description A sentence that says that this event is a test. */
+            /** @description A sentence that identifies this event as a test. */
             message: string;
         };
         /**
@@ -5575,7 +5575,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["TestMessage"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5591,7 +5591,7 @@ export interface components {
          *     }
          */
         Member: {
-            /** @description The id of the member. In `member.invited`, the id is the id of the invitation. */
+            /** @description The id of the member. In the event `member.invited`, this is the id of the invitation. */
             id: string;
             /** @description The name of the member, which is empty until the member joins. */
             name: string;
@@ -5610,7 +5610,7 @@ export interface components {
             created_at: string;
         };
         /**
-         * @description A person was invited to the overview. The event contains the id of the invitation, and no name yet.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and an empty name.
          * @example {
          *       "type": "member.invited",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5637,7 +5637,7 @@ export interface components {
             data: components["schemas"]["Member"];
         };
         /**
-         * @description A person was invited to the overview. The event contains the id of the invitation, and no name yet.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and an empty name.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "member.invited",
@@ -5677,7 +5677,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5750,7 +5750,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5823,7 +5823,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -6195,7 +6195,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. `forbidden`: The request asked for more than its key may grant or see. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. `forbidden`: The request asked for something that its key may not grant or see. */
         InsufficientScopeOrForbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6286,9 +6286,9 @@ export interface components {
     };
     requestBodies: never;
     headers: {
-        /** @description The id of the request, `req_...`. The activity entry of the request, if any, has the same id. */
+        /** @description The id of the request, `req_...`. If the request has an activity entry, the entry has the same id. */
         "X-Request-Id": string;
-        /** @description The limit and the length of its window in seconds (IETF draft). Every response to a known key has all rate limit headers. */
+        /** @description The limit and the length of its window in seconds (IETF draft). Every response to a request with a known key has all rate limit headers. */
         "RateLimit-Policy": string;
         /** @description The number of requests left, and the number of seconds until the window ends (IETF draft). */
         RateLimit: string;
@@ -8557,7 +8557,7 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Returns only deliveries with one of these statuses: `pending`, `delivered`, `failed`, `held`. Repeat the parameter to select several values. */
                 status?: ("pending" | "delivered" | "failed" | "held")[];
-                /** @description Returns only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat the parameter to select several values. */
+                /** @description Returns only deliveries of events with one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat the parameter to select several values. */
                 event_type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             };
             header?: never;
@@ -9094,7 +9094,7 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Returns only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat the parameter to select several values. */
+                /** @description Returns only events with one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat the parameter to select several values. */
                 type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
                 /** @description The order of the events: `desc` for newest first, or `asc` for oldest first. Use `asc` to follow new events. */
                 order?: "asc" | "desc";
@@ -9240,7 +9240,7 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Returns only entries with this action. */
                 action?: string;
-                /** @description Returns only entries of this actor: the id of a key or member, or one of the types key, member, operator, system. */
+                /** @description Returns only entries of this actor. The value is the id of a key or member, or one of these types: key, member, operator, system. */
                 actor?: string;
                 /** @description Returns only entries about the resource with this id. */
                 target?: string;
@@ -9413,7 +9413,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9480,7 +9480,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9551,7 +9551,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9618,7 +9618,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9691,7 +9691,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9769,7 +9769,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9842,7 +9842,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9915,7 +9915,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9997,7 +9997,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10083,7 +10083,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10165,7 +10165,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10247,7 +10247,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10329,7 +10329,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10394,7 +10394,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10459,7 +10459,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10529,7 +10529,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10591,7 +10591,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10656,7 +10656,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10721,7 +10721,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
+                 * @description `v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;

@@ -26,7 +26,7 @@ const headers = [
   ),
   header(
     "webhook-signature",
-    "`v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.",
+    "`v1,` followed by the signature in base64. The signature is the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.",
     "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
   ),
 ];

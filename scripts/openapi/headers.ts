@@ -5,11 +5,11 @@ const header = (description: string, schema: { type: "string" | "integer"; enum?
 
 /** The response headers of the API, by name. */
 export const headers = {
-  "X-Request-Id": header("The id of the request, `req_...`. The activity entry of the request, if any, has the same id.", {
+  "X-Request-Id": header("The id of the request, `req_...`. If the request has an activity entry, the entry has the same id.", {
     type: "string",
   }),
   "RateLimit-Policy": header(
-    "The limit and the length of its window in seconds (IETF draft). Every response to a known key has all rate limit headers.",
+    "The limit and the length of its window in seconds (IETF draft). Every response to a request with a known key has all rate limit headers.",
     {
       type: "string",
       examples: ['"hour";q=5000;w=3600'],

@@ -6,19 +6,19 @@ const description = `This API manages users, tasks, API keys and webhooks. The A
 
 ## Authentication
 
-Send an API key with every request in the header \`Authorization: Bearer dvo_...\`, and nowhere else. Each key has scopes, and each operation names the scope that it needs. A request without an active key gets a 401 response. A request whose key lacks the scope gets a 403 response.
+Send your API key in the header \`Authorization: Bearer dvo_...\` of every request, and nowhere else. Each key has scopes, and each operation names the scope that it needs. A request without an active key gets a 401 response. A request whose key lacks the scope gets a 403 response.
 
 ## Limits
 
-The \`hourly_limit\` of a key is the number of requests that the key may make in a clock hour (UTC). The \`RateLimit\` and \`X-RateLimit-*\` headers of a response show the requests left and the start of the next hour. A request beyond the limit gets a 429 response with \`Retry-After\`. Responses with the status 401, 403 or 429 do not count against the limit. A request body may have at most 64 KiB and must arrive within 15 seconds.
+The \`hourly_limit\` of a key is the number of requests that the key may make in a clock hour (UTC). The \`RateLimit\` and \`X-RateLimit-*\` headers of a response show how many requests are left and when the next hour starts. A request beyond the limit gets a 429 response with \`Retry-After\`. Responses with the status 401, 403 or 429 do not count against the limit. A request body may have at most 64 KiB and must arrive within 15 seconds.
 
 ## Errors
 
-Every error response is \`application/problem+json\` (RFC 9457). An error response has a \`code\` for programs, a \`detail\` for people and the \`request_id\`. A request to an unknown path gets 404 \`not_found\`. An unsupported method gets 405 \`method_not_allowed\` with the header \`Allow\`. Without a key, a request to an unknown path or with an unsupported method gets 401. Unknown parameters and body members are rejected, and the error names them.
+Every error response is \`application/problem+json\` (RFC 9457). An error response has a \`code\` for programs, a \`detail\` for people and the \`request_id\`. A request to an unknown path gets 404 \`not_found\`. An unsupported method gets 405 \`method_not_allowed\` with the header \`Allow\`. A request without a key gets 401, even if its path is unknown or its method is not supported. Unknown parameters and body members are rejected, and the error names them.
 
 ## Pages
 
-Lists accept \`limit\` and \`cursor\`. A page has \`data\`, \`next_cursor\` and \`has_more\`, and a \`Link\` header for the next page. A list neither skips nor repeats items while new items are added.
+Lists accept \`limit\` and \`cursor\`. A page has the members \`data\`, \`next_cursor\` and \`has_more\`. If there is a next page, the \`Link\` header points to it. A list neither skips nor repeats items while new items are added.
 
 ## Repeating and changing safely
 

@@ -58,7 +58,7 @@ export const Entry = z
     count: z.int().min(1).meta({
       example: 1,
       description:
-        "The number of requests that the entry represents, usually 1. Requests in the same second that do not count against the limit may share one entry.",
+        "The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second.",
     }),
     secret: z.enum(["current", "previous"]).meta({
       description: "The secret that the request used: the `current` secret of the key, or the `previous` secret from before a rotation.",

@@ -27,7 +27,7 @@ const Entry = z
         name: z
           .string()
           .nullable()
-          .meta({ description: "The current name of the actor, or null if it is unknown.", example: "Ada Lovelace" }),
+          .meta({ description: "The current name of the actor, or null if the name is unknown.", example: "Ada Lovelace" }),
       })
       .meta({ description: "The actor who performed the action." }),
     action: z.string().meta({ description: "The action that was performed.", example: "key.updated" }),
@@ -81,7 +81,7 @@ const list = createRoute({
       ...pageQuery,
       action: text(1, 64).optional().meta({ description: "Returns only entries with this action.", example: "key.created" }),
       actor: idInput.optional().meta({
-        description: `Returns only entries of this actor: the id of a key or member, or one of the types ${partyTypes.join(", ")}.`,
+        description: `Returns only entries of this actor. The value is the id of a key or member, or one of these types: ${partyTypes.join(", ")}.`,
         example: "member",
       }),
       target: idInput

@@ -72,7 +72,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
               ))}
             </ul>
           )}
-          {found.length === maxFound && <p class="quiet">The best {maxFound} results are shown. More words narrow the results.</p>}
+          {found.length === maxFound && <p class="quiet">The best {maxFound} results are shown. Add more words to narrow the results.</p>}
         </section>
       </>,
     );

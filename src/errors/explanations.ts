@@ -63,7 +63,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "This operation needs a scope that the key does not have.",
   },
   forbidden: {
-    why: "The request asked for more than its key may grant or see.",
+    why: "The request asked for something that its key may not grant or see.",
     what: "The response names the missing permission. Use a key that has it.",
     detail: "This key may only act on keys whose scopes it also has. Missing scopes: users:write.",
   },

@@ -38,7 +38,7 @@ export const Event = z
     previous: anyObject.nullable().meta({
       type: ["object", "null"],
       description:
-        "The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.",
+        "In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.",
       example: null,
     }),
   })
@@ -101,7 +101,7 @@ const types = createRoute({
   operationId: "listEventTypes",
   summary: "List event types",
   description:
-    "Returns every event type with its schema and an example, for example to generate code or fill a menu. The list is not paginated, because there are only a few dozen types.",
+    "Returns every event type with its schema and an example. You can use the list to generate code or to fill a menu. The list is not paginated, because there are only a few dozen types.",
   tags,
   ...requireScope("webhooks:read"),
   responses: { 200: json(EventTypes, "All event types.") },
@@ -115,14 +115,14 @@ const list = createRoute({
   operationId: "listEvents",
   summary: "List events",
   description:
-    "Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only event types that the key may read. If `type` names another event type, the response is 403 `forbidden`.",
+    "Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only events of the types that the key may read. If `type` names an event type that the key may not read, the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
   ...failsWith("forbidden"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      type: severalWords(eventCatalogue.types, "Returns only events of one of these types"),
+      type: severalWords(eventCatalogue.types, "Returns only events with one of these types"),
       order: z.enum(["asc", "desc"]).default("desc").meta({
         description: "The order of the events: `desc` for newest first, or `asc` for oldest first. Use `asc` to follow new events.",
       }),
@@ -145,7 +145,7 @@ const read = createRoute({
   path: "/events/{id}",
   operationId: "getEvent",
   summary: "Get an event",
-  description: "Returns one event. The key also needs the read scope of the event's resource; otherwise the response is 403 `forbidden`.",
+  description: "Returns one event. If the key does not have the read scope of the event's resource, the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
   ...failsWith("forbidden"),

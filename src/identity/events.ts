@@ -7,7 +7,7 @@ import { roles } from "./roles.ts";
 import type { Member } from "./tables.ts";
 
 const MemberData = z.strictObject({
-  id: z.string().meta({ description: "The id of the member. In `member.invited`, the id is the id of the invitation." }),
+  id: z.string().meta({ description: "The id of the member. In the event `member.invited`, this is the id of the invitation." }),
   name: z.string().meta({ description: "The name of the member, which is empty until the member joins." }),
   email: z.string().meta({ description: "The email address of the member." }),
   role: z.enum(roles).meta({

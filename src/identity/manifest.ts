@@ -20,7 +20,7 @@ export const manifest = {
       },
       types: {
         "member.invited": {
-          description: "A person was invited to the overview. The event contains the id of the invitation, and no name yet.",
+          description: "A person was invited to the overview. The event contains the id of the invitation, and an empty name.",
         },
         "member.joined": { description: "A person accepted an invitation or used the setup link, and is now a member." },
         "member.removed": { description: "A member was removed, and the sessions of the member have ended." },

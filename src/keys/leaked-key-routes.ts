@@ -21,7 +21,7 @@ const revoke = createRoute({
   operationId: "revokeLeakedKey",
   summary: "Report a leaked key",
   description:
-    "Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. A secret that was already rotated out has no effect.",
+    "Reports a secret key that was found in public. The response to every request is 202, and is sent before the key is looked up. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens.",
   tags: ["Keys"],
   ...publicRoute,
   request: {

@@ -23,7 +23,7 @@ import { exampleScopes } from "./scopes.ts";
 
 const Key = z
   .strictObject(schemas.KeyData.shape)
-  .openapi("Key", { description: "An API key. Only the responses that create or rotate a key contain its secret." });
+  .openapi("Key", { description: "An API key. The secret of a key is only in the responses to requests that create or rotate the key." });
 
 const KeyWithSecret = z
   .strictObject({
@@ -47,7 +47,8 @@ const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSec
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", schemas.NewKey, {
-  description: "A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that creates it.",
+  description:
+    "A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that sends the request.",
   example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
@@ -155,7 +156,7 @@ const change = createRoute({
   operationId: "updateKey",
   summary: "Change a key",
   description:
-    "Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. You cannot extend an expired key if a member who may know its secret was removed later: the response is 409. Sends the event `key.updated`.",
+    "Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. If a member who may know the secret was removed after the key expired, extending the key gets 409 `conflict`. Sends the event `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
@@ -177,7 +178,7 @@ const revoke = createRoute({
   operationId: "revokeKey",
   summary: "Revoke a key",
   description:
-    "Permanently revokes a key. The revocation is in force when the response is sent. The key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`.",
+    "Permanently revokes a key. The revocation is in force when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict"),
@@ -197,7 +198,7 @@ const rotate = createRoute({
   operationId: "rotateKey",
   summary: "Rotate the secret of a key",
   description:
-    "Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. A new rotation ends an earlier overlap. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`.",
+    "Creates a new secret and shows it once. The old secret works until the overlap ends. After that, requests with the old secret get 401 `invalid_key`. A new rotation immediately ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict"),

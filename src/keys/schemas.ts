@@ -26,7 +26,7 @@ export const KeyData = z.strictObject({
   scopes: z.array(z.string()).meta({ description: "The scopes of the key.", examples: [[...exampleScopes]] }),
   status: z.enum(keyStatuses).meta({
     description:
-      "The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.",
+      "The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.",
     examples: ["active"],
   }),
   hourly_limit: z.int().meta({ description: "The number of requests that the key may make in a clock hour.", examples: [5000] }),
@@ -62,7 +62,7 @@ export const KeyData = z.strictObject({
         .string()
         .nullable()
         .meta({
-          description: "The current name of the creator, or null if it is unknown. The value is always null in events.",
+          description: "The current name of the creator, or null if the name is unknown. The value is always null in events.",
           examples: ["Production backend"],
         }),
     })
@@ -135,7 +135,7 @@ export const NewKey = z.strictObject({
   scopes: scopes.optional().meta({ default: defaultScopes }),
   hourly_limit: hourlyLimit.optional().meta({
     description:
-      "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that creates it.",
+      "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that sends the request.",
   }),
   allowed_ips: allowedIps.optional(),
   expires_at: expiresAt.optional(),
@@ -155,13 +155,14 @@ export const KeyPatch = z.strictObject({
   overlap_ends_at: timeInputOrNull.optional().meta({
     type: ["string", "null"],
     format: "date-time",
-    description: "The new, earlier end of the overlap of the two secrets. `null` ends the overlap immediately.",
+    description:
+      "The new end of the overlap of the two secrets, which must not be later than the current end. `null` ends the overlap immediately.",
     example: null,
   }),
 });
 
 /** The body of a request to rotate a key. */
-export const KeyRotation = rotation("The number of seconds that the old secret still works, from 0 to 604,800 (seven days).");
+export const KeyRotation = rotation("The number of seconds for which the old secret still works, from 0 to 604,800 (seven days).");
 
 /** Converts a parsed `NewKey` into the input of `createKey`. */
 export const newKeyOf = ({ name, scopes, hourly_limit, allowed_ips, expires_at }: z.output<typeof NewKey>) => ({

@@ -38,7 +38,7 @@ const Me = z
           .meta({ description: "The time when the key expires, or null if the key never expires.", examples: [null] }),
       })
       .meta({ description: "The key of this request." }),
-    rate_limit: z.strictObject(limitShape).meta({ description: "The rate limit of the key, with this request already counted." }),
+    rate_limit: z.strictObject(limitShape).meta({ description: "The rate limit of the key. The figures already include this request." }),
   })
   .openapi("Me", { description: "The account and the key of this request, with the rate limit of the key." });
 
@@ -49,7 +49,7 @@ const RateLimits = z
         z.strictObject({
           name: z.literal("hour").meta({ description: "The name of the policy, as in the `RateLimit` header: `hour`." }),
           ...limitShape,
-          percent: z.number().min(0).max(100).meta({ description: "The used share of the limit, in percent.", example: 67 }),
+          percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
         }),
       )
       .meta({ description: "All limits of the key. A key has exactly one limit." }),
@@ -63,7 +63,8 @@ const read = createRoute({
   path: "/me",
   operationId: "getMe",
   summary: "Get the account and key of this request",
-  description: "Returns the account, the key, its scopes and its rate limit. Call this operation first to check a new key.",
+  description:
+    "Returns the account and the key of the request, with the scopes and the rate limit of the key. Call this operation first to check a new key.",
   tags: ["Current key"],
   ...requireScope(null),
   responses: { 200: json(Me, "The account, the key and its limit.") },

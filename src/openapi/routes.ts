@@ -54,7 +54,7 @@ const readJson = createRoute({
   operationId: "getOpenApi",
   summary: "Get this document",
   description:
-    "Returns the OpenAPI document of this service, which is generated from its code. The documentation shows the same contract. This request does not count against any limit.",
+    "Returns the OpenAPI document of this service. The document is generated from the code of the service. The documentation shows the same contract. This request does not count against any limit.",
   tags,
   ...publicRoute,
   ...failsWith("unavailable"),

@@ -26,9 +26,9 @@ const spanOf = (description: string) =>
       to: time.meta({ description: "The end of the window, exclusive." }),
     })
     .meta({ description });
-const windowSpan = spanOf("The window of the figures: full hours and the current hour.");
+const windowSpan = spanOf("The window that the figures cover: full hours and the current hour.");
 
-const asOf = time.meta({ description: "The time up to which the figures include the log." });
+const asOf = time.meta({ description: "The figures include the log up to this time." });
 const windowQuery = z
   .enum(["24h", "7d", "30d"])
   .default("30d")
@@ -42,7 +42,7 @@ const averageMs = milliseconds.nullable().meta({
 });
 const percentile = (share: string, example: number) =>
   milliseconds.nullable().meta({
-    description: `The time in milliseconds within which ${share} of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.`,
+    description: `The time in milliseconds within which ${share} of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.`,
     example,
   });
 const p50 = percentile("half", 34);
@@ -53,7 +53,7 @@ const Usage = z
   .strictObject({
     as_of: asOf,
     window: windowSpan,
-    previous: spanOf("The previous window of the same length, to which the figures are compared."),
+    previous: spanOf("The previous window of the same length. Each figure is compared with its value in the previous window."),
     total_requests: z
       .strictObject({
         value: count.meta({ description: "The number of requests in the window.", example: 124_563 }),
@@ -63,7 +63,7 @@ const Usage = z
           .nullable()
           .meta({ description: "The change in percent, or null if the previous window has no requests.", example: 12.52 }),
       })
-      .meta({ description: "The figure Total Requests: all requests with a key of the account, including denied requests." }),
+      .meta({ description: 'The figure "Total Requests": all requests with a key of the account, including denied requests.' }),
     success_rate: z
       .strictObject({
         value: share.nullable().meta({
@@ -79,7 +79,7 @@ const Usage = z
           .nullable()
           .meta({ description: "The change in percentage points, or null if one of the two rates is null.", example: 0.01 }),
       })
-      .meta({ description: "The figure Success Rate: the share of requests with a response status below 400." }),
+      .meta({ description: 'The figure "Success Rate": the share of requests with a response status below 400.' }),
     avg_response_time_ms: z
       .strictObject({
         value: milliseconds.nullable().meta({
@@ -97,7 +97,7 @@ const Usage = z
       })
       .meta({
         description:
-          "The figure Avg Response Time: the average time from the arrival of an admitted request at the Worker until its response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured.",
+          'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured.',
       }),
     p50_ms: p50,
     p95_ms: p95,
@@ -110,12 +110,12 @@ const Usage = z
           .meta({ description: "The id of the key, or null if the account has no key.", example: "key_4fPq2rT8vX0zB6dH" }),
         used: count.meta({ description: "The number of requests counted in this hour.", example: 3350 }),
         limit: count.meta({ description: "The number of requests that the key may make in this hour.", example: 5000 }),
-        percent: share.meta({ description: "The used share of the limit, in percent.", example: 67 }),
+        percent: share.meta({ description: "The percentage of the limit that is used.", example: 67 }),
         resets_at: time.meta({ description: "The time when the next hour begins." }),
       })
       .meta({
         description:
-          "The figure Rate Limit Usage of the requested key. Without `key_id`, the key is the account's live key with the highest used share of its limit.",
+          'The figure "Rate Limit Usage" of the requested key. Without `key_id`, this is the live key of the account that has used the highest percentage of its limit.',
       }),
     by_class: z
       .strictObject(
@@ -126,7 +126,7 @@ const Usage = z
           ]),
         ),
       )
-      .meta({ description: "The number of requests by status class. The class `4xx` does not include 429." }),
+      .meta({ description: "The number of requests by status class. The class `4xx` does not include the status 429." }),
     series: z
       .array(
         z.strictObject({
@@ -141,7 +141,7 @@ const Usage = z
       )
       .meta({
         description:
-          "One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly in the window.",
+          "One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly within the window.",
       }),
   })
   .openapi("Usage", { description: "The four usage figures of a window, with further details." });
@@ -159,7 +159,7 @@ const Breakdown = z
           avg_response_time_ms: averageMs,
         }),
       )
-      .meta({ description: "The shares of the requests, which add up to `total_requests` of the same window." }),
+      .meta({ description: "One entry for each value. The requests of all entries add up to the `total_requests` of the same window." }),
   })
   .openapi("UsageBreakdown", { description: "The number of requests in a window by key, route, status or day." });
 
@@ -175,7 +175,7 @@ const read = createRoute({
   operationId: "getUsage",
   summary: "Get usage",
   description:
-    "Returns the four figures of the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window.",
+    "Returns the same four figures as the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window.",
   tags,
   ...requireScope("usage:read"),
   ...failsWith("not_found"),
@@ -231,7 +231,7 @@ const breakdown = createRoute({
   operationId: "getUsageBreakdown",
   summary: "Get usage by key, route, status or day",
   description:
-    "Breaks down the requests in the window of GET /usage. The shares add up to `total_requests` of that window. Days are in chronological order, and other values are sorted by the number of requests, highest first.",
+    "Breaks down the requests that `GET /usage` counts in the same window. The requests of all entries add up to the `total_requests` of the window. Days are in chronological order. Other values are sorted by their number of requests, highest first.",
   tags,
   ...requireScope("usage:read"),
   ...failsWith("not_found"),

@@ -42,7 +42,7 @@ const shape = {
       "The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.",
     example: "delivered",
   }),
-  attempts_made: z.int().meta({ description: "The number of attempts made so far, of at most ten.", example: 1 }),
+  attempts_made: z.int().meta({ description: "The number of attempts made so far, which is at most ten.", example: 1 }),
   next_attempt_at: time
     .nullable()
     .meta({ description: "The time when the next attempt is due, or null if no attempt is due.", examples: [null] }),
@@ -55,7 +55,7 @@ const AttemptData = z.strictObject({
   status: z.int().nullable().meta({ description: "The HTTP status of the response, or null if there was no response.", example: 200 }),
   duration_ms: z.int().meta({ description: "The duration of the attempt, in milliseconds.", example: 84 }),
   error: z.union([z.enum(attemptErrors), z.null()]).meta({
-    description: `The reason why the attempt failed: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null if the attempt succeeded.`,
+    description: `The reason why the attempt failed: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}. The value is null if the attempt succeeded.`,
     example: null,
   }),
   advice: z
@@ -64,7 +64,7 @@ const AttemptData = z.strictObject({
     .meta({ description: "A sentence that explains how to fix the error, or null if there was no error.", example: null }),
   response_body: z.string().meta({
     description:
-      "The beginning of the response body. If the latest attempt failed, its body is kept up to 16 KiB. The body of an earlier failed attempt is kept up to 1,024 characters. The body of a successful attempt is kept up to 128 bytes.",
+      "The beginning of the response body. If the latest attempt failed, up to 16 KiB of its response body are kept. For an earlier failed attempt, up to 1,024 characters of the body are kept. For a successful attempt, up to 128 bytes of the body are kept.",
     example: "ok",
   }),
   response_headers: z
@@ -116,7 +116,7 @@ const list = createRoute({
   path: "/webhooks/{id}/deliveries",
   operationId: "listDeliveries",
   summary: "List the deliveries of a webhook",
-  description: "Lists the deliveries of a webhook in the last 30 days, newest first, including pending ones.",
+  description: "Lists the deliveries of a webhook from the last 30 days, newest first. Pending deliveries are included.",
   tags,
   ...requireScope("webhooks:read"),
   request: {
@@ -124,7 +124,7 @@ const list = createRoute({
     query: z.strictObject({
       ...pageQuery,
       status: severalWords(deliveryStatuses, "Returns only deliveries with one of these statuses"),
-      event_type: severalWords(eventCatalogue.types, "Returns only events of one of these types"),
+      event_type: severalWords(eventCatalogue.types, "Returns only deliveries of events with one of these types"),
     }),
   },
   responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
@@ -196,7 +196,7 @@ const attempt = createRoute({
   operationId: "attemptDelivery",
   summary: "Make the next attempt of a pending delivery now",
   description:
-    "Makes the next attempt now, instead of at its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`.",
+    "Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),
@@ -226,7 +226,7 @@ const Test = z
       .enum(eventCatalogue.types)
       .default("webhook.test")
       .meta({
-        description: `The type of the event: ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}. An event of another type than \`webhook.test\` has the example data from \`GET /event-types\`.`,
+        description: `The type of the event: ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}. For all types except \`webhook.test\`, the event has the example data from \`GET /event-types\`.`,
         example: "webhook.test",
       }),
   })

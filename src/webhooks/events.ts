@@ -6,7 +6,7 @@ import type { Webhook } from "./webhook.ts";
 
 const TestData = z.strictObject({
   webhook_id: z.string().meta({ description: "The id of the webhook that was tested." }),
-  message: z.string().meta({ description: "A sentence that says that this event is a test." }),
+  message: z.string().meta({ description: "A sentence that identifies this event as a test." }),
 });
 
 const [ofWebhook, ofTest] = manifest.events;

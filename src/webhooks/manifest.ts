@@ -29,7 +29,7 @@ export const manifest = {
       },
       types: {
         "webhook.disabled": {
-          description: "A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days.",
+          description: "A webhook was disabled. Possible causes are a request, a response with the status 410, or five days of failures.",
         },
       },
     },

@@ -22,9 +22,9 @@ const Redelivery = z
   .strictObject({
     id: redeliveryId,
     count: eventCount,
-    sent: z.int().meta({ description: "The number of matching events that have been attempted.", example: 120 }),
+    sent: z.int().meta({ description: "The number of matching events that have had at least one attempt.", example: 120 }),
     status: z.enum(["running", "done"]).meta({
-      description: "The status of the redelivery: `running` until all events have been attempted, then `done`.",
+      description: "The status of the redelivery: `running` until each event has had an attempt, then `done`.",
       example: "running",
     }),
   })
@@ -48,7 +48,7 @@ const Redeliver = z
     }),
     status: z.enum(["delivered", "failed", "held", "pending"]).optional().meta({
       description:
-        "Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. A `pending` delivery ends as `failed`, and the new delivery replaces it.",
+        "Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. If you select `pending` deliveries, they end as `failed`, and new deliveries replace them.",
       example: "failed",
     }),
     event_types: z
@@ -59,7 +59,7 @@ const Redeliver = z
     dry_run: z
       .boolean()
       .default(false)
-      .meta({ description: "Whether to only count the matching events. If `dry_run` is true, nothing is sent.", example: true }),
+      .meta({ description: "If `dry_run` is true, the matching events are counted but not sent.", example: true }),
   })
   .refine(({ from, to }) => to === undefined || from < to, {
     path: ["from"],
@@ -77,7 +77,7 @@ const redeliverMany = createRoute({
   operationId: "redeliverMany",
   summary: "Send many events again",
   description:
-    "Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created at once, and the others before they are due. With `dry_run`, the events are only counted. If the webhook is disabled, the response is 409 `conflict`, unless the request is a dry run.",
+    "Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created immediately. Each later delivery is created shortly before it is due. With `dry_run`, the events are only counted. If the webhook is disabled and the request is not a dry run, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),
@@ -123,7 +123,7 @@ const progress = createRoute({
   operationId: "getRedelivery",
   summary: "Get the progress of a redelivery",
   description:
-    "Returns how many events of the redelivery have been attempted. Each delivery shows whether its receiver accepted the event.",
+    "Returns how many events of the redelivery have had at least one attempt. Each delivery shows whether its receiver accepted the event.",
   tags,
   ...requireScope("webhooks:read"),
   ...withConditions,

@@ -32,7 +32,8 @@ import {
 } from "./write-webhooks.ts";
 
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
-  description: "A webhook, which sends events to a URL. Only the responses that create a webhook or rotate its secret contain the secret.",
+  description:
+    "A webhook, which sends events to a URL. The secret of a webhook is only in the responses to requests that create the webhook or rotate the secret.",
 });
 
 const WebhookWithSecret = z
@@ -111,7 +112,7 @@ const create = createRoute({
   operationId: "createWebhook",
   summary: "Create a webhook",
   description:
-    "Creates a webhook and shows its secret once. The webhook receives the events that happen from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs all of these scopes.",
+    "Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs the read scopes of all event types.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "limit_reached"),
@@ -160,7 +161,7 @@ const change = createRoute({
   operationId: "updateWebhook",
   summary: "Change, disable or enable a webhook",
   description:
-    "Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events, so redeliver them. Disabling a webhook sends the event `webhook.disabled`.",
+    "Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
@@ -206,7 +207,7 @@ const rotate = createRoute({
   operationId: "rotateWebhookSecret",
   summary: "Rotate the secret of a webhook",
   description:
-    "Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. A new rotation ends an earlier overlap.",
+    "Creates a new secret and shows it once. Until the overlap ends, each request has two signatures, one for each secret. A new rotation ends the overlap of an earlier rotation.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),

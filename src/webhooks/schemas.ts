@@ -75,7 +75,7 @@ const eventTypes = z
   .meta({
     type: "array",
     minItems: 1,
-    description: `The event types to send: ${types.map((type) => `\`${type}\``).join(", ")}; or \`*\` for all types, including types that are added later.`,
+    description: `The event types to send: ${types.map((type) => `\`${type}\``).join(", ")}. \`*\` means all types, including types that are added later.`,
     items: {
       type: "string",
       enum: ["*", ...types],
@@ -91,10 +91,13 @@ export const WebhookPatch = z.strictObject({
   description: description.nullable().optional(),
   event_types: eventTypes.optional(),
   status: z.enum(["active", "disabled"]).optional().meta({
-    description: "`disabled` holds the events of the webhook. `active` sends the events that happen from then on.",
+    description:
+      "With `disabled`, the events of the webhook are held. With `active`, the webhook receives events that happen after the change.",
     example: "disabled",
   }),
 });
 
 /** The options for rotating the secret of a webhook. */
-export const WebhookRotation = rotation("The number of seconds that the old secret also signs requests, from 0 to 604,800 (seven days).");
+export const WebhookRotation = rotation(
+  "The number of seconds for which the old secret also signs requests, from 0 to 604,800 (seven days).",
+);

@@ -21,8 +21,8 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
     ))}
     {unrecorded(delivery) > 0 && (
       <li class="plain">
-        <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} not recorded, because the account had used up its
-        storage or the attempt was interrupted
+        <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} not recorded. The account had used up its storage, or
+        the attempt was interrupted.
       </li>
     )}
     {delivery.status === "pending" && delivery.nextAttemptAt !== null && (

@@ -44,8 +44,8 @@ export const OneTimeSecret = ({
 export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   <section class="panel">
     <p role="alert">
-      This form was already sent. {what} was created then, and the secret was shown once. If you did not save the secret, rotate it to get a
-      new secret.
+      This form was already sent. {what} was created at that time, and the secret was shown once. If you did not save the secret, rotate it
+      to get a new secret.
     </p>
     <p>
       <a class="button main" href={path}>

@@ -34,7 +34,7 @@ export const SessionsPanel = ({
       ))}
     </ul>
     {sessions.length === maxListed && <p>The list shows your own sessions and the latest sessions of other members.</p>}
-    <p class="quiet">A session ends when you open no page for twelve hours. Every session ends after fourteen days.</p>
+    <p class="quiet">A session ends if you do not open a page for twelve hours. Every session ends after fourteen days.</p>
   </section>
 );
 

@@ -46,8 +46,8 @@ activityPages.get("/activity", needs("session"), async (c) => {
       {ignored.length > 0 && (
         <div class="note alert" role="alert">
           <p>
-            Not filtered by <code>{ignored.join(" ")}</code>, because this is not a filter. The filters are method:POST, status:404 or
-            status:4xx, key:key_..., path:/api/v1/tasks, and from: and to: with a time.
+            Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
+            status:4xx, key:key_..., path:/api/v1/tasks, from:TIME and to:TIME.
           </p>
         </div>
       )}

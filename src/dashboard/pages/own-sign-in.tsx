@@ -78,7 +78,8 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
       { title: "Your recovery codes", section: "Settings", status: 409, trail: [["Settings", "/settings"]] },
       <section class="panel">
         <p role="alert">
-          This form was already sent, and its codes were shown then. These codes are valid. If you did not save the codes, create new codes.
+          This form was already sent, and its codes were shown at that time. The codes that were shown are valid. If you did not save them,
+          create new codes.
         </p>
       </section>,
     );

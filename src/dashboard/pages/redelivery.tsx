@@ -63,13 +63,13 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
           <button type="submit">Count</button>
         </form>
         <p>
-          The filter selects events of the last 30 days. Each event is sent as a new delivery with the same webhook-id, at five events per
-          second, to protect the receiver.
+          The filter selects events of the last 30 days. Each event is sent as a new delivery with the same webhook-id. To protect the
+          receiver, only five events per second are sent.
         </p>
         {pending > 0 && (
           <p>
             {counted(pending, "delivery", "deliveries")} {pending === 1 ? "is" : "are"} pending. "Redeliver all" sends{" "}
-            {pending === 1 ? "it" : "them"} now instead of at the next attempt.
+            {pending === 1 ? "it" : "them"} now, without waiting for the next attempt.
           </p>
         )}
         <p class="buttons">

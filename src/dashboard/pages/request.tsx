@@ -136,7 +136,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           {entry.count > 1 && (
             <>
               <dt>Represents</dt>
-              <dd>{counted(entry.count, "request")} in the same second that were refused in the same way</dd>
+              <dd>{counted(entry.count, "request")} that were refused in the same way in the same second</dd>
             </>
           )}
           <dt>Request id</dt>

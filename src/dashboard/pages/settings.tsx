@@ -146,7 +146,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
             <code>{account.id}</code>
           </dd>
           <dt>Maximum limit</dt>
-          <dd>{integer(account.limitCeiling)} requests an hour per key. The operator can change it.</dd>
+          <dd>{integer(account.limitCeiling)} requests an hour per key. The operator can change this limit.</dd>
           <dt>Created</dt>
           <dd>
             <Moment timeMs={account.createdAt} />

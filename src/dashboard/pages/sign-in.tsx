@@ -77,7 +77,9 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: Asked) {
     <Page title="Sign in">
       <main class="panel notice">
         <h1>Sign in</h1>
-        {c.req.query("unsent") && <p role="alert">Your session had ended, so your form was not processed. Sign in, and send it again.</p>}
+        {c.req.query("unsent") && (
+          <p role="alert">Your session had ended, so your form was not processed. Sign in, and send the form again.</p>
+        )}
         <Alert formError={formError} />
         <form class="form" method="post" action="/login" data-passkey="sign-in">
           <input type="hidden" name="return_to" value={returnTo} />

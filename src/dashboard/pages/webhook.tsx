@@ -127,7 +127,10 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
       <Alert formError={formError} />
       {visitorMay(c, "webhooks") && !isReadable && (
         <div class="note">
-          <p>This webhook receives events about members, which your role cannot read. An admin or an owner of the account can change it.</p>
+          <p>
+            This webhook receives events about members, which your role cannot read. An admin or an owner of the account can change the
+            webhook.
+          </p>
         </div>
       )}
       {webhook.state === "disabled" && (
@@ -141,8 +144,8 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
       {webhook.state === "active" && webhook.failingSince !== null && (
         <div class="note alert">
           <p>
-            Failing since <Moment timeMs={webhook.failingSince} />. Each event is attempted ten times within about three days. Five days
-            after the first failure, the webhook is disabled.
+            Failing since <Moment timeMs={webhook.failingSince} />. Each event gets up to ten attempts within about three days. If attempts
+            still fail five days after the first failure, the webhook is disabled.
           </p>
           {health.advice && <p>{health.advice}</p>}
         </div>
@@ -192,7 +195,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
             <>
               <dt>Previous secret</dt>
               <dd>
-                also signs requests, and ends <Ahead timeMs={webhook.overlapEndsAt} now={now} />
+                also signs requests, and expires <Ahead timeMs={webhook.overlapEndsAt} now={now} />
               </dd>
             </>
           )}

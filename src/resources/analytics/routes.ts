@@ -35,12 +35,13 @@ const Analytics = z
         open: count.meta({ description: "The current number of open tasks, which have the status `todo` or `in_progress`.", example: 17 }),
         overdue: count.meta({ description: "The current number of open tasks that are past their due date.", example: 2 }),
         completion_rate: z.number().min(0).max(100).nullable().meta({
-          description: "The percentage of the tasks created in the span that are now done. The value is null if no tasks were created.",
+          description:
+            "Of the tasks that were created in the span, the percentage that is now done. The value is null if no tasks were created.",
           example: 78.05,
         }),
         median_hours_to_complete: z.number().nullable().meta({
           description:
-            "The median time from creation to completion, in hours, of the tasks completed in the span. The value is null if no tasks were completed.",
+            "The median number of hours from creation to completion, for tasks that were completed in the span. The value is null if no tasks were completed.",
           example: 26.5,
         }),
         by_status: countBy(taskStatuses).meta({ description: "The current number of tasks by status." }),
@@ -61,7 +62,7 @@ const Analytics = z
           completed: count.meta({ description: "The number of the user's tasks that were completed in the span.", example: 9 }),
         }),
       )
-      .meta({ description: "The 100 users with the most tasks. Counts open tasks, and tasks that were completed in the span." }),
+      .meta({ description: "The 100 users with the most tasks. Open tasks count, and so do tasks that were completed in the span." }),
     series: z
       .array(
         z.strictObject({
@@ -71,7 +72,8 @@ const Analytics = z
         }),
       )
       .meta({
-        description: "One point for each UTC day, ISO week or month that overlaps the span. Only tasks within the span are counted.",
+        description:
+          "One point for each UTC day, ISO week or month that overlaps the span. Only tasks that were created or completed within the span are counted.",
       }),
   })
   .openapi("Analytics", { description: "Figures about the account's tasks and users." });
@@ -84,7 +86,7 @@ const read = createRoute({
   operationId: "getAnalytics",
   summary: "Get analytics",
   description:
-    "Returns figures about the account's tasks and users. The default span is the last 30 days by day: the current hour and the 719 full hours before it.",
+    "Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day.",
   tags: ["Analytics"],
   ...requireScope("analytics:read"),
   request: {

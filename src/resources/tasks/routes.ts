@@ -39,7 +39,7 @@ const list = createRoute({
   operationId: "listTasks",
   summary: "List tasks",
   description:
-    "Lists the tasks of the account, newest first unless `sort` specifies another order. Tasks without a due date come last in both sort directions of `due_at`.",
+    "Lists the tasks of the account, newest first unless `sort` specifies another order. If you sort by `due_at`, tasks without a due date come last in both directions.",
   tags,
   ...requireScope("tasks:read"),
   request: {
@@ -140,7 +140,7 @@ const change = createRoute({
   operationId: "updateTask",
   summary: "Change a task",
   description:
-    "Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done`. Sends `task.updated` if something changed, and also `task.completed` if the status became done.",
+    "Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done` to another status. Sends `task.updated` if something changed, and also `task.completed` if the status became done.",
   tags,
   ...requireScope("tasks:write"),
   ...failsWith("conflict", "limit_reached"),

@@ -32,7 +32,7 @@ export const TaskData = z.strictObject({
       examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"],
     }),
   labels: z.array(z.string()).meta({
-    description: "The labels that group the task with others, in the order in which you sent them.",
+    description: "The labels of the task, in the order in which you sent them. Use labels to group tasks.",
     examples: [["docs", "release"]],
   }),
   due_at: isoText

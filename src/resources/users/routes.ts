@@ -132,7 +132,7 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Permanently deletes the user. The tasks of the user are kept without an assignee. The event `task.updated` is sent for each of these tasks, in addition to `user.deleted`. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`.",
+    "Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Besides `user.deleted`, the event `task.updated` is sent for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`.",
   tags,
   ...requireScope("users:write"),
   ...failsWith("conflict", "limit_reached"),
