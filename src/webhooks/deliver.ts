@@ -3,8 +3,9 @@ import { isNotSuspended } from "../accounts/suspension.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 import { type Db, raw } from "../db/client.ts";
 import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
+import { bodyOf } from "../events/event.ts";
 import { newId } from "../ids/ids.ts";
-import { dayMs, iso, minuteMs, secondMs } from "../time/clock.ts";
+import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { type AttemptContext, attempt, notAttempted, type Outcome } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { decrypt } from "./encryption.ts";
@@ -66,7 +67,9 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
   if (delivery.attempts_made > maxAttempts) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
-    outcome = await post(context, delivery, webhook);
+    const { event_type: type, happened_at: createdAt, data, previous } = delivery;
+    const body = bodyOf({ type, createdAt, data: JSON.parse(data), previous: previous === null ? null : JSON.parse(previous) });
+    outcome = await post(context, webhook, delivery.event_id, JSON.stringify(body));
   } catch (error) {
     // The receiver did not cause this error, so the attempt does not count. Because of the delay, other deliveries are attempted first.
     await release(context, deliveryId, claim, delivery.account_id, { nextAttemptAt: context.now() + postponedMs }).catch(() => {});
@@ -105,13 +108,11 @@ async function clearReservation({ db, now }: DeliveryContext, deliveryId: string
   return left.length > 0;
 }
 
-async function post(context: DeliveryContext, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
+async function post(context: DeliveryContext, webhook: Webhook, eventId: string, body: string): Promise<Outcome> {
   const urlError = urlErrorOf(webhook.url, context.urls);
   if (urlError !== null) return notAttempted(urlError, context.now());
-  const previous = delivery.previous === null ? "" : `,"previous":${delivery.previous}`;
-  const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}${previous}}`;
   const secrets = await liveSecrets(context, webhook);
-  return attempt(context, { url: webhook.url, eventId: delivery.event_id, body, secrets });
+  return attempt(context, { url: webhook.url, eventId, body, secrets });
 }
 
 async function liveSecrets({ now, encryption }: DeliveryContext, webhook: Webhook): Promise<string[]> {

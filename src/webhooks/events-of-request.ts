@@ -5,6 +5,7 @@ import type { Event } from "../events/event.ts";
 import { events } from "../events/tables.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { minuteMs } from "../time/clock.ts";
+import { firstDeliveryPrefix } from "./delivery-id.ts";
 
 /** How long after its start a request can still create events, in milliseconds. The period is long because a deletion can run for a while. */
 const madeWithinMs = 5 * minuteMs;
@@ -41,6 +42,6 @@ export async function readEventsOfRequest(
 /** Returns the first delivery of each event to each webhook. Finds deliveries by the prefix of their id, so that no other deliveries are read. */
 const readFirstDeliveries = (db: Db, eventIds: readonly string[]): Promise<{ id: string; eventId: string }[]> =>
   db.all(
-    sql`SELECT deliveries.id, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map((id) => `dlv_${id.slice(4, 16)}${id.slice(-16)}`))}) AS prefix
+    sql`SELECT deliveries.id, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map(firstDeliveryPrefix))}) AS prefix
       CROSS JOIN deliveries ON deliveries.id >= prefix.value AND deliveries.id < prefix.value || 'g' ORDER BY deliveries.id`,
   );

@@ -17,6 +17,7 @@ import {
   rowLimitReached,
   type Stored,
 } from "../storage/storage.ts";
+import { firstDeliveryId } from "./delivery-id.ts";
 import type { DueDelivery, EnqueueDeliveries } from "./enqueue.ts";
 import { maxInFlight } from "./in-flight.ts";
 
@@ -211,7 +212,7 @@ function eventStatements(
     raw<Delivery>(
       db,
       sql`INSERT OR IGNORE INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)
-      SELECT ${deliveryId}, events.account_id, webhooks.id, events.id, events.type,
+      SELECT ${firstDeliveryId}, events.account_id, webhooks.id, events.id, events.type,
         iif(webhooks.state = 'active', 'pending', 'held'), 0, iif(webhooks.state = 'active', events.created_at, NULL), 0, events.created_at
       FROM json_each(${made}) AS made
       JOIN events ON events.account_id = made.value ->> 0 AND events.id = made.value ->> 1
@@ -222,9 +223,3 @@ function eventStatements(
   );
   return { inserts, fanOuts };
 }
-
-/**
- * The id of a delivery, as SQL. The id combines the event's time, the last 16 characters of the event's id, and the webhook's number. Each pair of
- * event and webhook has a different id.
- */
-const deliveryId = sql.raw("'dlv_' || substr(events.id, 5, 12) || substr(events.id, -16) || printf('%04x', webhooks.number)");

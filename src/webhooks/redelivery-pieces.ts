@@ -51,7 +51,7 @@ export async function countMatching(
   for (const status of filter.statuses) {
     for (let after: string | null = firstAfter(filter); after !== null; ) {
       const found: { type: string; count: number; candidates: number; last: string }[] = await db.all(
-        sql`SELECT event_type AS type, sum(${isWanted(status, filter)}) AS count, count(*) AS looked, max(id) AS last
+        sql`SELECT event_type AS type, sum(${isWanted(status, filter)}) AS count, count(*) AS candidates, max(id) AS last
           FROM (${candidates(webhook, status, after, upTo(now), countedAtOnce)}) GROUP BY event_type`,
       );
       for (const { type, count } of found) {
