@@ -6,18 +6,19 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 import { builtPath, builtText } from "./scripts/build-docs.ts";
 
-// Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` start the commands that people type. Tests in
-// `test/browser` open the pages in the system's Chromium. `npm test` does not run the tests in `test/browser`. A test that takes minutes at full size
-// has a short form for `npm test` and a long form for `npm run test:long`. Such a test reads `inject("isLong")` and has the tag `long`.
+// Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` run the commands of the project. Tests in
+// `test/browser` open the pages in the installed Chromium. `npm test` does not run the tests in `test/browser`. A test that takes minutes
+// at full size has a short form for `npm test` and a long form for `npm run test:long`. Such a test reads `inject("isLong")` and has the
+// tag `long`.
 
-/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, as the rule in wrangler.toml does. */
+/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, like the rule in wrangler.toml. */
 const builtDocs = {
   name: "built-docs",
   buildStart: async () => writeFileSync(builtPath, await builtText()),
   transform: (code: string, id: string) => (id.endsWith("/built.txt") ? `export default ${JSON.stringify(code)};` : null),
 };
 
-// SQLite waits for the disk at each commit, so the tests keep their data in memory if /dev/shm has more than 4 GiB free.
+// SQLite waits for the disk at each commit. The tests therefore keep their data in memory if /dev/shm has more than 4 GiB free.
 const inMemory = "/dev/shm";
 const hasRoom = ({ bavail, bsize }: { bavail: number; bsize: number }) => bavail * bsize > 4 * 1024 ** 3;
 if (existsSync(inMemory) && hasRoom(statfsSync(inMemory))) process.env.TMPDIR = inMemory;
@@ -28,9 +29,9 @@ const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") 
 
 export default defineConfig(async () => ({
   test: {
-    // Most tests spend most of their time waiting, so three workers run even on a machine with two cores.
+    // Most tests mostly wait, so three workers run even on a machine with two cores.
     maxWorkers: 3,
-    // A passing run prints no logs. A failed test prints its own logs, except the log line of each request.
+    // A passing test prints no logs. A failed test prints its own logs, except for the log line of each request.
     silent: "passed-only" as const,
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
@@ -41,7 +42,7 @@ export default defineConfig(async () => ({
           builtDocs,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
-            // Wraps the Worker of src/index.ts, and counts the calls that each invocation makes to Cloudflare's services.
+            // This file wraps the Worker of src/index.ts and counts the calls that each invocation makes to Cloudflare's services.
             main: "./test/worker/support/main.ts",
             miniflare: {
               // Adds a second activity database, as a deployment can do with one line in wrangler.toml.
@@ -71,8 +72,8 @@ export default defineConfig(async () => ({
           setupFiles: ["./test/worker/support/setup.ts"],
           globalSetup: ["./test/receiver.ts"],
           testTimeout: 30_000,
-          // All test files of a vitest worker share one workerd process, because starting workerd takes longer than most test files. Separate
-          // accounts isolate the tests.
+          // All test files of a vitest worker share one workerd process, because starting workerd takes longer than most test files.
+          // Separate accounts isolate the tests from each other.
           isolate: false,
         },
       },

@@ -1,6 +1,6 @@
 /**
- * Returns the canonical JSON of a value: equal values have equal text. Members are sorted by name, white space is left out, and each number has one
- * form.
+ * Returns the canonical JSON of a value. Equal values have the same canonical JSON. The canonical JSON sorts members by name, contains no
+ * white space, and writes each number in only one form.
  */
 export const canonicalJson = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;

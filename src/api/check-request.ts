@@ -6,12 +6,12 @@ import { idempotencyKeyIn } from "./idempotency.ts";
 import { rejectQuery, requireDecodable } from "./validation.ts";
 
 /**
- * Validates a request before its handler runs, in the order that the contract defines: size and completeness of the body, media type, JSON syntax,
- * headers, query. The handler of a public operation validates its body itself. A request with an unknown path or method passes this check, because
- * the router responds to it.
+ * Validates a request before its handler runs. The contract defines the order of the checks: size and completeness of the body, media type,
+ * JSON syntax, headers, query. The handler of a public operation validates its body itself. This middleware does not check a request with
+ * an unknown path or method, because the router responds with an error.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
-  // `RoutePolicies` in `src/surfaces/api.ts` found this policy during authentication.
+  // The authentication middleware found this policy in `RoutePolicies` (`src/surfaces/api.ts`).
   const policy = c.get("policy");
   if (!policy?.isOperation) return next();
   const { failure } = c.get("body");
@@ -38,7 +38,7 @@ function requireIdentity(c: ApiContext): void {
   });
 }
 
-/** Throws unless the body is JSON in an accepted media type. An absent optional body becomes an empty object. */
+/** Throws if the body is not JSON or its media type is not accepted. Replaces an absent optional body with `{}`. */
 function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): void {
   requireIdentity(c);
   const { bytes } = c.get("body");
@@ -51,9 +51,9 @@ function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): v
     });
   }
   const text = isAbsent ? "{}" : jsonTextOf(bytes);
-  // With an Idempotency-Key, a request without a body and a request with `{}` count as the same request.
+  // Idempotency treats a request without a body and a request with the body `{}` as the same request.
   if (isAbsent) c.set("body", { bytes: new TextEncoder().encode(text), failure: null });
-  // The validators read this copy of the request. The validators accept a media type only without parameters.
+  // The validators read this copy of the request. The validators reject media type parameters, so the copy has none.
   c.req.raw = new Request(c.req.raw, { body: text });
   c.req.raw.headers.set("Content-Type", mediaType);
 }

@@ -4,18 +4,21 @@ import { Failure } from "../errors/failure.ts";
 import type { ApiContext } from "./context.ts";
 import { respondEmpty, respondJson } from "./respond.ts";
 
-// An ETag contains the revision of a row. If the response also shows data from outside the row, the ETag ends with a hash of 12 hex digits. A read
-// with If-None-Match compares the whole ETag. All other checks compare only the revision, because a write can overwrite only data in the row. Proxies
-// that compress a response weaken its ETag. A revision identifies exactly one version, so a weak ETag identifies that version too.
+// An ETag contains the revision of a row. If the response also contains data from outside the row, the ETag ends with a hash of the
+// response (12 hex digits). A read with If-None-Match compares the whole ETag. All other checks compare only the revision, because a write
+// can overwrite only data in the row. A proxy that compresses a response makes its ETag weak (`W/`). The checks accept a weak ETag, because
+// its revision still identifies exactly one version.
 
 export const etagOf = (revision: string, rest?: string): string => (rest === undefined ? `"${revision}"` : `"${revision}.${rest}"`);
 
 const revisionOf = (tag: string): string | undefined => /^(?:W\/)?"([^".]+)(?:\.[0-9a-f]{12})?"$/.exec(tag)?.[1];
 
-/** Returns the ETag of a row that is shown with other data. The other data can change without a write to the row. */
+/**
+ * Returns the ETag of a response that contains a row and data from outside the row. The outside data can change without a write to the row.
+ */
 export const etagOfShown = (revision: string, body: object): string => etagOf(revision, hashOf(JSON.stringify(body)).slice(0, 12));
 
-/** Returns the ETag of a response that has no revision: a hash of its content. */
+/** Returns the ETag of a response without a revision. The ETag is a hash of the content. */
 export const etagOfContent = (body: object): string => etagOf(hashOf(JSON.stringify(body)).slice(0, 16));
 
 const tag = '(?:W/)?"[!\\x23-\\x7e\\x80-\\xff]*"';
@@ -47,24 +50,29 @@ function isKnown(c: ApiContext, etag: string): boolean {
   return known === "*" || (known?.some((each) => each.replace(/^W\//, "") === etag) ?? false);
 }
 
-/** Returns whether one of the tags names this revision. */
+/** Returns whether `tags` is `*` or contains an ETag with this revision. */
 const names = (tags: string[] | "*", revision: string): boolean => tags === "*" || tags.some((each) => revisionOf(each) === revision);
 
-/** Returns the precondition that `If-Match` and `If-None-Match` state (RFC 9110, 13.2.2). The precondition holds if both headers are absent. */
+/**
+ * Returns the precondition in the headers `If-Match` and `If-None-Match` (RFC 9110, 13.2.2). Without these headers, the precondition always
+ * holds.
+ */
 export function preconditionOf(c: ApiContext): Precondition {
   const [wanted, unwanted] = [tagsIn(c, "If-Match"), tagsIn(c, "If-None-Match")];
   return (revision) => (wanted === null || names(wanted, revision)) && (unwanted === null || !names(unwanted, revision));
 }
 
 /**
- * Responds with one resource, or with 304 if the client already has this version. Throws `precondition_failed` if `If-Match` names another version.
+ * Responds with one resource, or with 304 if the client already has this version. Throws `precondition_failed` if `If-Match` does not match
+ * the current version.
  */
 export function respondOne<Body extends object>(c: ApiContext, body: Body, etag: string) {
   return respondNotModified(c, etag) ?? respondJson(c, body, 200, { ETag: etag });
 }
 
 /**
- * Responds with 304 if the client already has this version, otherwise returns null. Throws `precondition_failed` if `If-Match` names another version.
+ * Responds with 304 if the client already has this version. Otherwise, returns null. Throws `precondition_failed` if `If-Match` does not
+ * match the current version.
  */
 export function respondNotModified(c: ApiContext, etag: string) {
   const wanted = tagsIn(c, "If-Match");

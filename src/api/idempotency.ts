@@ -38,17 +38,19 @@ export interface PostResponse<Body, Status> {
 
 interface Post<Result, Body, Status> {
   /**
-   * Throws if the API key of a repeated request may not make this change. Another key may have made the change first. `first`: the stored body of the
-   * first response.
+   * Throws if the API key of a repeated request may not make this change. The first request may have used a different API key. `first` is
+   * the stored body of the first response.
    */
   authorize?: (context: ReadContext, first: Body) => Promise<void> | void;
   run: (context: WriteContext) => Promise<Result>;
   respond: (result: Result) => PostResponse<Body, Status>;
-  /** Finishes work that the first request may have left undone after its change. This function runs before each replay. */
+  /** Runs before each replay. Completes the work that follows the change, in case the first request was interrupted. */
   beforeReplay?: () => Promise<void>;
 }
 
-/** Handles a POST so that it takes effect once per Idempotency-Key. A repeated request has no effect and gets the response to the first request. */
+/**
+ * Handles a POST. Requests with the same Idempotency-Key take effect only once. A repeated request gets the response to the first request.
+ */
 export async function runIdempotentPost<Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
   { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,

@@ -9,16 +9,16 @@ import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import type { ApiContext } from "./context.ts";
 
-// The contexts that functions of areas, like `createTask`, need in requests with an API key. A write commits only if its key may still make the
-// write.
+// These functions create the contexts that operations like `createTask` need in a request with an API key. A write commits only if the API
+// key still has permission for the write.
 
-/** The account and key that an admitted request acts for. */
+/** Returns the account and the API key of an admitted request. */
 export function actorOf(c: ApiContext): Actor {
   const { keyId, admission } = principalOf(c);
   return { accountId: admission.key.accountId, by: { type: "key", id: keyId }, from: originOf(c) };
 }
 
-/** The scopes of the key that made the request. */
+/** Returns the scopes of the API key that made the request. */
 export const scopesOf = (c: ApiContext): readonly string[] => principalOf(c).admission.key.scopes;
 
 function actingOf(c: ApiContext): contexts.Acting {

@@ -3,7 +3,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import { type Responding, respond } from "../http/standard-headers.ts";
 
-// Responses with the standard headers, typed for the route that returns them.
+// These functions respond with the standard headers. The type of each response matches the type that the route declares.
 
 export const respondJson = <Body extends object, Status extends ContentfulStatusCode>(
   c: Responding,

@@ -28,7 +28,9 @@ const otherMethod = (route: string, methods: string[]): ApiRoute => ({
   headers: [],
 });
 
-/** The policies of all operations, by method and path. A route without a policy is not public: it accepts any key, and its requests are counted. */
+/**
+ * The policies of all operations, by method and path. A route without declared access accepts any API key, and its requests are counted.
+ */
 export class RoutePolicies {
   readonly #byRoute = new Map<string, ApiRoute>();
 
@@ -57,7 +59,7 @@ export class RoutePolicies {
     }
   }
 
-  /** Returns the policy of the first matched route that has one. */
+  /** Returns the policy of the first matched route that has a policy. */
   of(c: Pick<ApiContext, "req">): ApiRoute | undefined {
     for (const { method, path } of matchedRoutes(c as ApiContext)) {
       const policy = this.#byRoute.get(`${method} ${path}`);

@@ -12,7 +12,7 @@ const maxName = 100;
 
 type Issue = z.core.$ZodIssue;
 
-/** Returns a JSON pointer (RFC 6901). Names that the client chose are truncated, so that a client cannot inflate the response. */
+/** Returns a JSON pointer (RFC 6901). Truncates names that the client chose, so that a client cannot make the response very large. */
 const pointerOf = (path: readonly PropertyKey[]) =>
   path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
@@ -34,7 +34,7 @@ function fieldErrorsOf(
   return [{ detail: issue.message, code: fieldCode(issue), ...locate(issue.path) }];
 }
 
-/** Throws a failure with field errors for the invalid values that zod found in a body, a query or a header. */
+/** Throws a failure with field errors if zod found invalid values in a body, a query or a header. */
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
@@ -60,7 +60,7 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
 const invalidQuery = (fieldErrors: FieldError[]) =>
   new Failure("invalid_parameter", "The query has parameters that are not valid.", { fieldErrors });
 
-/** Throws `invalid_parameter` for every query parameter of an operation that takes none. */
+/** Throws `invalid_parameter` if the query contains parameters. Use this function for operations that take no query parameters. */
 export function rejectQuery(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const names = [...new Set(urlOf(c).searchParams.keys())];
@@ -71,7 +71,10 @@ export function rejectQuery(c: ApiContext): void {
   throw invalidQuery(fieldErrors);
 }
 
-/** Throws `invalid_parameter` for a query parameter that has no name or is not percent-encoded UTF-8. `URL` would read invalid bytes as U+FFFD. */
+/**
+ * Throws `invalid_parameter` for a query parameter that has no name or is not percent-encoded UTF-8. `URL` does not report invalid bytes,
+ * but replaces them with U+FFFD.
+ */
 export function requireDecodable(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const fieldErrors: FieldError[] = [];

@@ -10,11 +10,12 @@ import { apiKeys } from "../keys/tables.ts";
 import { dayMs } from "../time/clock.ts";
 import { audit } from "./tables.ts";
 
-// The audit log records who changed keys, webhooks, members and sessions. Each entry is written in the same batch as the change that it records.
+// The audit log records who changed keys, webhooks, members and sessions. Each entry is written in the same batch as the recorded change.
+// Only `recordAudit` writes an entry outside of a batch.
 
 export type AuditEntry = typeof audit.$inferSelect;
 
-/** The resource that was changed. `name` is the name of the resource at that time. */
+/** The changed resource. `name` is the name of the resource at the time of the change. */
 export interface AuditTarget {
   type: "key" | "webhook" | "member" | "session" | "passkey" | "invitation" | "account";
   id: string;
@@ -47,7 +48,7 @@ export const auditEntry = (
 export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = sql`true`): Statement[] =>
   entries.map((entry) => insertWhere(db, audit, entry, when));
 
-/** Returns the statement that stores one entry for each row of `targets`, a SELECT of `id` and `name`. */
+/** Returns the statement that stores one entry for each row of `targets`. `targets` is a SELECT of `id` and `name`. */
 export const storeAuditOfEach = ({ db, actor, now }: ReadContext, action: string, type: AuditTarget["type"], targets: SQL): Statement =>
   raw(
     db,
@@ -103,7 +104,10 @@ export function listAudit(
   return newestFirst(db, audit, { range, matches, limit, rows });
 }
 
-/** Deletes up to `atMost` of the accounts' audit entries that are older than 400 days. Returns the number of deleted entries. */
+/**
+ * Deletes up to `atMost` audit entries of the given accounts. Deletes only entries that are older than 400 days. Returns the number of
+ * deleted entries.
+ */
 export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,
@@ -117,7 +121,7 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
 /** The actor types that a reader can filter by. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
 
-/** Returns the statement that deletes all audit entries about keys that were created in the account before `madeBefore`. */
+/** Returns the statement that deletes the account's audit entries about keys created before `madeBefore`. */
 export const deleteAuditOfKeys = (db: Db, accountId: string, madeBefore: number): Statement =>
   db
     .delete(audit)

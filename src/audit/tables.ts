@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { index, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { partyTypes } from "../accounts/tables.ts";
 
-/** The audit log: who changed keys, webhooks, members and sessions. The id of an entry contains its time. */
+/** The audit log: who changed keys, webhooks, members and sessions. The id of an entry contains the time of the entry. */
 export const audit = sqliteTable(
   "audit",
   {
@@ -13,7 +13,7 @@ export const audit = sqliteTable(
     action: text().notNull(),
     targetType: text("target_type").notNull(),
     targetId: text("target_id").notNull(),
-    /** The name of the changed resource at that time. */
+    /** The name of the changed resource at the time of the change. */
     targetName: text("target_name"),
     ip: text(),
     country: text(),

@@ -1,5 +1,5 @@
-// Sends a request to an API operation from its documentation page. The API key stays in its form field. The script never puts the key in a URL, in
-// storage or in text to copy.
+// This script sends requests to an API operation from the operation's documentation page. The script reads the API key from a form field.
+// The script never copies the key to a URL, to storage or to the curl command.
 
 const form = document.querySelector<HTMLFormElement>("form[data-console]");
 const one = <Found extends HTMLElement>(selector: string) => document.querySelector<Found>(selector);

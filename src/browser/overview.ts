@@ -40,7 +40,7 @@ setInterval(() => {
   write(document, "time.ahead", (timeMs) => ahead(timeMs, now));
 }, 30_000);
 
-// A scope preset ticks its checkboxes without loading a new page, so the form keeps its other input.
+// A scope preset selects its checkboxes without loading a new page, so the form keeps all other input.
 for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]"))
   link.addEventListener("click", (event) => {
     event.preventDefault();
@@ -48,19 +48,20 @@ for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]")
     for (const box of document.querySelectorAll<HTMLInputElement>('input[name="scopes"]')) box.checked = ticked.includes(box.value);
   });
 
-// Submit each form only once. The first response may show a one-time secret, and a second response would hide the secret.
+// Submit each form only once. Only the first response can show a one-time secret, and a second response would replace that page.
 document.addEventListener("submit", (event) => {
   const form = event.target as HTMLFormElement;
   if (event.defaultPrevented || form.method !== "post") return;
   if (form.dataset.sent) event.preventDefault();
   form.dataset.sent = "sent";
 });
-// A page that is restored from the browser history may submit its forms again. The server detects the repetition by the form's nonce.
+// If the browser restores a page from its history, let the reader submit the forms again. The server detects a repeated submission by the
+// form's nonce.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll<HTMLFormElement>("form[data-sent]")) delete form.dataset.sent;
 });
 
-// Ask for confirmation if the reader leaves a page with a one-time secret and has neither copied nor downloaded the secret.
+// Ask for confirmation if the reader leaves without copying or downloading a one-time secret.
 const secret = document.querySelector<HTMLElement>("[data-secret]");
 let isKept = secret === null;
 
@@ -122,7 +123,7 @@ function linkOf({ text, href }: { text: string; href: string }): HTMLAnchorEleme
   return link;
 }
 
-// Wait for the first request of a new key, then replace the waiting line with a link to the request.
+// Poll until the first request with a new API key arrives. Then replace the waiting message with a link to the request.
 for (const line of document.querySelectorAll<HTMLElement>("[data-live]"))
   repeat(
     async () => {
@@ -145,8 +146,8 @@ for (const pause of document.querySelectorAll<HTMLButtonElement>("button[data-pa
   });
 }
 
-// Show the number of requests newer than the list, because the list does not update itself. A screen reader announces the number at most every 30
-// seconds.
+// Show how many requests are newer than the list, because the list does not update automatically. A screen reader announces the number at
+// most every 30 seconds.
 const readOutMs = 30_000;
 for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
   const aloud = document.querySelector("[data-news-aloud]");
@@ -169,7 +170,7 @@ for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
   );
 }
 
-// Fetch the page again and replace its `data-refresh` parts. A part of the page that has the pointer or the focus is not replaced.
+// Fetch the page again and replace its `data-refresh` parts. Do not replace a part that has the pointer or the focus.
 const partsOf = (root: ParentNode) => [...root.querySelectorAll<HTMLElement>("[data-refresh]")];
 if (partsOf(document).length > 0) {
   const policy = (
@@ -185,7 +186,7 @@ if (partsOf(document).length > 0) {
       for (const part of partsOf(document)) {
         const other = fresh.getElementById(part.id);
         if (!other || part.matches(":hover, :focus-within")) continue;
-        // Keep each `details` element open or closed, as the reader left it.
+        // Keep the open or closed state of each `details` element.
         const opened = [...part.querySelectorAll("details")].map(({ open }) => open);
         for (const [index, details] of other.querySelectorAll("details").entries()) details.open = opened[index] ?? details.open;
         writeTimes(other);

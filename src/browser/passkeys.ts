@@ -1,7 +1,7 @@
 import { startAuthentication, startRegistration } from "@simplewebauthn/browser";
 
-// Runs the passkey ceremony that a form names in `data-passkey`. The script stores the passkey's response in a hidden field, then submits the form
-// normally.
+// This script runs the passkey ceremony that the `data-passkey` attribute of a form names. The script stores the passkey's response in a
+// hidden field and then submits the form normally.
 
 const ceremonies = {
   join: { options: "/setup/options", make: startRegistration },
@@ -25,7 +25,7 @@ class RequestError extends Error {}
 async function post(path: string, form: HTMLFormElement): Promise<Record<string, unknown> | null> {
   const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
   const response = await fetch(path, { method: "POST", body: new URLSearchParams(fields) });
-  // The server sends a page instead of options if the member must first confirm their sign-in.
+  // If the member must first confirm their sign-in, the server responds with a page instead of JSON.
   if (!response.headers.get("Content-Type")?.includes("json")) return null;
   const result = (await response.json()) as Record<string, unknown>;
   if (!response.ok) throw new RequestError(String(result.error ?? "The request was refused. Load the page again."));
@@ -68,7 +68,8 @@ for (const form of document.querySelectorAll<HTMLFormElement>("form[data-passkey
   });
 }
 
-// A setup or invitation link carries its token in the URL fragment, which no server, log or referrer receives.
+// A setup or invitation link contains its token in the URL fragment. Browsers do not send the fragment, so no server, log or referrer
+// receives the token.
 const joining = document.querySelector<HTMLFormElement>('form[data-passkey="join"]');
 if (joining) {
   const token = joining.querySelector<HTMLInputElement>("[data-token]");

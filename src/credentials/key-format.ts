@@ -1,10 +1,10 @@
 import { type Mac, macWith } from "../crypto/hash.ts";
 import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
-// A secret key consists of `dvo_`, 16 public characters, `_`, 32 secret characters and an 8-character tag. The public part, the secret part and the
-// tag are in base62. The first character of the tag names the signing secret. The other 7 characters are an HMAC-SHA256 with the signing secret over
-// all preceding characters. Nobody can create a valid key without the signing secret. The service therefore rejects a forged key without a Durable
-// Object call or a database row.
+// A secret key consists of `dvo_`, 16 public characters, `_`, 32 secret characters and an 8-character tag. The public part, the secret part
+// and the tag are in base62. The first character of the tag names the signing secret. The other 7 characters come from an HMAC-SHA256 of
+// all preceding characters, computed with the signing secret. Nobody can create a valid key without the signing secret. The service
+// therefore rejects a forged key without calling a Durable Object or reading the database.
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const form = /^dvo_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$/;
@@ -14,11 +14,12 @@ const macLength = 7;
 export type SigningSecret = NamedSecret;
 
 /**
- * Returns the secrets that sign keys. The first secret signs new keys, and all of them verify keys. Throws if the secrets are missing or malformed.
+ * Returns the secrets that sign keys. The first secret signs new keys, and every secret verifies existing keys. Throws if the secrets are
+ * missing or malformed.
  */
 export const signingSecretsIn = (env: object) => secretsIn(env, "KEY_SIGNING_SECRETS");
 
-/** Returns `length` random base62 characters, which are all equally likely. */
+/** Returns `length` random base62 characters. All characters are equally likely. */
 function randomBase62(length: number): string {
   let out = "";
   while (out.length < length) {
@@ -53,19 +54,19 @@ export const newKeyId = (): string => `key_${randomBase62(16)}`;
 
 export const isKeyId = (text: string): boolean => /^key_[0-9A-Za-z]{16}$/.test(text);
 
-/** Returns the prefix and the public part of a secret key. Only this part of a secret key may be shown. */
+/** Returns the prefix and the public part of a secret key. These parts are not secret. */
 export const prefixOf = (keyId: string): string => `dvo_${keyId.slice("key_".length)}`;
 
-/** Returns the key id that a secret key states. Does not check the format or the tag. */
+/** Returns the key id in the public part of a secret key. Does not check the format or the tag. */
 export const statedIdOf = (secretKey: string): string => `key_${secretKey.slice("dvo_".length, "dvo_".length + 16)}`;
 
-/** Returns a new secret key for a key id. The secret key is shown once, and only its hash is stored (`hashOf`). */
+/** Returns a new secret key for a key id. The secret key is shown once. The service stores a hash (`hashOf`) instead of the secret key. */
 export function newSecretKey(keyId: string, signing: SigningSecret): string {
   const signed = `${prefixOf(keyId)}_${randomBase62(32)}${signing.name}`;
   return signed + mac(signed, signing);
 }
 
-/** Returns the id of the key that a secret key belongs to. Returns null if the format or the tag is not valid. */
+/** Returns the key id of a valid secret key, or null if the format or the tag is not valid. */
 export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): string | null {
   const [, publicPart, name, tag] = form.exec(secretKey) ?? [];
   const signer = signing.find((candidate) => candidate.name === name);

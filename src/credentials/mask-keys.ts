@@ -1,6 +1,6 @@
 /**
- * The number of characters to read beyond `maxLength`, so that a key that crosses the cut is recognized. A key has 61 characters, and repeated
- * percent-encoding can make each of them 9 characters long.
+ * The number of characters to read beyond `maxLength`. With these characters, the function also recognizes a key that is cut at
+ * `maxLength`. A key has 61 characters. The margin has eight characters for each of them, because percent-encoding makes a key longer.
  */
 const marginLength = 512;
 
@@ -9,9 +9,9 @@ const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
 /**
- * Matches an API key, an operator token, a webhook secret, or a long run of letters and digits. An API key may have other characters between its
- * parts and inside its secret part. A run of at least 20 letters and digits may be the secret part of a key, or half of it. A plain word ends a key:
- * in `<key>/tasks`, `tasks` is not part of the key.
+ * Matches an API key, an operator token, a webhook secret, or a long run of letters and digits. An API key may contain extra characters
+ * between its parts and inside its secret part. A run of at least 20 letters and digits may be the whole secret part of a key, or half of
+ * the secret part. A plain word ends a key: in `<key>/tasks`, `tasks` is not part of the key.
  */
 const suspects = new RegExp(
   `(?<![0-9A-Za-z]{13})[Dd][Vv][Oo]${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
@@ -22,17 +22,17 @@ const changesOfKind = /[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])/g;
 const secretLength = 40;
 
 /**
- * Returns whether a run of at least 20 characters looks like the secret part of a key. Such a run has upper-case and lower-case letters, and changes
- * between kinds of characters more often than words do. Ids and hashes in hex have no upper-case letters. The check misses one in 10^9 complete
- * secret parts, and fewer than one in 100 half secret parts.
+ * Returns whether a run of at least 20 characters looks like the secret part of a key. A secret part contains upper-case and lower-case
+ * letters. A secret part also switches between upper case, lower case and digits more often than words do. Hex ids and hashes contain no
+ * upper-case letters. The check misses one in 10^9 complete secret parts, and fewer than one in 100 halves of a secret part.
  */
 const looksRandom = (run: string): boolean =>
   /[a-z]/.test(run) && /[A-Z]/.test(run) && (run.length >= secretLength || 3 * (run.match(changesOfKind)?.length ?? 0) > run.length);
 
 /**
- * Returns the first `maxLength` characters of text that a client sent, with all secrets masked. A key is cut to its public part, and a secret part
- * without a public part becomes `***`. Every part of a request that is stored, logged or echoed must pass through this function. The function also
- * finds keys that are percent-encoded, even several times. The run time is proportional to `maxLength` for any input.
+ * Masks all secrets in a text from a client and returns the first `maxLength` characters. A key is shortened to its public part. A secret
+ * part without a public part becomes `***`. Call this function for every part of a request before you store, log or return that part. The
+ * function also finds keys that are percent-encoded, even several times. The run time is proportional to `maxLength` for any input.
  */
 export function maskKeys(text: string, maxLength = 2048): string {
   const start = text.slice(0, maxLength + marginLength);
@@ -57,7 +57,7 @@ const cut = (text: string, maxLength: number): string =>
 const percent = codeOf("%");
 const utf16 = new TextDecoder("utf-16le", { fatal: false, ignoreBOM: true });
 
-/** Maps the two hex digits of a percent escape to a character code. The map contains only the characters of keys and `%`. */
+/** Maps the two hex digits of a percent escape to a character code. The map contains only `%` and the characters that keys can contain. */
 const decodings = new Map(
   Array.from({ length: 128 }, (_, code) => code)
     .filter((code) => /[\w%-]/.test(String.fromCharCode(code)))
@@ -73,8 +73,8 @@ function pairOf(first = 0, second = 0): number {
 }
 
 /**
- * Decodes percent escapes of key characters until none is left. One pass is enough, because a decoded character is always the last one in the output.
- * Only the end of the output is checked again, and each decoding makes the output two characters shorter.
+ * Decodes percent escapes of key characters until no such escape is left. One pass is enough, because each decoded character is at the end
+ * of the output. After each decoding, only the end of the output is checked again. Each decoding makes the output two characters shorter.
  */
 function decodeFully(text: string): string {
   if (!text.includes("%")) return text;

@@ -9,7 +9,7 @@ interface Signing {
   keys: KeyVerifier;
 }
 
-/** The secrets that this isolate parsed last. The secrets are parsed again only if their bindings change. */
+/** The secrets that this isolate parsed most recently. The isolate parses the secrets again only if a binding changes. */
 let latest: Signing | undefined;
 
 function signingOf(env: SigningEnv): Signing {
@@ -24,5 +24,5 @@ function signingOf(env: SigningEnv): Signing {
 /** Returns the secrets that sign API keys. Throws if the secrets are missing or malformed. */
 export const signingSecrets = (env: SigningEnv) => signingOf(env).secrets;
 
-/** Returns the verifier that distinguishes keys of this service from forged keys. */
+/** Returns the verifier that distinguishes this service's API keys from forged keys. */
 export const keyVerifier = (env: SigningEnv): KeyVerifier => signingOf(env).keys;

@@ -4,8 +4,8 @@ import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 const maxCached = 10_000;
 
 /**
- * Verifies secret keys and caches the verified keys. The cache contains hashes, never secret keys, and is valid for one set of signing secrets.
- * Forged keys are not cached, because a flood of forged keys does not contain the same key twice.
+ * Verifies secret keys and caches the verified keys. The cache contains hashes, never secret keys. The cache is valid for one set of
+ * signing secrets. The cache does not store forged keys, because a flood of forged keys does not contain the same key twice.
  */
 export class KeyVerifier {
   readonly #signing: readonly SigningSecret[];
@@ -17,9 +17,9 @@ export class KeyVerifier {
     this.#signing = signing;
   }
 
-  /** Returns the hash of a secret key and the id of its key. Returns null for a forged key. */
+  /** Returns the hash and the key id of a secret key, or null for a forged key. */
   verify(secretKey: string): { secretHash: string; keyId: string } | null {
-    // A forged key usually states an id that is not cached, so the key is rejected without a hash.
+    // A forged key usually contains a key id that is not in the cache. The verifier rejects such a key without computing a hash.
     const known = this.#hashes.get(statedIdOf(secretKey));
     const knownHash = known && hashOf(secretKey);
     if (knownHash !== undefined && known?.includes(knownHash)) return { secretHash: knownHash, keyId: statedIdOf(secretKey) };

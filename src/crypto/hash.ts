@@ -4,7 +4,10 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 
 const bytesOf = (content: string | Uint8Array): Uint8Array => (typeof content === "string" ? utf8ToBytes(content) : content);
 
-/** Returns the SHA-256 of a text (as UTF-8) or of bytes, in hex. A secret key has 190 random bits, so a slow hash is not necessary. */
+/**
+ * Returns the SHA-256 hash of a text (as UTF-8) or of bytes, in hex. Secret keys do not need a slow hash, because a secret key has 190
+ * random bits.
+ */
 export const hashOf = (content: string | Uint8Array): string => bytesToHex(sha256(bytesOf(content)));
 
 /** Computes HMAC-SHA256 (RFC 2104) under one key. */

@@ -1,10 +1,10 @@
-/** A secret of the service. Values that were created with a secret contain the name of the secret. */
+/** A secret of the service. A value that the service creates with the secret contains the secret's name. */
 export interface NamedSecret {
   name: string;
   secret: string;
 }
 
-/** One or more secrets. The first secret creates new values, and every secret is accepted for existing values. */
+/** One or more secrets. The service creates new values with the first secret. Existing values may use any of the secrets. */
 export type NamedSecrets = readonly [NamedSecret, ...NamedSecret[]];
 
 /** Parses the comma-separated `name:secret` pairs of a binding. Throws if the text is empty or a pair is malformed. */
@@ -31,9 +31,9 @@ export const namesIn = (env: object, binding: string): Record<string, string[]> 
   );
 
 /**
- * Returns the secrets of a binding and of its second binding (`..._2`). One of the two bindings may be missing. Cloudflare does not let anyone read a
- * secret back, so one binding is replaced while the other stays in use. The bindings are ordered by the name of their first secret (0-9 A-Z a-z), and
- * the later name comes first.
+ * Returns the secrets of a binding and of its second binding (`..._2`). One of the two bindings may be missing. Cloudflare does not let
+ * anyone read a secret back. A rotation therefore replaces one binding while the other binding stays in use. The bindings are ordered by
+ * the name of their first secret (0-9 A-Z a-z). The binding with the later name comes first.
  */
 export function secretsIn(env: object, binding: string): NamedSecrets {
   const [first, second] = placesOf(binding).map((place) => [place, (env as Record<string, string | undefined>)[place]] as const);

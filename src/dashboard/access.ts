@@ -9,10 +9,10 @@ import { requirePermission } from "./permissions.tsx";
 import { loadSession, requireSession } from "./session.ts";
 import { askForStepUp } from "./step-up.tsx";
 
-/** Returns the access that the matched route declares. Returns undefined if no route matches or the route declares nothing. */
+/** Returns the access that the matched route declares. Returns undefined if no route matches or if the route declares no access. */
 function accessOf(c: AppContext): Access | undefined {
-  // Middleware is registered for all methods. A declaration is registered for a specific method, before its handler. The first match with a specific
-  // method is therefore the declaration of the matched route.
+  // Middleware is registered for all methods. An access declaration is registered for one method, before the route's handler. The first
+  // match with a specific method is therefore the declaration of the matched route.
   return declaredBy(matchedRoutes(c).find(({ method }) => method !== "ALL")?.handler);
 }
 
@@ -29,8 +29,8 @@ export const requireAccess = (build: Pick<Build, "isOpen">) =>
   });
 
 /**
- * Returns the response that replaces the page, or null if the route may handle the request. Throws `account_suspended` for a change in a suspended
- * account.
+ * Returns null if the route may handle the request. Otherwise, returns the response that replaces the page. Throws `account_suspended` for
+ * a change in a suspended account.
  */
 async function denial(c: PageContext, { needs, stepUp }: Access, build: Pick<Build, "isOpen">): Promise<Response | null> {
   const instead =

@@ -11,7 +11,7 @@ const time = z.iso
   .datetime({ offset: true, local: true })
   .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
 
-/** The activity filters of the API, as query parameters of a page. An invalid filter value becomes undefined. */
+/** The activity filters that the API supports, as query parameters of a page. An invalid filter value becomes undefined. */
 const Query = z.object({
   method: z.enum(methods).optional().catch(undefined),
   status: z
@@ -30,7 +30,7 @@ export type ActivityQuery = z.infer<typeof Query>;
 /** Maps the words of a text filter to query parameters. A text filter looks like `method:POST status:5xx path:/api/v1/tasks`. */
 const parameterOf: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
 
-/** Parses the filters in the query of a page. `ignored` lists the parts that are not valid filters. */
+/** Parses the filters in the query of a page. In the result, `ignored` lists the parts that are not valid filters. */
 export function queryIn(c: PageContext) {
   const given = Object.fromEntries(
     Object.entries(c.req.query()).filter(([name, value]) => Object.hasOwn(Query.shape, name) && value !== ""),
@@ -65,7 +65,7 @@ export const asWords = (query: ActivityQuery) =>
     })
     .join(" ");
 
-/** Returns the path with the filters as its query string. `more` holds further query parameters. */
+/** Returns the path with the filters as its query string. `more` contains additional query parameters. */
 export function addressOf(path: string, query: ActivityQuery, more: Record<string, string | undefined> = {}): string {
   const all = {
     ...query,

@@ -17,7 +17,7 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
   return null;
 }
 
-/** Returns the latest changes that may have affected the number of requests in a window, oldest first. */
+/** Returns the latest changes in a window that may have affected the number of requests. The oldest change comes first. */
 export async function readAnnotations(context: ReadContext, { from, to }: Span): Promise<Mark[]> {
   const { rows: entries } = await listAudit(context, { filter: { from, to }, limit: looksAt });
   const marks = entries.flatMap((entry) => {

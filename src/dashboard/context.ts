@@ -5,24 +5,25 @@ import type { AppEnv } from "../http/context.ts";
 import type { Role } from "../identity/roles.ts";
 import type { SignedIn } from "../identity/sessions.ts";
 
-/** The person who views the pages, and the account that they view. */
+/** The person who views the overview, and the account that the overview shows. */
 export interface Visitor {
   account: Account;
-  /** All accounts that the visitor can switch between. Only an open overview or Cloudflare Access can offer several accounts. */
+  /** All accounts that the visitor can switch between. Several accounts are possible only without sign-in or with Cloudflare Access. */
   accounts: readonly Account[];
   /**
-   * The signed-in member, or null if the overview is open to everyone on this machine. An open overview gives every visitor the rights of an owner.
+   * The signed-in member, or null if the overview is open to everyone on this machine. In an open overview, every visitor has the rights of
+   * an owner.
    */
   signedIn: SignedIn | null;
 }
 
 export const roleOf = ({ signedIn }: Visitor): Role => signedIn?.member.role ?? "owner";
 
-/** The variables of page handlers (`c.var`), in addition to the variables of every request. */
+/** The variables (`c.var`) that page handlers can read, in addition to the variables of every request. */
 export interface PageEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
     visitor: Visitor;
-    /** Whether the overview is open to everyone on this machine without sign-in. The variable is set only for pages without a visitor. */
+    /** Whether the overview is open to everyone on this machine without sign-in. Only the documentation sets this variable. */
     isOpen: boolean;
   };
 }

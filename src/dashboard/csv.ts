@@ -1,15 +1,17 @@
 import type { Page } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 
-/** The number of rows at which a CSV export stops reading. The last page may exceed this number by at most 999 rows. */
+/** A CSV export stops reading at this number of rows. The last page may add up to 999 more rows. */
 const maxRows = 10_000;
 const rowsAtOnce = 1000;
-/** The maximum number of pages to read for one CSV file. A filter may match only a few rows of a long list. */
+/**
+ * The maximum number of pages to read for one CSV file. Without this limit, an export with few matches could read a long list to its end.
+ */
 const maxPages = 100;
 
 /**
- * Returns the first rows of a list, about 10,000 at most. Throws `limit_reached` if the first 100 pages have fewer than 10,000 matching rows and the
- * list continues.
+ * Returns the first rows of a list, about 10,000 at most. Throws `limit_reached` if 100 pages contain fewer than 10,000 matching rows and
+ * the list continues.
  */
 export async function readRows<Row>(
   readPage: (position: { after: string | undefined; limit: number }) => Promise<Page<Row, string>>,
@@ -28,8 +30,8 @@ export async function readRows<Row>(
 }
 
 /**
- * Matches text that a spreadsheet could run as a formula. Invisible characters, marks and spaces may come before the formula character. Small and
- * full-width forms of the formula characters also match.
+ * Matches text that a spreadsheet could run as a formula. Invisible characters, marks and spaces may come before the formula character.
+ * Small and full-width forms of the formula characters also match.
  */
 const formula = /^[\p{C}\p{Z}\p{M}]*[=+\-@\t\r\n\u2212\ufe62\ufe63\ufe66\ufe6b\uff1d\uff0b\uff0d\uff20]/u;
 

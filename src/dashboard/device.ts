@@ -16,8 +16,8 @@ const systems = [
 ] as const;
 
 /**
- * Returns the browser and system that a User-Agent claims, for example "Chrome on Linux". The lists put specific names first: for example, the
- * User-Agent of Edge also contains the names of Chrome and Safari.
+ * Returns the browser and system that a User-Agent claims, for example "Chrome on Linux". Each list puts the most specific names first. For
+ * example, the User-Agent of Edge also contains the names of Chrome and Safari.
  */
 export function deviceOf(userAgent: string | null): string {
   const claimed = (names: readonly (readonly [mark: string, name: string])[]) => names.find(([mark]) => userAgent?.includes(mark))?.[1];

@@ -6,12 +6,15 @@ import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";
 import { outbox, readContext } from "./operation-contexts.ts";
 
-/** Returns a nonce for a form. A form with a nonce acts only once, even after a second press, a reload or the back button. */
+/**
+ * Returns a nonce for a form. A form with a nonce acts only once, even if the visitor presses the button twice, reloads the page or goes
+ * back.
+ */
 export const newNonce = (): string => crypto.randomUUID();
 
 /**
- * Runs an operation once for each form. If the form was sent before, returns `repeated` with the id of the created resource, but no secret. A form
- * without a nonce was written by hand, so its operation runs every time.
+ * Runs the operation of a form only once. If the form was sent before, returns `repeated` with the id of the created resource, but without
+ * its secret. A form without a nonce was written by hand, so its operation runs every time.
  */
 export async function runFormIdempotently<Result>(
   c: PageContext,
@@ -26,8 +29,8 @@ export async function runFormIdempotently<Result>(
   const outcome = await runIdempotently({
     outbox: outbox(c),
     now,
-    // Responses to forms do not count toward the account's limit of stored responses. An API client that reaches the limit therefore cannot block
-    // forms.
+    // Responses to forms do not count toward the account's limit of stored responses. Otherwise, an API client that reaches the limit could
+    // block forms.
     request: {
       accountId: actor.accountId,
       operation: `POST ${urlOf(c).pathname}`,

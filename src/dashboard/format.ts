@@ -12,20 +12,20 @@ export const integer = (value: number): string => whole.format(value);
 export const milliseconds = (value: number | null): string =>
   value === null ? dash : `${value < 10 ? value.toFixed(1) : whole.format(Math.round(value))} ms`;
 
-/** Formats milliseconds with one decimal, the same precision as a change. Two values and the change between them therefore add up. */
+/** Formats milliseconds with one decimal. Changes have the same precision, so two values and the change between them add up. */
 export const exactMilliseconds = (value: number | null): string =>
   value === null ? dash : `${value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} ms`;
 
-/** Formats a percentage that already has two decimals. Only exactly 100 is shown as 100%. */
+/** Formats a percentage that is already rounded to two decimals. Only exactly 100 is shown as 100%. */
 export const rate = (value: number | null): string => (value === null ? dash : value === 100 ? "100%" : `${value.toFixed(2)}%`);
 
-/** Formats the share of a part in a whole, in percent. A share above zero is never shown as zero. */
+/** Formats a part of a whole as a percentage. A share above zero is never shown as zero. */
 export function share(part: number, whole: number): string {
   const value = percent(part, whole);
   return part > 0 && value === 0 ? "<0.01%" : rate(value);
 }
 
-/** Formats a percentage without decimals. Only a full 100 is shown as 100%. */
+/** Formats a percentage without decimals. A value below 100 is never shown as 100%. */
 export const wholePercent = (value: number): string => `${value >= 100 ? 100 : Math.min(Math.round(value), 99)}%`;
 
 /** Formats a change with its sign. A negative number gets a typographic minus (U+2212). */
@@ -34,14 +34,14 @@ export const signed = (value: number, decimals: number): string => {
   return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${magnitude}`;
 };
 
-/** Formats the days of a span, for example "22 Sep to 21 Oct UTC". */
+/** Formats the first and last day of a time span, for example "22 Sep to 21 Oct UTC". */
 export const daysOf = ({ from, to }: { from: number; to: number }): string => `${day(from)} to ${day(to - 1)} UTC`;
 
 const day = (timeMs: number) => `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
 
 const seconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
 
-/** Formats a time in full, for example "22 Nov 2026, 12:04:31 UTC". */
+/** Formats a full date and time, for example "22 Nov 2026, 12:04:31 UTC". */
 export const moment = (timeMs: number): string => `${day(timeMs)} ${new Date(timeMs).getUTCFullYear()}, ${seconds.format(timeMs)} UTC`;
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
@@ -55,13 +55,13 @@ export const barName = (timeMs: number, window: string): string =>
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** Formats a number in compact form, for example "12.4K". The page must show the full number nearby. */
+/** Formats a number in compact form, for example "12.4K". The page must also show the full number near the compact form. */
 export const short = (value: number): string => compact.format(value);
 
 /** Formats a count with its noun, for example "1 request" or "2 requests". */
 export const counted = (count: number, one: string, several = `${one}s`): string => `${whole.format(count)} ${count === 1 ? one : several}`;
 
-/** Formats the time that is left until `timeMs`, as "mm:ss". */
+/** Formats the time from `now` until `timeMs` as "mm:ss". */
 export function countdown(timeMs: number, now: number): string {
   const seconds = Math.max(0, Math.ceil((timeMs - now) / secondMs));
   return `${String(Math.floor(seconds / 60)).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;

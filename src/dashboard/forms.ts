@@ -26,7 +26,7 @@ export class Form {
     return this.#values.has(name);
   }
 
-  /** Returns all fields as they were sent. */
+  /** Returns the name and the unchanged value of every field. */
   entries(): [name: string, value: string][] {
     return [...this.#values].flatMap(([name, values]) => values.map((value): [string, string] => [name, value]));
   }
@@ -61,12 +61,12 @@ export class Form {
   }
 }
 
-/** The maximum number of fields in a form. The largest form removes a member and has two fields for each of 50 keys. */
+/** The maximum number of fields in a form. The largest form, which removes a member, has two fields for each of 50 keys. */
 const maxFields = 200;
 
 /**
- * Reads a URL-encoded form. Throws `unsupported_media_type` for any other media type. Throws `body_too_large` for more than 200 fields, before
- * parsing, because clients can send forms without signing in.
+ * Reads a URL-encoded form. Throws `unsupported_media_type` for any other media type. Throws `body_too_large` for more than 200 fields.
+ * Counts the fields before parsing, because clients can send forms without signing in.
  */
 export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
   const [mediaType = ""] = (c.req.header("Content-Type") ?? "").toLowerCase().split(";");
@@ -109,7 +109,7 @@ export function parseInput<Schema extends z.ZodType>(
 
 const forThePerson = new Set(["invalid_body", "conflict", "limit_reached", "forbidden", "precondition_failed"]);
 
-/** Runs an operation and returns failures that the person can correct in the form. Throws every other error. */
+/** Runs an operation. Returns the failures that the visitor can correct in the form, and throws all other errors. */
 export async function attempt<Result>(run: () => Promise<Result>): Promise<{ result: Result } | { formError: FormError }> {
   try {
     return { result: await run() };
@@ -129,17 +129,23 @@ export async function attempt<Result>(run: () => Promise<Result>): Promise<{ res
   }
 }
 
-/** Returns the precondition that a resource is unchanged since the form showed it. Nobody overwrites another person's change without seeing it. */
+/**
+ * Returns the precondition that the resource has not changed since the page showed the form. The precondition prevents a visitor from
+ * overwriting a change that they have not seen.
+ */
 export const asShown = (form: Form): Precondition => {
   const shown = form.optional("revision");
   return shown === undefined ? always : (revision) => revision === shown;
 };
 
-/** Looks up a word from a request in a table, and returns the table's own value. Returns undefined for an inherited name, for example `__proto__`. */
+/**
+ * Returns the value of a table's own property. `word` comes from a request. Returns undefined for an inherited property, for example
+ * `__proto__`.
+ */
 export const ownValue = <Value>(table: Readonly<Record<string, Value>>, word: string): Value | undefined =>
   Object.hasOwn(table, word) ? table[word] : undefined;
 
-/** A form that is shown again to the person who sent it, with the reason for its rejection. */
+/** A rejected form that the page shows again, with the reason for the rejection. */
 export interface Sent {
   form?: Form;
   formError?: FormError;

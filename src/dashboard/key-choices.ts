@@ -5,7 +5,7 @@ import type { Refreshed } from "../usage/refresh-roll-ups.ts";
 const maxActive = 100;
 const maxOthers = 100;
 
-/** Returns the keys that a page lists as choices: every active key, and the inactive keys among the newest 100. */
+/** Returns the keys that a page offers as choices: all active keys, and the inactive keys among the newest 100 keys. */
 export async function readKeyChoices(context: Refreshed): Promise<Key[]> {
   const [active, newest] = await Promise.all([
     listKeys(context, { statuses: ["active"], limit: maxActive }),

@@ -2,26 +2,26 @@ import { createMiddleware } from "hono/factory";
 import type { Permission } from "../identity/roles.ts";
 import type { PageEnv } from "./context.ts";
 
-/** What a route of the dashboard requires before its handler runs. */
+/** The requirements that a request must meet before the handler of a dashboard route runs. */
 export interface Access {
   /**
-   * The required access. "public" requires no session, and "session" requires a member with any role. A permission requires a member whose role has
-   * the permission.
+   * The required access. "public" needs no session. "session" needs a member with any role. A permission needs a member whose role has this
+   * permission.
    */
   needs: "public" | "session" | Permission;
   /**
-   * Whether the route needs a recent sign-in. "always" checks the sign-in before the handler runs. With "sometimes", the handler calls `askForStepUp`
-   * if the submitted change needs a recent sign-in.
+   * Whether the route needs a recent sign-in. With "always", `requireAccess` checks the sign-in before the handler runs. With "sometimes",
+   * the handler calls `askForStepUp` if the submitted change needs a recent sign-in.
    */
   stepUp?: "always" | "sometimes" | undefined;
 }
 
-/** Maps each declaring middleware to the access that it declares. */
+/** Maps each middleware from `needs` to the access that the middleware declares. */
 const declarations = new WeakMap<object, Access>();
 
 /**
- * Returns middleware that declares the access of a route. The middleware must come before the handler: `pages.post("/keys", needs("keys", "always"),
- * (c) => ..)`.
+ * Returns middleware that declares the required access of a route. The middleware must come before the handler: `pages.post("/keys",
+ * needs("keys", "always"), (c) => ..)`.
  */
 export function needs(need: Access["needs"], stepUp?: Access["stepUp"]) {
   const declaration = createMiddleware<PageEnv>(async (_, next) => next());

@@ -13,8 +13,8 @@ import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import { type PageContext, roleOf } from "./context.ts";
 
-// Builds the read and write contexts for the operations that pages run. The actor is the signed-in member, or the operator if the overview is open on
-// this machine. A form changes nothing if the session ended or the member was removed before the change is written.
+// Builds the read and write contexts for the operations that pages run. The actor is the signed-in member. In an overview without sign-in,
+// the actor is the operator. A form changes nothing if the session ended or the member was removed before the change is written.
 
 function actingOf(c: PageContext): contexts.Acting {
   const visitor = c.get("visitor");
@@ -33,14 +33,17 @@ export const readContext = (c: PageContext): ReadContext & { guards: Guards } =>
 export const logContext = (c: PageContext) => contexts.logContext(c, actingOf(c));
 /** Returns a read context with current roll-ups, for pages that read usage or the last use of keys. */
 export const upToDate = (c: PageContext) => refreshRollUps(logContext(c));
-/** Returns an outbox whose changes require no valid session, for example during sign-in and sign-out. */
+/** Returns an outbox that writes changes without a valid session, for example during sign-in and sign-out. */
 export const unboundOutbox = (c: PageContext): Outbox => contexts.outboxFor(c);
 export const outbox = (c: PageContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
 export const writeContext = (c: PageContext): WriteContext => contexts.writeContext(c, actingOf(c));
 export const keyContext = (c: PageContext, commit?: Commit) => contexts.keyContext(c, actingOf(c), commit);
 export const webhookContext = (c: PageContext, commit?: Commit): WebhookContext => contexts.webhookContext(c, actingOf(c), commit);
 
-/** Returns the context that finishes a removal. A signed-in member decided on the removal, so finishing it requires no session. */
+/**
+ * Returns the context for finishing the removal of a member. A signed-in member already decided on the removal, so the remaining work needs
+ * no session.
+ */
 export const finishing = (c: PageContext): Finishing => ({
   ...unboundOutbox(c),
   guards: c.env.KEY_GUARD,

@@ -36,8 +36,8 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
 const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/logout";
 
 /**
- * Returns the "Not allowed" page if the visitor's role lacks the permission, otherwise null. If `permission` is null, any member is allowed. Throws
- * `account_suspended` for a change in a suspended account.
+ * Returns the "Not allowed" page if the visitor's role lacks the permission, otherwise null. If `permission` is null, any role is allowed.
+ * Throws `account_suspended` for a change in a suspended account.
  */
 export async function requirePermission(c: PageContext, permission: Permission | null): Promise<Response | null> {
   if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD" && !isOpenToSuspended(c))

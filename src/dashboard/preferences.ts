@@ -2,7 +2,7 @@ import { getCookie, setCookie } from "hono/cookie";
 import { maskKeys } from "../credentials/mask-keys.ts";
 import type { PageContext } from "./context.ts";
 
-// Display preferences are stored in cookies, so the server renders each page correctly without script.
+// Cookies store the display preferences, so the server can apply these preferences to each page without JavaScript.
 
 const themes = ["auto", "light", "dark"] as const;
 const zones = ["utc", "local"] as const;
@@ -11,7 +11,10 @@ export type Zone = (typeof zones)[number];
 
 export interface Preferences {
   theme: Theme;
-  /** The zone in which pages show times. Only the browser knows the local zone, so pages without script show times in UTC and label them as UTC. */
+  /**
+   * The time zone in which pages show times. Only the browser knows the local time zone. Without JavaScript, pages therefore show times in
+   * UTC and label them as UTC.
+   */
   zone: Zone;
 }
 
@@ -29,5 +32,5 @@ export function remember(c: PageContext, name: "theme" | "zone" | "account", val
 export const isTheme = (text: string): text is Theme => themes.some((theme) => theme === text);
 export const isZone = (text: string): text is Zone => zones.some((zone) => zone === text);
 
-/** Returns the path of this origin to which a form returns, with API keys masked. Returns `/` if the text is not a path of this origin. */
+/** Returns `text` with API keys masked if `text` is a path of this origin. Otherwise, returns `/`. */
 export const pathWithin = (text: string): string => (/^\/(?![/\\])[\x21-\x7e]*$/.test(text) ? maskKeys(text) : "/");

@@ -5,14 +5,20 @@ import { timeOfId } from "../ids/ids.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
 import { integer, timeOfDay } from "./format.ts";
 
-/** Explains why a request was denied or failed, what its client can do, and which response header tells the client more. */
+/**
+ * Explains a request that was denied or failed. `why`: the reason. `what`: what the client can do. `header`: the response header with more
+ * information.
+ */
 export interface Explanation {
   why: string;
   what: string;
   header?: string | undefined;
 }
 
-/** Explains a request that was denied or failed. Returns null for a status below 400. `hourlyLimit` is the limit of the request's key, if known. */
+/**
+ * Explains a request that was denied or failed. Returns null for a status below 400. `hourlyLimit` is the limit of the request's key, if
+ * known.
+ */
 export function explain(
   { id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">,
   hourlyLimit?: number,

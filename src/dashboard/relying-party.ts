@@ -4,8 +4,8 @@ import { encryptionSecrets } from "../webhooks/encryption.ts";
 import type { PageContext } from "./context.ts";
 
 /**
- * Returns the relying party for passkeys, which is the first origin of `PUBLIC_ORIGIN`. The origin never comes from the request. Throws `unavailable`
- * if `PUBLIC_ORIGIN` is empty.
+ * Returns the relying party for passkeys. Its origin is the first origin in `PUBLIC_ORIGIN` and never comes from the request. Throws
+ * `unavailable` if `PUBLIC_ORIGIN` is empty.
  */
 export function relyingParty(c: PageContext): RelyingParty {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");

@@ -6,7 +6,10 @@ import type { PageContext } from "./context.ts";
 
 const fourteenDays = 14 * 24 * 3600;
 
-/** Returns whether a local build receives the request over plain HTTP on a loopback host. Browsers accept `__Host-` cookies only over HTTPS. */
+/**
+ * Returns whether a local build received the request over plain HTTP on a loopback host. The cookie then has no `__Host-` prefix, because
+ * browsers accept `__Host-` cookies only over HTTPS.
+ */
 const isPlain = (c: PageContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
 
 const nameOf = (c: PageContext) => (isPlain(c) ? "session" : "__Host-session");
@@ -21,5 +24,5 @@ export const setSession = (c: PageContext, token: string): Promise<void> =>
 
 export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));
 
-/** Returns the visitor's token from Cloudflare Access, or an empty string if the header is missing. */
+/** Returns the token that Cloudflare Access sent for the visitor, or an empty string if the header is missing. */
 export const accessToken = (c: PageContext): string => c.req.header("Cf-Access-Jwt-Assertion") ?? "";

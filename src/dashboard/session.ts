@@ -14,29 +14,29 @@ import { pathWithin } from "./preferences.ts";
 import { accessToken, sessionToken } from "./session-cookie.ts";
 
 /**
- * Returns whether a request uses a loopback host and comes from the address bar or a page of the same origin. The origin check stops DNS rebinding,
- * where a foreign page points its own host name at this machine. During DNS rebinding, the foreign page can send a header that makes the local
- * runtime report a different host. A page cannot set `Sec-Fetch-Site`, because only the browser sets this header. Browsers send `Sec-Fetch-Site` to
- * localhost, but not to the foreign page's host name.
+ * Returns whether a request uses a loopback host and comes from the address bar or from a page of the same origin. The origin check stops
+ * DNS rebinding: an attack in which a foreign page points its own host name at this machine. During DNS rebinding, the foreign page can
+ * send a header that makes the local runtime report a loopback host. A page cannot set `Sec-Fetch-Site`, because only the browser sets this
+ * header. During DNS rebinding, browsers do not send `Sec-Fetch-Site`, because the foreign host name is not localhost.
  */
 export function isAtThisMachine(c: PageContext): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   return isLoopback(urlOf(c).hostname) && (site === "none" || site === "same-origin");
 }
 
-/** Returns the page of this site that the form was on, or `/` if the browser does not report the page. */
+/** Returns the path of the page with the submitted form. Returns `/` if the browser does not report a page of this site. */
 function pageBefore(c: PageContext): string {
   const referrer = c.req.header("Referer") ?? "";
   const url = URL.canParse(referrer) ? new URL(referrer) : null;
   return url?.host === urlOf(c).host ? pathWithin(url.pathname + url.search) : "/";
 }
 
-/** A visitor, or the response that replaces the page. */
+/** The visitor of a page, or a function that creates the response to send instead of the page. */
 type Found = { visitor: Visitor } | { instead: () => Response | Promise<Response> };
 
 /**
- * Returns the member who signed in with Cloudflare Access, in the account that they chose. To join an account, a visitor must press a button on the
- * `/access` page.
+ * Returns the member who signed in with Cloudflare Access, and the account that the member chose. To join an account, a visitor must press
+ * a button on the `/access` page.
  */
 async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Found> {
   const db = connect(c.env.DB);
@@ -53,8 +53,8 @@ async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Fo
 }
 
 /**
- * Returns the visitor of a page. In an open overview (`isOpen`), the visitor is anyone on this machine. Otherwise, the visitor is the signed-in
- * member. If there is no visitor, returns the response that replaces the page.
+ * Returns the visitor of a page. An open overview (`isOpen`) accepts anyone on this machine as a visitor. Otherwise, the visitor is the
+ * signed-in member. If there is no visitor, returns the response to send instead of the page.
  */
 async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const db = connect(c.env.DB);
@@ -75,17 +75,16 @@ async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   return { visitor: { account: signedIn.account, accounts: [signedIn.account], signedIn } };
 }
 
-/** Redirects a visitor to sign in or to choose an account. `return_to` leads back to the page afterwards. */
+/** Redirects a visitor to the page for signing in or for choosing an account. `return_to` contains the page to open afterwards. */
 function sendTo(c: PageContext, page: "/login" | "/access"): Response {
   const { pathname, search } = urlOf(c);
   if (c.req.method === "GET" || c.req.method === "HEAD")
     return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
-  // The submitted form was not processed. `unsent=1` makes the next page say that the form was not processed, and `return_to` leads back to the page
-  // of the form.
+  // `unsent=1` makes the next page say that the submitted form was not processed. `return_to` contains the page with the form.
   return c.redirect(`${page}?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
 }
 
-/** Loads the visitor of a page. Returns the response that replaces the page if there is no visitor. */
+/** Loads the visitor of a page. If there is no visitor, returns the response to send instead of the page. */
 export async function requireSession(c: PageContext, { isOpen }: Pick<Build, "isOpen">): Promise<Response | null> {
   const found = await findVisitor(c, isOpen);
   if ("instead" in found) return found.instead();
@@ -93,13 +92,13 @@ export async function requireSession(c: PageContext, { isOpen }: Pick<Build, "is
   return null;
 }
 
-/** Loads the visitor of a page, if there is one. A storage failure counts as no visitor. */
+/** Loads the visitor of a page, if there is one. If the storage fails, the page has no visitor. */
 export async function loadSession(c: PageContext, { isOpen }: Pick<Build, "isOpen">): Promise<void> {
   const found = await findVisitor(c, isOpen).catch(() => null);
   if (found && "visitor" in found) c.set("visitor", found.visitor);
 }
 
-/** Redirects from the sign-in page to the page in `return_to` if the visitor is already signed in. */
+/** Redirects a visitor who is already signed in from the sign-in page to the page in `return_to`. */
 export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>
   createMiddleware<PageEnv>(async function leaveIfSignedIn(c, next) {
     await loadSession(c, build);

@@ -16,14 +16,15 @@ import { relyingParty } from "./relying-party.ts";
 
 const confirmationFields = ["confirm_response", "confirm_code"];
 
-/** Serves the passkey options for a step-up. */
+/** Serves the passkey options that a browser needs for a step-up. */
 export const confirmPages = new Hono<PageEnv>().post("/confirm/options", needs("session"), async (c) =>
   c.json(await authenticationOptions(relyingParty(c), Date.now(), { purpose: "confirm", subjectId: requireSignedIn(c).member.id })),
 );
 
 /**
- * Returns the step-up page if the visitor needs a more recent sign-in. Returns null if the sign-in is less than ten minutes old, the form confirms
- * it, or the overview is open. The step-up page contains the submitted fields and sends them to the same handler.
+ * Returns the step-up page if the visitor's sign-in is not recent enough. Returns null if the sign-in is less than ten minutes old, the
+ * form contains a valid confirmation, or the overview is open. The step-up page contains the submitted fields and sends them to the same
+ * handler again.
  */
 export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const visitor = c.get("visitor");
@@ -34,7 +35,8 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
   const formError = await confirm(c, signedIn.member, signedIn.session, form);
   if (formError) return askToConfirm(c, form, formError);
-  // The form may have spent a recovery code. Update `verifiedAt`, so that a second step-up in this request does not ask for another code.
+  // The form may have used up a recovery code. Update `verifiedAt` so that a second step-up check in this request does not ask for another
+  // code.
   c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
   return null;
 }
@@ -63,7 +65,10 @@ async function confirm(c: PageContext, member: Member, session: Session, form: F
   return null;
 }
 
-/** Responds with the step-up page for Cloudflare Access. The visitor gets a newer token in another tab, then sends the same form again. */
+/**
+ * Responds with the step-up page for Cloudflare Access. To get a newer token, the visitor signs in again in another tab. Then the visitor
+ * sends the same form again.
+ */
 const askToSignInAgain = (c: PageContext, form: Form) =>
   showPage(
     c,
@@ -85,7 +90,9 @@ const askToSignInAgain = (c: PageContext, form: Form) =>
     </form>,
   );
 
-/** Responds with the step-up page for a passkey or a recovery code. The submitted fields are hidden inputs of the page's form. */
+/**
+ * Responds with the step-up page for a passkey or a recovery code. The form on this page contains the submitted fields as hidden inputs.
+ */
 const askToConfirm = (c: PageContext, form: Form, formError?: FormError) =>
   showPage(
     c,

@@ -8,20 +8,20 @@ export type Statement = BatchItem<"sqlite">;
 export const connect = (d1: D1Database): Db => drizzle(d1);
 
 /**
- * Creates a statement from hand-written SQL for use in `batch`. The statement returns rows exactly as D1 returns them. Drizzle's own `db.all` does
- * not prepare a statement, so a D1 batch would lose its parameters.
+ * Creates a statement from hand-written SQL. Callers can pass the statement to `batch`. The statement returns rows exactly as D1 returns
+ * them. Drizzle's own `db.all` does not prepare the statement. A D1 batch would therefore lose the parameters of the statement.
  */
 export function raw<Row>(db: Db, statement: SQL) {
   const query = db.all<Row>(statement);
   return Object.assign(query, { stmt: db.$client.prepare(query.getQuery().sql) });
 }
 
-/** The longest bound value, in characters. D1 accepts bound values of up to 2 MB, and a character may take three bytes. */
+/** The maximum length of a bound value, in characters. D1 accepts bound values of up to 2 MB, and a character can take three bytes. */
 const maxValue = 600_000;
 
 /**
- * Packs rows into texts with JSON arrays for `json_each`. Starts a new array when the next row would make the text too large for D1. Returns an empty
- * list if there are no rows.
+ * Encodes rows as texts for `json_each`. Each text contains a JSON array of rows. Starts a new text when the next row would exceed the
+ * maximum length. Returns an empty list if there are no rows.
  */
 export function jsonRows(rows: readonly unknown[]): string[] {
   const values: string[] = [];

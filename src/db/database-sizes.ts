@@ -4,19 +4,19 @@ import { withDeadline } from "../time/deadline.ts";
 import type { Db } from "./client.ts";
 
 /**
- * The sizes, in bytes, at which a database counts as full and accepts no new rows. D1 allows 10 GB per database. The space above these sizes is
- * reserved for operations that end or delete something, and for writes in flight.
+ * The sizes, in bytes, at which a database counts as full and accepts no new rows. D1 allows 10 GB per database. The space above these
+ * sizes is reserved for operations that end or delete something, and for writes that have already started.
  */
 export const fullBytes = { main: 9e9, activity: 9.5e9 };
 
 /**
- * Stores the size of each database as D1 reports it, and whether the database is full. `databases`: pairs of a binding and its D1 database. The main
- * database has the binding `DB`. Returns the number of databases that were measured.
+ * Stores the size of each database, and whether the database is full. D1 reports the size. `databases`: pairs of a binding and its D1
+ * database. The main database has the binding `DB`. Returns the number of databases that were measured.
  */
 export async function measureDatabases(db: Db, databases: readonly (readonly [string, D1Database])[], now: number): Promise<number> {
   const measured = await Promise.allSettled(
     databases.map(async ([binding, d1]) => {
-      // With this deadline, a database that hangs does not block the measurement of other databases.
+      // Because of this deadline, a database that does not respond cannot block the measurement of the other databases.
       const { meta } = await withDeadline(d1.prepare("SELECT 1").run(), 5 * secondMs, `Measuring ${binding}`);
       const bytes = meta.size_after ?? 0;
       return [binding, bytes, Number(bytes >= (binding === "DB" ? fullBytes.main : fullBytes.activity))] as const;
@@ -36,5 +36,5 @@ export async function fullDatabases(db: Db): Promise<string[]> {
   return rows.map(({ binding }) => binding);
 }
 
-/** The SQL condition that the main database was not full at the last measurement. */
+/** An SQL condition that is true unless the main database was full at the last measurement. */
 export const hasRoom: SQL = sql`NOT EXISTS (SELECT 1 FROM database_sizes WHERE binding = 'DB' AND is_full)`;

@@ -1,6 +1,6 @@
 /**
- * Returns the messages of an error and its causes, one per line. The result is safe to log, because it leaves out Drizzle's own messages, which quote
- * data from clients.
+ * Returns the messages of an error and its causes, one per line. Leaves out Drizzle's own messages, because they quote data from clients.
+ * The result is therefore safe to log.
  */
 export const messagesOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
@@ -19,14 +19,14 @@ export const innermost = (error: unknown): unknown =>
  */
 export const isDuplicate = (error: unknown, columns: string): boolean => messagesOf(error).includes(`UNIQUE constraint failed: ${columns}`);
 
-/** Returns whether D1 rejected a write that refers to a row that does not exist. */
+/** Returns whether D1 rejected a write because the write refers to a missing row. */
 export const isDanglingReference = (error: unknown): boolean => messagesOf(error).includes("FOREIGN KEY constraint failed");
 
-/** Returns whether D1 rejected a write because of its content. Such a write fails again if it is retried. */
+/** Returns whether D1 rejected a write because of its content. A retry of the same write would fail again. */
 export const isRefusedContent = (error: unknown): boolean =>
   /SQLITE_(?:TOOBIG|CONSTRAINT|MISMATCH)|constraint failed|malformed JSON|too big/.test(messagesOf(error));
 
-/** Returns whether an error means that D1 was unavailable, and not that D1 rejected a statement. */
+/** Returns whether an error means that D1 was unavailable. Returns false if D1 rejected a statement. */
 export const isStorageFailure = (error: unknown): boolean => {
   const text = messagesOf(error);
   return (

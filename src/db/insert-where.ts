@@ -3,8 +3,8 @@ import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { type Db, raw } from "./client.ts";
 
 /**
- * Creates a statement that inserts one row if a condition is true. Pass the statement's result to `wrote` to find out whether the row was inserted.
- * The statement names its columns, so that the previous release still works after a migration adds a column.
+ * Creates a statement that inserts one row if a condition is true. Pass the statement's result to `wrote` to find out whether the row was
+ * inserted. The statement lists its columns by name. The previous release therefore still works after a migration adds a column.
  */
 export function insertWhere<Table extends SQLiteTable>(db: Db, table: Table, row: InferInsertModel<Table>, condition: SQL) {
   const given = Object.entries(getTableColumns(table)).filter(([name]) => name in row);

@@ -1,53 +1,57 @@
-// A manifest describes an area for code that works on all areas. `src/resources.ts` lists the manifests, and `src/registry/` reads them.
+// A manifest describes one area of the project. Code that works on all areas reads the manifests. `src/resources.ts` lists the manifests,
+// and `src/registry/` reads them.
 
 /** Facts about a table that its columns do not show. All facts are optional. */
 export interface TableFacts {
   /**
-   * The column that contains the account id (default: `account_id`). If `table` is set, the column instead refers to a row of that table, and the
-   * referenced row belongs to the account.
+   * The column that contains the account id (default: `account_id`). If `table` is set, the column instead contains the id of a row in that
+   * table. That row belongs to the account.
    */
   owner?: { column: string } | { column: string; table: string };
   /**
-   * The maximum number of rows that an account may have in the table. `advice`: the rest of the error message that starts with "An account may have
-   * 50,000". Without `rows`, the number of rows has no limit.
+   * The maximum number of rows that an account may have in the table. The error message starts with, for example, "An account may have
+   * 50,000". `advice` is the rest of the message. If `rows` is not set, the number of rows has no limit.
    */
   rows?: { max: number; advice: string };
   /**
-   * How the table's rows count toward the storage quota of the account. By default, the size of a row is calculated from the table's indexes and
-   * texts.
+   * How the table's rows count toward the storage quota of the account. By default, the size of a row is calculated from the number of
+   * indexes and the length of the texts.
    */
   bytes?: RowBytes;
-  /** Whether SQLite stores the table by its primary key (`WITHOUT ROWID`). `WITHOUT ROWID` saves a third of the pages if rows are narrow. */
+  /**
+   * Whether SQLite stores the rows in the primary key (`WITHOUT ROWID`). If rows are short, `WITHOUT ROWID` saves a third of the database
+   * pages.
+   */
   withoutRowid?: boolean;
   export?: TableExport | "left out";
   /** "by hand" means that the area erases the rows with its own code. */
   erasure?: TableErasure | "kept" | "by hand";
   /**
-   * The column that identifies sample rows: a column with a time, or a column with ids that start with `prefix`. Without `sampleUntil`, the table has
-   * no sample rows.
+   * The column that shows which rows are sample data. The column contains a time, or ids that start with `prefix`. If `sampleUntil` is not
+   * set, the table has no sample rows.
    */
   sampleUntil?: string | { column: string; prefix: string };
 }
 
 /**
- * The size of a row in the database, in bytes. `row`: the size of numbers and index entries, without texts. `indexed`: columns whose text is repeated
- * in an index. `overflows`: false if the texts of a row are always too short to need an overflow page. `sql`: an SQL expression for the size, in
- * place of the calculation. `mayBeZero`: true if the SQL expression may return 0. Rows with size 0 are not counted.
+ * The size of a row in the database, in bytes. `row`: the size of the numbers and index entries, without the texts. `indexed`: text columns
+ * that an index also contains. `overflows`: false if the texts of a row are always too short to need an overflow page. `sql`: an SQL
+ * expression that replaces the calculated size. `mayBeZero`: true if the SQL expression may return 0. Rows with size 0 are not counted.
  */
 export type RowBytes = { row: number; indexed?: readonly string[]; overflows?: false } | { sql: string; mayBeZero?: true } | "not counted";
 
 /** How the rows of an account are exported. */
 export interface TableExport {
-  /** The `type` of the exported lines (default: the name of the table). */
+  /** The value of `type` in each exported line (default: the name of the table). */
   as?: string;
   /**
-   * The columns that sort the export. An index must contain the sort columns in this order after `account_id`. By default, the primary key sorts the
-   * export.
+   * The columns by which the export is sorted. The table needs an index that has these columns in this order after `account_id`. By
+   * default, the export is sorted by the primary key.
    */
   order?: readonly [string, ...string[]];
-  /** Columns that are not exported: hashes, encrypted secrets, and columns that only serve lookups. */
+  /** Columns that are not exported: hashes, encrypted secrets, and columns that exist only for lookups. */
   hidden?: readonly string[];
-  /** The number of rows that one statement reads (default: 200). */
+  /** The number of rows that one statement of the export reads (default: 200). */
   rowsAtOnce?: number;
 }
 
@@ -57,15 +61,15 @@ export interface TableErasure {
   as?: string;
 }
 
-/** Event types about the same kind of object. The data of these event types have the same shape. */
+/** Event types about the same kind of object. The data of all their events have the same shape. */
 export interface EventGroup {
-  /** The name of the data's schema in the OpenAPI document. */
+  /** The name of the OpenAPI schema for the event data. */
   schema: string;
   /** The scope that a key needs to read these events. */
   scope: string;
   /** The data of an example event. */
   example: Readonly<Record<string, unknown>>;
-  /** The event types by name. An event type for changes also has an example of the previous values. */
+  /** The event types by name. An event type that describes a change also has example previous values. */
   types: Readonly<Record<string, EventType>>;
 }
 
@@ -74,7 +78,7 @@ export interface EventType {
   previous?: Readonly<Record<string, unknown>>;
 }
 
-/** The data that describe an area of the project. */
+/** A description of one area of the project. */
 export interface Manifest {
   /** The name of the area's folder. */
   name: string;
@@ -82,28 +86,28 @@ export interface Manifest {
   order: number;
   /** The documentation sections that contain the area's routes. */
   tags?: readonly { name: string; description: string }[];
-  /** The id prefixes of the area, each with the kind of object that it identifies. */
+  /** The id prefixes of the area. Each value names the kind of object that has the prefix. */
   ids?: Readonly<Record<string, string>>;
   /** The scopes that the area defines for keys. `isDefault`: whether a new key gets the scope by default. */
   scopes?: Readonly<Record<string, { isDefault: boolean }>>;
   events?: readonly EventGroup[];
-  /** Further limits for clients, by name. Guides refer to a limit as, for example, `{{tasks.scannedMb}}`. */
+  /** Further limits that apply to clients, by name. A guide shows a limit with a placeholder, for example `{{tasks.scannedMb}}`. */
   limits?: Readonly<Record<string, number>>;
-  /** Sentences for the guide to limits, with placeholders for limits from this manifest. */
+  /** Sentences for the guide about limits. The sentences can contain placeholders for limits from this manifest. */
   limitNotes?: readonly string[];
   /**
-   * The exports of `tables.ts`, and of `log-tables.ts` for the log databases. Every table is exported and erased with its account unless `facts` says
-   * otherwise.
+   * `tables`: the exports of `tables.ts`. `logTables`: the exports of `log-tables.ts`, for the log databases. The export and the erasure of
+   * an account include all tables that `facts` does not exclude.
    */
   tables?: Readonly<Record<string, unknown>>;
   logTables?: Readonly<Record<string, unknown>>;
-  /** Facts about tables, by the names under which the modules export the tables. */
+  /** Facts about tables. Each key is the name under which `tables.ts` or `log-tables.ts` exports the table. */
   facts?: Readonly<Record<string, TableFacts>>;
   /** The other areas whose tables this area reads. An area never writes to tables of other areas. */
   reads?: readonly string[];
   /**
-   * Files that handle deletions in other areas, by the name of the other area. When another area deletes a row to which this area refers, the other
-   * area calls the file.
+   * Files of this area that handle deletions in other areas, by the name of the other area. The other area calls the file when it deletes a
+   * row to which this area refers.
    */
   onDelete?: Readonly<Record<string, string>>;
 }

@@ -3,8 +3,8 @@ import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { Failure } from "../errors/failure.ts";
 import { type Db, newRevision } from "./client.ts";
 
-// Optimistic locking: a change reads a row and then writes only if nobody else has changed the row since. If the row has changed, the change is
-// repeated with the new row. Each write gives the row a new `revision`, which is also its ETag.
+// Optimistic locking: a change reads a row, and then writes only if the row has not changed since the read. If the row has changed, the
+// change starts again with the new row. Each write gives the row a new `revision`. The `revision` is also the ETag of the row.
 
 /** A row with a revision for optimistic locking. */
 export interface Versioned {
@@ -16,7 +16,7 @@ export interface Versioned {
 
 type VersionedTable = SQLiteTable & Record<"accountId" | "id" | "revision", SQLiteColumn>;
 
-/** Returns the name of the current version of a row. Each change gives the row a new version name. */
+/** Returns a name for the current version of a row. Each change of the row changes this name. */
 export const versionName = ({ id, revision }: Pick<Versioned, "id" | "revision">): string => `${id}.${revision}`;
 
 /** Returns whether a revision meets the precondition of the caller (`If-Match` or `If-None-Match`). */
@@ -24,14 +24,14 @@ export type Precondition = (revision: string) => boolean;
 
 export const always: Precondition = () => true;
 
-/** The result of a write if another write changed the row after it was read. */
+/** The value that a write returns if another write has changed the row since the row was read. */
 export const conflicted = Symbol("another write came between");
 
 const maxAttempts = 100;
 
 /**
- * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `conflicted`. `name`: the name of the
- * row in error messages. Throws `precondition_failed`, or `conflict` after 100 attempts.
+ * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `conflicted`. `name`: the
+ * name of the row in error messages. Throws `precondition_failed` if the check fails, and `conflict` after 100 attempts.
  */
 export function withOptimisticLock<Row extends Versioned, Result>(
   { read, precondition, name }: { read: () => Promise<Row>; precondition: Precondition; name: string },
@@ -53,7 +53,7 @@ export function requirePrecondition({ revision }: Pick<Versioned, "revision">, p
     );
 }
 
-/** Repeats an attempt until no other write conflicts with the attempt. Throws `conflict` after 100 attempts. */
+/** Repeats an attempt until it no longer returns `conflicted`. Throws `conflict` after 100 attempts. */
 export async function retryOnConflict<Result>(attempt: () => Promise<Result | typeof conflicted>): Promise<Result> {
   for (let made = 0; made < maxAttempts; made++) {
     const result = await attempt();
@@ -65,19 +65,19 @@ export async function retryOnConflict<Result>(attempt: () => Promise<Result | ty
 }
 
 /**
- * Returns the update time of a change. This time is always later than the previous `updatedAt`, because clients ask for rows that changed after a
- * given time.
+ * Returns the new `updatedAt` of a changed row. The new time is always later than the previous one. Otherwise, a client that lists rows
+ * changed after a given time could miss the change.
  */
 export const nextUpdate = (before: Pick<Versioned, "updatedAt">, now: number): number => Math.max(now, before.updatedAt + 1);
 
-/** Returns the values that every change of a row sets. */
+/** Returns the new `revision` and `updatedAt` that every change of a row sets. */
 export const nextVersion = (before: Versioned, now: number) => ({ revision: newRevision(), updatedAt: nextUpdate(before, now) });
 
-/** Returns the condition that matches `row` only if its revision has not changed since it was read. */
+/** Returns an SQL condition that matches a row only if its revision has not changed since the row was read. */
 export const asRead = (table: VersionedTable, { accountId, id, revision }: Versioned): SQL | undefined =>
   and(eq(table.accountId, accountId), eq(table.id, id), eq(table.revision, revision));
 
-/** Returns the condition that a row has not changed since it was read. */
+/** Returns an SQL condition that is true if a row has not changed since it was read. */
 export const isUnchanged = (db: Db, table: VersionedTable, row: Versioned): SQL =>
   exists(db.select({ id: table.id }).from(table).where(asRead(table, row)));
 

@@ -3,14 +3,14 @@ import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { Db } from "./client.ts";
 
 /**
- * The maximum number of rows that one page of a filtered list scans. Without this maximum, a filter with few matches would block D1 for other
- * requests.
+ * The maximum number of rows that one page of a filtered list scans. Without this maximum, a filter with few matches would scan too many
+ * rows and block D1 for other requests.
  */
 export const scannedAtOnce = 2000;
 
 /**
- * A page of a list. `next`: the position after which the next page starts, or null at the end of the list. If a filter matches few rows, a page may
- * be short and still have a `next`.
+ * A page of a list. `next`: the position after which the next page starts, or null at the end of the list. In a filtered list, a page may
+ * have fewer rows than its limit although `next` is not null.
  */
 export interface Page<Row, Position> {
   rows: Row[];
@@ -18,8 +18,8 @@ export interface Page<Row, Position> {
 }
 
 /**
- * Returns a page with the first `limit` rows of `found`. An extra row beyond `limit` means that another page follows. `lastScanned`: the position of
- * the last scanned row, or null if the scan reached the end of the list.
+ * Returns a page with the first `limit` rows of `found`. If `found` has more than `limit` rows, another page follows. `lastScanned`: the
+ * position of the last scanned row, or null if the scan reached the end of the list.
  */
 export function pageFrom<Row, Position>(
   found: readonly Row[],
@@ -33,18 +33,21 @@ export function pageFrom<Row, Position>(
 }
 
 interface Asked<Row> {
-  /** The condition for rows of the list that come after the previous page. */
+  /** The SQL condition that selects the rows after the previous page. */
   range: SQL | undefined;
-  /** The condition of the filter, or undefined if the list has no filter. */
+  /** The SQL condition of the filter, or undefined if the list has no filter. */
   matches: SQL | undefined;
   limit: number;
   /** The maximum number of rows that a filtered page scans. */
   scanned?: number;
-  /** Reads the newest rows that match a condition, at most `limit` + 1. */
+  /** Reads the newest rows that match a condition. Returns at most `limit` + 1 rows. */
   rows: (where: SQL | undefined) => PromiseLike<Row[]>;
 }
 
-/** Returns a page of a list that is sorted by id, newest first. Finds the end of a filtered page in the index, without reading the rows. */
+/**
+ * Returns a page of a list that is sorted by id, newest first. In a filtered list, first finds the last row to scan. This step reads only
+ * the index.
+ */
 export async function newestFirst<Row extends { id: string }>(
   db: Db,
   table: SQLiteTable & { id: SQLiteColumn },

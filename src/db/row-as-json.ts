@@ -5,13 +5,13 @@ import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 const maxArguments = 32;
 
 /**
- * Encodes all columns of a row as one JSON value, so that a query can return the row in a single column. The JSON value is an array of arrays with at
- * most 32 values each.
+ * Encodes all columns of a row as one JSON value. A query can therefore return the row in a single column. The JSON value is an array of
+ * arrays with at most 32 values each.
  */
 export const rowAsJson = (table: SQLiteTable): SQL =>
   jsonArray(inGroups(Object.values(getTableColumns(table))).map((columns) => jsonArray(columns.map((column) => sql`${column}`))));
 
-/** Decodes a row that `rowAsJson` encoded. The decoded row is the same as a row that Drizzle reads. */
+/** Decodes a row that `rowAsJson` encoded. The result is the same as if Drizzle had read the row. */
 export function rowOfJson<Table extends SQLiteTable>(table: Table, json: string): Table["$inferSelect"] {
   const values = (JSON.parse(json) as unknown[][]).flat();
   const members = Object.entries(getTableColumns(table)).map(([name, column], index) => {

@@ -20,10 +20,10 @@ import { type Found, maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf }
 
 const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
 
-/** Returns whether the documentation serves a path. All documentation is public. */
+/** Returns whether a path belongs to the documentation. All documentation is public. */
 export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/|$)/.test(path) || machinePaths.includes(path);
 
-/** Creates the documentation: HTML pages, the same pages as Markdown, and files for machines, for example `/llms.txt`. */
+/** Creates the routes of the documentation: HTML pages, the same pages as Markdown, and files for programs, for example `/llms.txt`. */
 export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   const docs = new Hono<PageEnv>();
   docs.use(async (c, next) => {
@@ -32,14 +32,14 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   });
   const kept = new PageCache();
 
-  // Redirect a shortened path to the matching section of the start page.
+  // Redirect a path without a page name, for example `/docs/api`, to the matching section of the start page.
   docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
     const part = { api: "#reference", guides: "#guides", errors: "#errors", events: "#events", schemas: "#schemas" };
     return c.redirect(`/docs${part[urlOf(c).pathname.slice("/docs/".length) as keyof typeof part] ?? ""}`, 302);
   });
 
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
-    // The search form never sends a query string longer than `maxSearch`. A plain-text response costs far less CPU than a page.
+    // The search form never sends a query string longer than `maxSearch`. A plain-text response needs far less CPU time than an HTML page.
     if (urlOf(c).search.length > maxSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
     const { pages, search } = library();
     const text = c.req.query("q") ?? "";
@@ -123,20 +123,20 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   return docs;
 }
 
-/** Returns a weak ETag. `form` lists the values, besides the Worker version, that the response depends on. */
+/** Returns a weak ETag. The response depends only on the Worker version and on the values in `form`. */
 const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form].join(".")}"`;
 
 const tooLong = `A search may have at most ${maxQueryCharacters} characters and ${maxQueryWords} words. Shorten it.`;
 
 const markdownHeaders = { "Content-Type": "text/markdown; charset=utf-8", Vary: "Accept" };
 
-/** Returns whether a client prefers Markdown to HTML, by the weights in its `Accept` header. */
+/** Returns whether the `Accept` header gives Markdown a higher weight than HTML. */
 const prefersMarkdown = (c: PageContext): boolean =>
   accepts(c, { header: "Accept", supports: ["text/html", "text/markdown"], default: "text/html", match: byWeight }) === "text/markdown";
 
 /**
- * Returns the supported type with the highest weight. If weights are equal, the type named first wins. Wildcards are ignored, so a client that names
- * no supported type gets HTML.
+ * Returns the supported type with the highest weight. If weights are equal, the type that the client names first wins. Wildcards are
+ * ignored, so a client that names no supported type gets HTML.
  */
 function byWeight(accepted: { type: string; q: number }[], { supports, default: usual }: { supports: string[]; default: string }): string {
   const liked = accepted.filter(({ type, q }) => q > 0 && supports.includes(type)).toSorted((a, b) => b.q - a.q);
@@ -178,8 +178,8 @@ const demoKeyButton = (demoKey: string) =>
   `<p class="buttons"><button type="button" data-demo-key="${demoKey}">Use the demo key</button></p>`;
 
 /**
- * The options for showing a documentation page. `own` replaces example ids in a text with the account's ids. `isPublic` is true if the page contains
- * no account data.
+ * The options for showing a documentation page. `own` replaces example ids in a text with real ids of the account. `isPublic` is true if
+ * the page contains no account data.
  */
 interface Shown {
   own: (text: string) => string;

@@ -2,7 +2,7 @@ import built from "./built.txt";
 import { type BuiltPage, originPlaceholder } from "./page.ts";
 import { SearchIndex } from "./search-index.ts";
 
-/** A group of the navigation, with its HTML and the paths of its pages. */
+/** A group of pages in the navigation: the HTML of the group and the paths of its pages. */
 export interface BuiltGroup {
   summary: string;
   list: string;
@@ -17,7 +17,9 @@ export interface BuiltLibrary {
   postings: readonly (readonly number[])[];
 }
 
-/** All prebuilt pages of the documentation. Prebuilt pages do not depend on a request, because the origin is inserted when a page is served. */
+/**
+ * All prebuilt pages of the documentation. A prebuilt page does not depend on the request. The origin is inserted when the page is served.
+ */
 export class Library {
   readonly pages: readonly BuiltPage[];
   readonly search: SearchIndex;
@@ -31,12 +33,12 @@ export class Library {
     this.#byPath = new Map(pages.map((page) => [page.path, page]));
   }
 
-  /** Returns the page at a path, or undefined if there is none. */
+  /** Returns the page at a path, or undefined if there is no such page. */
   page(path: string): BuiltPage | undefined {
     return this.#byPath.get(path);
   }
 
-  /** Returns the navigation as HTML, with the page at `path` marked and its group open. */
+  /** Returns the navigation as HTML. Marks the page at `path` and opens the group of that page. */
   contents(path: string): string {
     const shown = this.#groups.map(({ summary, list, paths }) =>
       paths.includes(path)
@@ -55,5 +57,5 @@ export function library(): Library {
   return known;
 }
 
-/** Replaces the origin placeholder in a text of the library. */
+/** Replaces the placeholder for the origin in a text of the library. */
 export const servedFrom = (text: string, origin: string): string => text.replaceAll(originPlaceholder, origin);

@@ -1,6 +1,6 @@
 import type { DocPage } from "./page.ts";
 
-// Files that machines request under well-known names.
+// Files with well-known names that programs request.
 
 const headings: Partial<Record<DocPage["kind"], string>> = {
   Guide: "Guides",
@@ -10,7 +10,7 @@ const headings: Partial<Record<DocPage["kind"], string>> = {
   Schema: "Optional",
 };
 
-/** Returns `/llms.txt` (llmstxt.org), which links to the documentation pages as Markdown. */
+/** Returns `/llms.txt` (llmstxt.org): links to the Markdown version of each documentation page. */
 export const llmsText = (pages: readonly DocPage[], origin: string): string =>
   [
     "# Developer Overview API",

@@ -2,10 +2,10 @@ import { distance } from "fastest-levenshtein";
 import type { DocPage } from "./page.ts";
 
 const maxNearest = 5;
-/** The number of characters of a name that are compared. No page has a longer name. */
+/** The number of characters to compare in each name. No page has a longer name. */
 const maxNameCharacters = 32;
 
-/** Returns the pages whose names are most similar to the name in a path that does not exist. */
+/** Returns the pages with names most similar to the name in `path`. No page exists at `path`. */
 export function nearestPages(pages: readonly DocPage[], path: string): DocPage[] {
   const nameOf = (text: string) =>
     text
@@ -13,7 +13,7 @@ export function nearestPages(pages: readonly DocPage[], path: string): DocPage[]
       .slice(0, maxNameCharacters)
       .toLowerCase();
   const wanted = nameOf(path);
-  // Rank shared beginnings first, then names that contain the wanted name, then names with a similar spelling.
+  // Rank names with the same beginning first, then names that contain the wanted name, then names with a similar spelling.
   const apartFrom = (name: string) =>
     name.startsWith(wanted) || wanted.startsWith(name)
       ? 0

@@ -14,10 +14,10 @@ import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 
-/** One id of each resource type, by id prefix, for example `usr`. */
+/** One id of each resource type. The keys are id prefixes, for example `usr`. */
 export type OwnIds = Readonly<Record<string, string | undefined>>;
 
-/** The note on the page of an operation whose samples contain an example id. */
+/** The note on the page of an operation if the path of the operation contains an id. */
 export const exampleIdNote = "The id is an example. Replace it with the id of one of your own resources.";
 
 /** Matches the example ids in the documentation. All examples of one resource type have the same id. */
@@ -34,8 +34,8 @@ const maxWebhooks = 20;
 const maxDeliveries = 10;
 
 /**
- * Returns ids of the demo account, so that every sample on a local build runs without changes. Returns null elsewhere, so that no reader gets a
- * command that deletes their own data.
+ * On a local build, returns ids of the demo account. The samples in the documentation then run without changes. Elsewhere, returns null,
+ * because a sample with real ids could delete the reader's data.
  */
 export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   if (!c.get("isLocal") || !isAtThisMachine(c)) return null;
@@ -59,7 +59,10 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   return { ...newest, key: key?.id, whk: webhook?.id, dlv: delivery?.id, req: entries[0]?.id };
 }
 
-/** Returns a delivery and its webhook. Prefers a delivery that waits for a retry. Returns only the latest webhook if there are no deliveries. */
+/**
+ * Returns a delivery and its webhook. Prefers a delivery that waits for a retry. If there are no deliveries, returns only the latest
+ * webhook.
+ */
 async function findDelivery(context: ReadContext, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
   const all = await Promise.all(
     webhooks.map(async (webhook) => ({

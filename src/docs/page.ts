@@ -3,7 +3,7 @@ export interface DocPage {
   /** The path of the page, for example "/docs/guides/limits". */
   path: string;
   title: string;
-  /** The kind of the page, as lists of pages show it. */
+  /** The kind of page that lists of pages show next to the title. */
   kind: "Guide" | "Operation" | "Error" | "Event" | "Schema" | "Documentation";
   /** A summary of the page in one sentence. */
   summary: string;

@@ -2,30 +2,34 @@ import type { DocPage } from "./page.ts";
 
 export interface Found {
   page: DocPage;
-  /** A line of the page that contains a searched word, or the summary of the page. */
+  /** A line that contains a searched word, or the summary of the page if no line contains such a word. */
   line: string;
 }
 
 /** The maximum number of pages that a search returns. */
 export const maxFound = 30;
-/** The maximum length of a query, in characters. Anyone can search without signing in, so the limits of a query keep the cost of a search low. */
+/**
+ * The maximum length of a query, in characters. Anyone can search without signing in. The limits of a query therefore keep every search
+ * cheap.
+ */
 export const maxQueryCharacters = 200;
 export const maxQueryWords = 10;
 /**
- * The minimum length, in characters, of a query word that also matches longer words. As a prefix, a single letter would match a tenth of all words.
+ * A query word with at least this many characters also matches longer words that start with it. A single letter would match a tenth of all
+ * words.
  */
 const minBeginning = 3;
 const maxLineCharacters = 200;
 
-/** The places where a word can occur, each with its bit and its weight. */
+/** The places where a word can occur. Each place has a bit and a weight. */
 export const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1] } as const;
 const weightOf = Array.from({ length: 16 }, (_, bits) =>
   Object.values(places).reduce((sum, [bit, weight]) => sum + (bits & bit ? weight : 0), 0),
 );
 
 /**
- * The occurrences of a word on one page. `bits` holds the places where the word occurs, as a bit set. `line` is the offset in the Markdown
- * at which the first text line with the word begins, or -1 if no text line has the word.
+ * The occurrences of a word on one page. `bits`: the places where the word occurs, as a bit set. `line`: the position in the Markdown where
+ * the first text line with the word begins. If no text line contains the word, `line` is -1.
  */
 export interface Posting {
   page: number;
@@ -38,13 +42,13 @@ export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 /** Returns the distinct words of a query, in lower case. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
 
-/** Returns the line of a page that starts at an offset, without Markdown markup. */
+/** Returns the line that starts at an offset in a page. Removes the Markdown markup. */
 function lineAt({ markdown }: DocPage, offset: number): string {
   const end = markdown.indexOf("\n", offset);
   return plain(end === -1 ? markdown.slice(offset) : markdown.slice(offset, end));
 }
 
-/** The prebuilt search index of all pages. A search reads only the pages that it returns. */
+/** The prebuilt search index of all pages. A search reads the text of only those pages that it returns. */
 export class SearchIndex {
   readonly #pages: readonly DocPage[];
   /** All indexed words, sorted so that words with the same prefix are adjacent. */

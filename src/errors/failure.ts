@@ -1,4 +1,7 @@
-/** All possible failures of a request. Areas throw a failure code, and the transports turn the code into a response. */
+/**
+ * All possible failures of a request. Code throws a `Failure` with one of these codes. The API and the pages turn the failure into a
+ * response.
+ */
 export const failures = {
   malformed_json: { status: 400, title: "Malformed JSON" },
   invalid_parameter: { status: 400, title: "Invalid parameter" },
@@ -57,7 +60,7 @@ export const fieldErrorCodes = [
 
 export type FieldErrorCode = (typeof fieldErrorCodes)[number];
 
-/** An error in one member of the body (`pointer`, RFC 6901), one query parameter or one header of a request. */
+/** An error in one part of a request: a member of the body (`pointer`, RFC 6901), a query parameter or a header. */
 export interface FieldError {
   detail: string;
   code: FieldErrorCode;
@@ -98,11 +101,11 @@ export function invalidMember(pointer: string, detail: string, code: FieldErrorC
   return new Failure("invalid_body", "The body has a member that is not valid.", { fieldErrors: [{ detail, pointer, code }] });
 }
 
-/** Throws one error that combines the errors of several independent tasks. Returns if there are no errors. */
+/** Throws one error that combines the errors of several independent tasks. Does nothing if there are no errors. */
 export function throwTogether(errors: readonly unknown[], message: string): void {
   if (errors.length > 0) throw new AggregateError(errors, message, { cause: errors[0] });
 }
 
-/** Returns the errors of the promises that were rejected. */
+/** Returns the errors of all rejected promises. */
 export const errorsOf = (outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] =>
   outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

@@ -2,7 +2,7 @@ import { Failure } from "../errors/failure.ts";
 import { manifests } from "../registry/manifests.ts";
 import type { CataloguedEvent } from "./event.ts";
 
-/** The event types and the scopes that a key needs to read them. */
+/** All event types, each with the scope that a key needs to read its events. */
 export class EventCatalogue {
   readonly kinds: readonly CataloguedEvent[];
 
@@ -18,14 +18,16 @@ export class EventCatalogue {
     return this.kinds.find((kind) => kind.type === type);
   }
 
-  /** Returns the scopes that a key needs to read events of all given types. `*` and unknown types stand for every type. */
+  /**
+   * Returns the scopes that a key needs to read events of all given types. If a type is `*` or unknown, returns the scopes for all types.
+   */
   scopesFor(types: readonly string[]): string[] {
     const kinds = types.map((type) => this.find(type));
     const wanted = kinds.every((kind) => kind !== undefined) ? kinds : this.kinds;
     return [...new Set(wanted.map(({ scope }) => scope))];
   }
 
-  /** Returns the types whose events a key with these scopes may read. */
+  /** Returns the event types that a key with these scopes may read. */
   readableWith(scopes: readonly string[]): string[] {
     return this.kinds.filter(({ scope }) => scopes.includes(scope)).map(({ type }) => type);
   }

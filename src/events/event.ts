@@ -12,7 +12,7 @@ export interface Event {
   type: string;
   createdAt: number;
   data: Readonly<Record<string, unknown>>;
-  /** The former values of the members of `data` that changed. Absent or null if the event does not describe a change. */
+  /** The previous values of changed members of `data`. Absent or null if the event does not describe a change. */
   previous?: Readonly<Record<string, unknown>> | null;
   /** The request that caused the event. */
   requestId?: string | null;
@@ -24,11 +24,11 @@ export interface CataloguedEvent {
   description: string;
   /** The scope that a key needs to read the event. */
   scope: string;
-  /** The name of the schema of the data. */
+  /** The name of the OpenAPI schema for the event data. */
   schema: string;
   /** Example data of an event of this type. */
   example: Readonly<Record<string, unknown>>;
-  /** Example former values of the members that changed. Present only if the event type describes a change. */
+  /** Example previous values of changed members. Present only if the event type describes a change. */
   previous?: Readonly<Record<string, unknown>>;
 }
 
@@ -40,8 +40,8 @@ export interface EventKind<Data extends z.ZodObject = z.ZodObject> {
 }
 
 /**
- * Returns the event types of a group with the schema of their data. The data show the resource after the event. The data of a deletion event show the
- * deleted resource.
+ * Returns the event types of a group, by name, each with the schema of its event data. The data of an event show the resource after the
+ * event. The data of a deletion event show the deleted resource.
  */
 export const kindsOf = <Group extends EventGroup, Data extends z.ZodObject>(
   { schema, types }: Group,
@@ -57,7 +57,7 @@ interface Occurrence {
   now: number;
 }
 
-/** Creates an event. Throws if `data` has members that the schema does not know, so that nothing is published by mistake. */
+/** Creates an event. Throws if `data` has members that are not in the schema. This check prevents the publication of data by mistake. */
 export const newEvent = <Data extends z.ZodObject>(kind: EventKind<Data>, { accountId, now }: Occurrence, data: z.infer<Data>): Event => ({
   accountId,
   id: newId("evt", now),
@@ -66,14 +66,14 @@ export const newEvent = <Data extends z.ZodObject>(kind: EventKind<Data>, { acco
   data: kind.data.parse(data),
 });
 
-/** Creates an event for a change, with the former values of the members that differ. */
+/** Creates an event that describes a change. The event contains the previous values of the changed members. */
 export const newChangeEvent = <Data extends z.ZodObject>(
   kind: EventKind<Data>,
   occurrence: Occurrence,
   { before, after }: { before: z.infer<Data>; after: z.infer<Data> },
 ): Event => ({ ...newEvent(kind, occurrence, after), previous: previousShape(kind.data).parse(differing(before, after)) });
 
-/** Returns the schema of the former values in an event that describes a change. */
+/** Returns the schema for the previous values in an event that describes a change. */
 export const previousShape = <Data extends z.ZodObject>(data: Data) => data.partial();
 
 /** Creates an event with the example data of its type. */
@@ -86,7 +86,7 @@ export const newExampleEvent = ({ type, example, previous }: CataloguedEvent, { 
   previous: previous ?? null,
 });
 
-/** Returns the body of the webhook requests for an event. */
+/** Returns the request body that webhooks receive for an event. */
 export const bodyOf = ({
   type,
   createdAt,
@@ -99,15 +99,15 @@ export const bodyOf = ({
   ...(previous && { previous }),
 });
 
-/** Returns an example body of the webhook requests for an event type. */
+/** Returns an example of the request body that webhooks receive for an event type. */
 export const exampleBodyOf = ({ type, example, previous }: CataloguedEvent): Record<string, unknown> =>
   bodyOf({ type, createdAt: exampleTime, data: example, previous: previous ?? null });
 
 const exampleTime = Date.parse("2026-01-31T09:30:00.000Z");
 
 /**
- * Returns the id of an event that occurs only once per resource and time `at`. The same arguments give the same id, so storing the event twice has no
- * effect.
+ * Returns the id of an event that occurs only once per resource and time `at`. The same arguments give the same id. Storing the event twice
+ * therefore has no effect.
  */
 export function deterministicEventId(type: string, thingId: string, at: number, now: number): string {
   const rest = hashOf(`${type} ${thingId} ${at}`).slice(0, 20);

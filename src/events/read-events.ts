@@ -12,9 +12,9 @@ export type SequencedEvent = Event & { sequence: number };
 export type EventOrder = "asc" | "desc";
 
 /**
- * Lists the account's events of the given types, starting after the sequence number `after`. The order is newest first, unless `order` is `asc`. A
- * client that reads in `asc` order can resume after its last event without missing any events, even if some were stored late. A page scans at most
- * 2,000 events.
+ * Lists the account's events of the given types, starting after the sequence number `after`. The order is newest first, unless `order` is
+ * `asc`. In `asc` order, a client can continue after its last event without missing any events, even those that were stored late. A page
+ * scans at most 2,000 events.
  */
 export async function listEvents(
   { db, actor }: ReadContext,

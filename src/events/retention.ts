@@ -7,7 +7,10 @@ import { dayMs } from "../time/clock.ts";
 /** The retention of events, deliveries and attempts, in milliseconds. */
 export const eventRetentionMs = 30 * dayMs;
 
-/** Deletes at most `atMost` events that are older than 30 days. Returns how many were deleted. */
+/**
+ * Deletes events that are older than 30 days. Stops when `atMost` or slightly more events are deleted. Returns the number of deleted
+ * events.
+ */
 export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

@@ -6,8 +6,8 @@ import type { Event } from "./event.ts";
 export const storeEventOnly = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
 
 /**
- * The sequence number of an account's next event. Numbers are never reused, even after all events are deleted. Each number is at least the event's
- * time in microseconds.
+ * The sequence number of an account's next event. Sequence numbers are never reused, even after all events are deleted. A sequence number
+ * is never less than the time of its event in microseconds.
  */
 const firstSequence = sql.raw(
   "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
@@ -15,7 +15,10 @@ const firstSequence = sql.raw(
 
 const previousOf = ({ previous }: Event): string | null => (previous ? JSON.stringify(previous) : null);
 
-/** Returns the statements that store events if the condition `when` is true. The statements are idempotent. */
+/**
+ * Returns the statements that store events if the condition `when` is true. The statements are idempotent: running them twice stores each
+ * event only once.
+ */
 export function insertEvents(db: Db, events: readonly Event[], when: SQL, requestId: string | null = null): Statement[] {
   const rows = events.map((event) => [
     event.accountId,

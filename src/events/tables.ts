@@ -8,12 +8,15 @@ export const events = sqliteTable(
     id: text().notNull(),
     type: text().notNull(),
     data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
-    /** The former values of the members that changed. Null if the event does not describe a change. */
+    /** The previous values of changed members of `data`. Null if the event does not describe a change. */
     previous: text({ mode: "json" }).$type<Record<string, unknown>>(),
     createdAt: integer("created_at").notNull(),
-    /** Increases in the order in which the account's events were stored. A new event always sorts after the events that a client has already read. */
+    /**
+     * The sequence number, which increases in the order in which the account's events are stored. A new event therefore sorts after all
+     * events that a client has already read.
+     */
     sequence: integer().notNull(),
-    /** The request that caused the event. Null if no request caused it. */
+    /** The request that caused the event. Null if no request caused the event. */
     requestId: text("request_id"),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] }), index("events_by_sequence").on(table.accountId, table.sequence)],

@@ -4,8 +4,8 @@ import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
 
 /**
- * Logs each request of a known key after its response is ready, with the status of that response. `unknownRoute`: the route to log if no route
- * matches the path.
+ * Logs each request of a known key when the response is ready. The log entry contains the status of the response. `unknownRoute`: the route
+ * to log if no route matches the path.
  */
 export const activityLog =
   ({ unknownRoute }: { unknownRoute: string }): Finish =>

@@ -9,8 +9,8 @@ import type { RoutePolicy } from "./route-policy.ts";
 const scheme = "bearer ";
 
 /**
- * Authenticates the key of a request before the body is read. `policyOf`: returns the policy of the matched route. A route without a policy accepts
- * any key, and its requests are counted.
+ * Authenticates the key of a request before the body is read. `policyOf`: returns the policy of the matched route. If a route has no
+ * policy, it accepts any key, and requests to the route count against the limit.
  */
 export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefined) =>
   createMiddleware<AppEnv>(async function authenticate(c, next) {
@@ -28,7 +28,7 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
 const bearerOf = (header: string): string =>
   header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";
 
-/** Admits the key of a request and counts the request. */
+/** Admits the key of a request and counts the request. Responds with an error if the key is denied. */
 export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   if (c.get("policy")?.isPublic) return next();
   const outcome = await admitKey(c.env.KEY_GUARD, c.get("credential"));

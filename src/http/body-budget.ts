@@ -3,8 +3,8 @@ import { minuteMs } from "../time/clock.ts";
 /** The body budget of an isolate: the maximum total size of the bodies in memory, in bytes. An isolate has 128 MiB of memory in total. */
 const maxClaimedBytes = 16 * 1024 * 1024;
 /**
- * The age at which a claim is dropped, in milliseconds. The platform has ended any request of that age, so the code of that request can no longer
- * release the claim.
+ * The age at which a claim is dropped, in milliseconds. The platform ends every request before this age. The code of an ended request can
+ * no longer release its claim.
  */
 const maxClaimMs = minuteMs;
 
@@ -17,7 +17,7 @@ export interface Claim {
 
 const claims = new Set<Claim>();
 
-/** Starts a claim on the body budget for a request of a key. */
+/** Creates a claim on the body budget for one request of a key. */
 export function claimBudget(keyId: string, now: number): Claim {
   for (const each of claims) if (now - each.since > maxClaimMs) claims.delete(each);
   const claim = { keyId, bytes: 0, since: now };
@@ -28,8 +28,9 @@ export function claimBudget(keyId: string, now: number): Claim {
 export const release = (claim: Claim): void => void claims.delete(claim);
 
 /**
- * Sets the bytes that a request holds. Returns false if the key of the request would then hold more bytes than remain free. One key can hold at most
- * half of the budget. If n keys share the budget equally, each key can hold at most 1/(n + 1) of the budget. There is always room for another key.
+ * Sets the number of bytes that a request holds for its body. Returns false if the key of the request would then hold more bytes than
+ * remain free. One key can therefore hold at most half of the budget. If n keys share the budget equally, each key can hold at most 1/(n +
+ * 1) of the budget. Some of the budget always remains free for another key.
  */
 export function grow(claim: Claim, bytes: number): boolean {
   let ofAll = bytes;

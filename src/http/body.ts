@@ -6,7 +6,10 @@ import { type Claim, claimBudget, grow, release } from "./body-budget.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 
 export const maxBodyBytes = 64 * 1024;
-/** The body limit of public routes, in bytes. Requests to public routes have no key. Their bodies are too small to count in the body budget. */
+/**
+ * The maximum body size for public routes, in bytes. Requests to public routes have no key. Bodies of this size are so small that they do
+ * not count toward the body budget.
+ */
 const maxPublicBodyBytes = 1024;
 const firstBufferBytes = 4 * 1024;
 export const maxWaitMs = 15 * secondMs;
@@ -14,8 +17,8 @@ export const maxWaitMs = 15 * secondMs;
 const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
 
 /**
- * Receives the body of a request before its key is admitted. A key that is revoked while the body arrives can therefore no longer act. A failure
- * while the body arrives is stored, and thrown when the body is read.
+ * Receives the body of a request before its key is admitted. A key that is revoked while the body arrives is therefore denied. If receiving
+ * the body fails, stores the failure. Reading the body later throws the stored failure.
  */
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
@@ -30,7 +33,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
   try {
     const body = await receive(c, claim);
     c.set("body", body);
-    // The stream is consumed, so later reads get the received bytes or the failure.
+    // The original stream is consumed. Replace it, so that later reads get the received bytes or the failure.
     c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
     await next();
   } finally {
@@ -81,7 +84,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBytes
 
 const tooLarge = (maxBytes: number) => new Failure("body_too_large", `A body may have at most ${maxBytes / 1024} KiB.`);
 
-/** A body that throws when it is read. */
+/** Returns a stream that throws the failure when it is read. */
 const failing = (failure: Error) =>
   new ReadableStream({
     pull(controller) {

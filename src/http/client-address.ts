@@ -3,13 +3,16 @@ import type { AppContext } from "./context.ts";
 
 const address = /^[0-9A-Fa-f:.]{2,45}$/;
 
-/** Returns the IP address of the client, as Cloudflare states it. Returns an empty string if the header does not look like an address. */
+/**
+ * Returns the client's IP address from the `CF-Connecting-IP` header. Returns an empty string if the value does not look like an IP
+ * address.
+ */
 export function clientAddress(c: Pick<AppContext, "req">): string {
   const stated = c.req.header("CF-Connecting-IP") ?? "";
   return address.test(stated) ? stated : "";
 }
 
-/** Returns the country of the client as Cloudflare states it, or null if unknown. */
+/** Returns the client's country code from Cloudflare, or null if the country is unknown. */
 export function clientCountry(c: Pick<AppContext, "req">): string | null {
   const country = c.req.raw.cf?.country;
   return typeof country === "string" ? country : null;

@@ -7,29 +7,29 @@ import type { RoutePolicy } from "./route-policy.ts";
 export interface AppEnv {
   Bindings: Env;
   Variables: {
-    /** The id of the request, `req_...`. The response, the activity log and the logged error of a failed request all have this id. */
+    /** The id of the request, `req_...`. The response, the activity log and any logged error contain this id. */
     requestId: string;
-    /** When the request reached the Worker, in milliseconds since the epoch. */
+    /** The time at which the request reached the Worker, in milliseconds since the epoch. */
     startedAt: number;
     /** The parsed URL of the request. Undefined until `urlOf` is first called. */
     url: URL | undefined;
-    /** The headers of every response of the surface. */
+    /** The headers that the surface sets on every response. */
     transportHeaders: Record<string, string>;
-    /** The response that `respond` made with the standard headers. Undefined if `respond` made no response. */
+    /** The response that `respond` returned, which already has the standard headers. Undefined if `respond` was not called. */
     complete: Response | undefined;
-    /** Whether this is a local build, made by `npm start`. */
+    /** Whether the Worker is a local build, as `npm start` builds it. */
     isLocal: boolean;
-    /** The policy of the matched route. A route without a policy accepts any key, and its requests are counted. */
+    /** The policy of the matched route. A route without a policy accepts any key, and its requests count against the rate limit. */
     policy: RoutePolicy | undefined;
     /** The verified key of the request. */
     credential: Credential;
-    /** The key that the request acts for, whether the request is admitted or denied. Undefined if the request has no known key. */
+    /** The key that the request was sent with, for admitted and denied requests. Undefined if the key is missing or unknown. */
     principal: Principal | undefined;
-    /** The bytes of the body, or the failure that occurred while the body arrived. */
+    /** The request body, or the failure that occurred while the body arrived. */
     body: ReceivedBody;
-    /** The code of the problem that the response reports. */
+    /** The error code that `problem` put into the response. */
     errorCode: FailureCode | undefined;
-    /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run. */
+    /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run on the page. */
     secureHeadersNonce?: string;
   };
 }

@@ -17,7 +17,10 @@ const exposed = [
   "Allow",
 ];
 
-/** The CORS headers of every API response. Any origin may call the API with a key. Credentials that a browser sends by itself are ignored. */
+/**
+ * The CORS headers of every API response. Any origin may call the API with a key. The API ignores credentials that a browser adds
+ * automatically, for example cookies.
+ */
 export const anyOrigin = {
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Expose-Headers": exposed.join(","),
@@ -29,8 +32,8 @@ const maxHeaderList = 4096;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * Responds to every OPTIONS request without a key. The response lists the methods of the path in `Allow` and in the CORS headers. `methodsAt`:
- * returns the methods of a path, or undefined for an unknown path, which gets 404.
+ * Responds to every OPTIONS request. OPTIONS requests need no key. The response lists the methods of the path in `Allow` and in the CORS
+ * headers. `methodsAt` returns the methods of a path, or undefined if the path is unknown. The response for an unknown path is 404.
  */
 export const options = (methodsAt: (c: AppContext) => readonly string[] | undefined) =>
   createMiddleware<AppEnv>(async function options(c, next) {
@@ -46,8 +49,8 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
   });
 
 /**
- * Returns the headers that a browser may send: every valid header name that the preflight request lists. Allowing any header is safe, because
- * browsers send no credentials to the API by themselves.
+ * Returns every valid header name that the preflight request lists, so that the browser may send these headers. Allowing any header is
+ * safe, because the API ignores credentials that a browser adds automatically.
  */
 function allowedHeaders(requested: string | undefined): string {
   if (requested === undefined) return defaultHeaders;

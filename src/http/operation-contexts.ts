@@ -13,9 +13,9 @@ import { type Authority, type Commit, commitTo, type Outbox, type WriteContext }
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 
-// The contexts that functions of areas, like `createTask`, need on every surface. A context has the actor, the databases and the time.
+// The functions below create the contexts that functions like `createTask` need. A context contains the actor, the databases and the time.
 
-/** The members of a request context that the functions below read. The contexts of all surfaces have these members. */
+/** The properties of a request context that the functions below read. The request contexts of all surfaces have these properties. */
 export interface Requesting {
   env: Env;
   executionCtx: { waitUntil(work: Promise<unknown>): void };
@@ -24,8 +24,8 @@ export interface Requesting {
 }
 
 /**
- * The party that a request acts for. `store`: the database that holds the account's log. `scopes`: the scopes that limit which events the actor may
- * read, or null if the actor may read all events.
+ * The actor of a request, with the actor's database and permissions. `store` is the name of the database that holds the account's activity
+ * log. `scopes` limits the events that the actor may read. If `scopes` is null, the actor may read all events.
  */
 export interface Acting {
   actor: Actor;
@@ -41,7 +41,7 @@ export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): Re
   now: Date.now(),
 });
 
-/** Returns the context for functions that read the log or figures from the log. */
+/** Returns the context for functions that read the activity log or usage figures from the log. */
 export const logContext = (
   c: Requesting,
   acting: Pick<Acting, "actor" | "store">,
@@ -51,7 +51,10 @@ export const logContext = (
   refresh: refreshBy(c.env, acting.store),
 });
 
-/** Returns the outbox for changes of this request. Deliveries are enqueued in the background, without delaying the response. */
+/**
+ * Returns the outbox for the changes that a request makes. The outbox enqueues webhook deliveries in the background, without delaying the
+ * response.
+ */
 export const outboxFor = (c: Requesting, authority?: Authority): Outbox => ({
   db: connect(c.env.DB),
   enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),

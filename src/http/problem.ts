@@ -9,7 +9,7 @@ import { respond } from "./standard-headers.ts";
 
 export const problemType = "application/problem+json";
 
-/** The body of an error (RFC 9457). */
+/** The body of an error response (RFC 9457). */
 export interface ProblemBody {
   type: string;
   title: string;
@@ -23,8 +23,8 @@ export interface ProblemBody {
 }
 
 /**
- * Converts any thrown error to the failure that the response reports. Logs the error if the status is 500 or above. The failure for an unexpected
- * error reveals nothing about the error.
+ * Converts any thrown error to the failure that the response reports. Logs the error if the status is 500 or above. If the error is
+ * unexpected, the message of the failure reveals nothing about the error.
  */
 export function failureOf(error: unknown, requestId: string): Failure {
   const failure = toFailure(error);
@@ -42,7 +42,7 @@ function toFailure(error: unknown): Failure {
   return new Failure("internal_error", "Something went wrong on our side. The request id helps us find the cause.", { cause: error });
 }
 
-/** Returns the response for a failure, as `application/problem+json`. */
+/** Returns the error response for a failure, as `application/problem+json`. */
 export function problem(c: AppContext, failure: FailureContent): Response {
   const { status, title } = failures[failure.code];
   const origin = requestOrigin(c);
@@ -63,8 +63,8 @@ export function problem(c: AppContext, failure: FailureContent): Response {
 }
 
 /**
- * Returns the `Retry-After` header. For a used-up rate limit, the header states the seconds until the window ends. For an unavailable service, the
- * header states 1 to 5 seconds at random, so that clients do not all retry together.
+ * Returns the `Retry-After` header for a status of 429 or 503. For 429, the header states the seconds until the rate limit window ends. For
+ * 503, the header states a random value from 1 to 5 seconds, so that clients do not all retry together.
  */
 function retryAfter(c: AppContext, status: number): Record<string, string> {
   const rateLimit = c.get("principal")?.admission.rateLimit;

@@ -1,7 +1,7 @@
 import type { RateLimit } from "../admission/admission.ts";
 import { secondMs } from "../time/clock.ts";
 
-/** The names of the rate limit headers on every response to a known key. */
+/** The names of the rate limit headers. Every response to a request with a known key has these headers. */
 export const rateLimitHeaders = [
   "RateLimit-Policy",
   "RateLimit",
@@ -11,13 +11,13 @@ export const rateLimitHeaders = [
   "X-RateLimit-Reset",
 ] as const;
 
-/** Returns the number of whole seconds until the window ends, at least one. */
+/** Returns the number of seconds until the rate limit window ends, rounded up, and at least 1. */
 export const secondsToReset = ({ resetsAt }: RateLimit, now: number): number => Math.max(1, Math.ceil((resetsAt - now) / secondMs));
 
 export const remainingOf = ({ limit, used }: RateLimit): number => Math.max(0, limit - used);
 
 /**
- * Returns the rate limit of a key as response headers. No other code creates rate limit headers. The `RateLimit` fields follow
+ * Returns the rate limit of a key as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
  * draft-ietf-httpapi-ratelimit-headers, which may still change. Most clients read the older `X-RateLimit` fields.
  */
 export function rateLimitHeadersOf(rateLimit: RateLimit, now: number): Record<(typeof rateLimitHeaders)[number], string> {

@@ -3,19 +3,19 @@ import { newId } from "../ids/ids.ts";
 import { discardBody } from "./body.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 
-/** A step that runs on each finished response, no matter which code made the response. */
+/** A function that runs on each finished response, no matter which code created the response. */
 export type Finish = (c: AppContext) => void;
 
 interface RequestOptions {
   isLocal: boolean;
-  /** The headers of every response of the surface. */
+  /** The headers that the surface sets on every response. */
   headers?: Record<string, string>;
   finish: readonly Finish[];
 }
 
 /**
- * Sets the id and the start time of each request, and runs the `finish` steps on its response. The steps are functions and not middleware, because
- * each middleware that awaits the response slows down every request.
+ * Sets the id and the start time of each request, and runs the `finish` steps on its response. The `finish` steps are plain functions,
+ * because each middleware that awaits the response slows down every request.
  */
 export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions) =>
   createMiddleware<AppEnv>(async function requestContext(c, next) {
@@ -26,6 +26,6 @@ export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions
     c.set("transportHeaders", headers);
     await next();
     for (const each of finish) each(c);
-    // Cancels a body that no middleware has received. Otherwise the response would wait until the whole body has arrived.
+    // If no middleware read the request body, cancel the body. Otherwise the response would wait until the whole body has arrived.
     if (c.get("body") === undefined) discardBody(c);
   });

@@ -6,21 +6,21 @@ const methods = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST",
 const defaultSample = 0.01;
 
 /**
- * Logs one line of JSON for each request that failed with 5xx, and for a sample of all other requests. The field names follow OpenTelemetry's
- * semantic conventions for HTTP servers, version 1.38. A line has the route pattern instead of the path and query. The log therefore contains no
- * secrets and no client data.
+ * Logs one line of JSON for each request with a 5xx response, and for a sample of all other requests. The field names follow
+ * OpenTelemetry's semantic conventions for HTTP servers, version 1.38. A line contains the route pattern instead of the path and the query.
+ * The lines therefore contain no secrets and no client data.
  */
 export function requestLine(c: AppContext): void {
   const sample = c.res.status >= 500 ? 1 : sampleOf(c.env.LOG_SAMPLE);
   if (Math.random() < sample) console.log(JSON.stringify(lineOf(c, sample, Date.now())));
 }
 
-/** The last value of `LOG_SAMPLE` and its parsed form, so that each isolate parses the value only once. */
+/** The last value of `LOG_SAMPLE` and the number parsed from the value. This cache lets each isolate parse the value only once. */
 let latest: { text: string | undefined; sample: number } | undefined;
 
 /**
- * Returns the share of requests to log, from 0 to 1, as `LOG_SAMPLE` states it. The default share is 0.01. An invalid value is reported in the log,
- * and the default is used.
+ * Returns the share of requests to log, from 0 to 1. `text` is the value of `LOG_SAMPLE`. The default share is 0.01. If the value is
+ * invalid, the function logs an error and returns the default.
  */
 export function sampleOf(text: string | undefined): number {
   if (latest?.text === text) return latest?.sample ?? defaultSample;

@@ -1,11 +1,14 @@
-/** The members of a request context that hold its URL. The contexts of all surfaces have these members. */
+/** The properties of a request context that hold the URL of the request. The request contexts of all surfaces have these properties. */
 interface Requested {
   req: { url: string };
   get(name: "url"): URL | undefined;
   set(name: "url", url: URL): void;
 }
 
-/** Returns the parsed URL of a request. The URL is parsed on demand, because most API requests need only its path and origin. */
+/**
+ * Returns the parsed URL of a request. The first call parses the URL. The URL is not parsed earlier, because most API requests need only
+ * its path and origin.
+ */
 export function urlOf(c: Requested): URL {
   const known = c.get("url");
   if (known) return known;
@@ -14,7 +17,10 @@ export function urlOf(c: Requested): URL {
   return url;
 }
 
-/** The origin of the last request, and the part of the URL before the path. Most requests of an isolate have the same origin. */
+/**
+ * The origin of the last request, and the part of its URL before the path. The origin is cached, because most requests of an isolate have
+ * the same origin.
+ */
 let latest = { beginning: "", origin: "" };
 
 export function requestOrigin({ req: { url } }: Pick<Requested, "req">): string {

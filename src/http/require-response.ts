@@ -2,8 +2,9 @@ import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "./context.ts";
 
 /**
- * Throws an Error if a handler returns no response or throws a value that is not an Error. Hono would let a missing response or a thrown non-Error
- * bypass the earlier middleware. An Error is logged, and its response gets headers, as for any other failure.
+ * Throws an Error if a handler returns no response or throws a value that is not an Error. In Hono, a missing response or a thrown
+ * non-Error would bypass the earlier middleware. The thrown Error is handled like any other failure: the service logs the Error, and the
+ * response gets the usual headers.
  */
 export const requireResponse = createMiddleware<AppEnv>(async function requireResponse(c, next) {
   try {

@@ -1,12 +1,12 @@
 /** The properties of a route that are known before its handler runs. */
 export interface RoutePolicy {
-  /** The path from the documentation, including its base path: `/api/v1/users/{id}`. */
+  /** The path as documented, including the base path. For example: `/api/v1/users/{id}`. */
   route: string;
-  /** Whether the route is public: requests need no key. */
+  /** Whether the route is public. Requests to a public route need no key. */
   isPublic: boolean;
   /** The scope that a key needs, or null if any key is accepted. */
   scope: string | null;
-  /** Whether a request counts against the limit. */
+  /** Whether requests to the route count against the rate limit. */
   isCounted: boolean;
   /** Whether the route reads the body of a request. */
   takesBody: boolean;

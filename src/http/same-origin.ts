@@ -4,14 +4,15 @@ import type { AppEnv } from "./context.ts";
 import { requestOrigin } from "./request-url.ts";
 
 /**
- * Denies a request that did not come from a page of this origin, unless its method is GET, HEAD or OPTIONS. A browser reports where a request comes
- * from in `Sec-Fetch-Site`. Without `Sec-Fetch-Site`, the `Origin` header must name this origin. This check applies to every content type, unlike
- * `hono/csrf`, which checks only forms.
+ * Denies a request unless the request came from a page of this origin. GET, HEAD and OPTIONS requests are always allowed. A browser reports
+ * in the `Sec-Fetch-Site` header where a request comes from. If the request has no `Sec-Fetch-Site` header, its `Origin` header must name
+ * this origin. This check applies to every content type. The check in `hono/csrf` applies only to forms.
  */
 export const sameOrigin = createMiddleware<AppEnv>(async function sameOrigin(c, next) {
   if (/^(?:GET|HEAD|OPTIONS)$/.test(c.req.method)) return next();
   const [site, origin, own] = [c.req.header("Sec-Fetch-Site"), c.req.header("Origin"), requestOrigin(c)];
-  // If `Sec-Fetch-Site` and `Origin` are both present, both must match this origin. A page of another origin can forge neither header.
+  // If a request has both `Sec-Fetch-Site` and `Origin`, both headers must match this origin. A page of another origin can forge neither
+  // header.
   const isOwn =
     (site === undefined || site === "same-origin") && (origin === undefined || origin === own) && (site ?? origin) !== undefined;
   if (!isOwn)

@@ -2,7 +2,7 @@ import { NONCE, secureHeaders } from "hono/secure-headers";
 
 const strictTransportSecurity = "max-age=63072000; includeSubDomains";
 
-/** The security headers of every API response. An API response is never a page. */
+/** The security headers of every API response. An API response is never a page, so its Content-Security-Policy allows nothing. */
 export const apiSecurityHeaders = {
   "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
   "X-Content-Type-Options": "nosniff",
@@ -24,7 +24,7 @@ export const pageSecurityHeaders = secureHeaders({
     trustedTypes: ["overview"],
   },
   strictTransportSecurity,
-  // With "no-referrer", browsers would send forms with `Origin: null`.
+  // With "no-referrer", browsers would send forms with `Origin: null`, and `sameOrigin` would deny the forms.
   referrerPolicy: "same-origin",
   xFrameOptions: "DENY",
 });

@@ -3,9 +3,12 @@ import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
 import { encryptionSecrets } from "../webhooks/encryption.ts";
 
-// Session cookies are signed, so a forged cookie is denied without a query. D1 decides whether a session is valid.
+// Session cookies are signed, so the Worker denies a forged cookie without a database query. The signature does not prove that the session
+// is still valid. Only the session's row in D1 proves that.
 
-/** Returns the secrets that sign cookies. The first secret signs new cookies. All secrets verify cookies. */
+/**
+ * Returns the secrets that sign and verify cookies. The first secret signs new cookies. A cookie is valid if any of the secrets signed it.
+ */
 export const cookieSecrets = (env: object): string[] => encryptionSecrets(env).map(({ secret }) => `cookies ${secret}`);
 
 /** Returns the value of a signed cookie. Returns undefined if the cookie is absent or its signature is invalid. */

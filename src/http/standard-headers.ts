@@ -2,7 +2,7 @@ import type { Principal } from "../admission/authenticate.ts";
 import { rateLimitHeadersOf } from "./rate-limit-headers.ts";
 import type { Finish } from "./request-context.ts";
 
-/** The members of a request context that the standard headers need. The contexts of all surfaces have these members. */
+/** The properties of a request context that the standard headers need. The request contexts of all surfaces have these properties. */
 export interface Responding {
   get(name: "principal"): Principal | undefined;
   get(name: "requestId"): string;
@@ -11,8 +11,8 @@ export interface Responding {
 }
 
 /**
- * Returns a response with the standard headers: those of the surface, the request id, the rate limit of the key, and Cache-Control. Setting the
- * headers later, one by one, would take three times as much CPU time.
+ * Returns a response with the standard headers: the headers of the surface, the request id, the rate limit of the key, and Cache-Control.
+ * Setting these headers later, one by one, would take three times as much CPU time.
  */
 export function respond(c: Responding, body: string | Uint8Array | null, status: number, headers: Record<string, string>): Response {
   const response = new Response(body, { status, headers: { ...headers, ...standardHeadersOf(c, "ETag" in headers) } });
@@ -20,14 +20,14 @@ export function respond(c: Responding, body: string | Uint8Array | null, status:
   return response;
 }
 
-/** Sets the standard headers on a response that `respond` did not make. */
+/** Sets the standard headers on a response that `respond` did not create. */
 export const standardHeaders: Finish = (c) => {
-  // The runtime sets the headers of a WebSocket handshake.
+  // For a WebSocket handshake (status 101), the runtime sets the headers.
   if (c.res === c.get("complete") || c.res.status === 101) return;
   setHeaders(standardHeadersOf(c, c.res.headers.has("ETag")))(c);
 };
 
-/** Returns a step that sets headers on the response and replaces headers of the same name. */
+/** Returns a function that sets headers on the response. Existing headers of the same name are replaced. */
 export const setHeaders =
   (headers: Record<string, string>): Finish =>
   (c) => {
@@ -37,7 +37,7 @@ export const setHeaders =
     try {
       set();
     } catch {
-      // The headers of a response from `fetch` or `Response.redirect` are immutable.
+      // The headers of a response from `fetch` or `Response.redirect` are immutable, so copy the response.
       c.res = new Response(c.res.body, c.res);
       set();
     }

@@ -12,14 +12,15 @@ export interface Surface {
 }
 
 /**
- * The build settings of the Worker. `isLocal`: the Worker is for local use, as `npm start` runs it. `isOpen`: the local overview needs no sign-in.
+ * The build settings of the Worker. `isLocal` is true if the Worker is a local build, as `npm start` builds it. `isOpen` is true if the
+ * local overview needs no sign-in.
  */
 export interface Build {
   isLocal: boolean;
   isOpen: boolean;
 }
 
-/** Creates an app without routes. `fail`: returns the response for a failure. */
+/** Creates an app without routes. `fail` returns the response for a failure. */
 export function createSurfaceApp(fail: (c: AppContext, failure: Failure) => Response | Promise<Response>): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ getPath: normalizedPath });
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));

@@ -7,7 +7,8 @@ export const manifest = {
   tables,
   facts: {
     idempotencyKeys: {
-      // A key with a limit of 5,000 requests an hour can store 120,000 responses in 24 hours. The maximum is two thirds above this number.
+      // An API key with a limit of 5,000 requests an hour can store 120,000 responses in 24 hours. The maximum of 200,000 responses is two
+      // thirds higher.
       rows: {
         max: 200_000,
         advice:

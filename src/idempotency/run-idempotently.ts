@@ -14,9 +14,9 @@ export interface IdempotentRun<Result> {
 }
 
 /**
- * Makes a change, or returns the stored response if the same request already made the change. If two identical requests run at once, only one of them
- * makes the change. Throws `idempotency_key_reused` if the key was used for a different request. Throws `request_in_progress` if the response of the
- * other request is not available yet.
+ * Makes a change, or returns the stored response if the same request already made the change. If two identical requests run at once, only
+ * one of them makes the change. Throws `idempotency_key_reused` if the Idempotency-Key was used for a different request. Throws
+ * `request_in_progress` if an identical request was first and its response is not available yet.
  */
 export async function runIdempotently<Result>({
   outbox,

@@ -12,15 +12,18 @@ import { idempotencyKeys } from "./tables.ts";
 export const retentionMs = dayMs;
 
 /**
- * Identifies a request, so that a retry is recognized. `operation` is the method and the path. `fingerprint` is a hash of the query and of the body
- * as canonical JSON.
+ * Identifies a request, so that a retry is recognized. `operation` is the method and the path. `fingerprint` is a hash of the query and the
+ * body. The body is hashed as canonical JSON.
  */
 export interface IdempotentRequest {
   accountId: string;
   operation: string;
   key: string;
   fingerprint: string;
-  /** A hash of the query and the raw bytes of the body. This hash is also accepted, because version 0.2.0 stored it with its responses. */
+  /**
+   * A hash of the query and the raw bytes of the body. A stored response with this hash also matches, because version 0.2.0 stored this
+   * kind of hash.
+   */
   fingerprintOfBytes?: string;
 }
 
@@ -31,14 +34,18 @@ export interface StoredResponse {
   body: string;
 }
 
-/** Thrown by a commit if another request with the same key committed first. The stored response of the first request can then be read. */
+/**
+ * A commit throws this error if another request with the same Idempotency-Key committed first. The caller can then read the stored response
+ * of the first request.
+ */
 export class AlreadyDone extends Error {}
 
 const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
   and(eq(idempotencyKeys.accountId, accountId), eq(idempotencyKeys.operation, operation), eq(idempotencyKeys.keyHash, hashOf(key)));
 
 /**
- * Returns the stored response of a request, or null if there is none. Throws `idempotency_key_reused` if the key was used for a different request.
+ * Returns the stored response of a request, or null if no response is stored. Throws `idempotency_key_reused` if the Idempotency-Key was
+ * used for a different request.
  */
 export async function findStored(db: Db, request: IdempotentRequest, now: number): Promise<StoredResponse | null> {
   const [stored] = await db
@@ -70,9 +77,9 @@ export interface StoringRequest extends IdempotentRequest {
 }
 
 /**
- * Returns a commit that stores the response in the same batch as the change. Either both are written or neither is. If two requests have the same
- * key, the insert of the later one fails on the primary key. The change of the later request is then rolled back, and its commit throws
- * `AlreadyDone`.
+ * Returns a commit that stores the response in the same batch as the change. Either the change and the response are both written, or
+ * neither is. If two requests have the same Idempotency-Key, the insert of the later request violates the primary key. D1 then rolls back
+ * the later change, and its commit throws `AlreadyDone`.
  */
 export const storingCommit =
   <Result>(outbox: Outbox, request: StoringRequest, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
@@ -99,8 +106,8 @@ function storeResponse(db: Db, request: IdempotentRequest, response: StoredRespo
 }
 
 /**
- * Deletes up to `atMost` responses that were stored at least 24 hours ago. Reads the rows in the order in which they were stored, so the table needs
- * no index on the time. Returns the number of deleted responses.
+ * Deletes up to `atMost` responses that were stored at least 24 hours ago. Reads the oldest rows first, by row id, so the table needs no
+ * index on `created_at`. Returns the number of deleted responses.
  */
 export const deleteOldResponses = (db: Db, now: number, atMost: number): Promise<number> =>
   deleteInChunks(

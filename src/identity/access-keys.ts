@@ -3,23 +3,27 @@ import { Failure } from "../errors/failure.ts";
 import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 
-// A Cloudflare Access team signs its tokens with these keys. Access rotates the keys every six weeks and serves the previous keys for seven more days
+// This file reads and caches the keys that a Cloudflare Access team signs its tokens with. Access rotates the keys every six weeks. Access
+// serves the previous keys for seven more days
 // (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
 
-/** The age at which a cached key set is read again. */
+/** A cached key set of this age is read from Access again. */
 const rereadAfterMs = 60 * minuteMs;
-/** How long a cached key set stays trusted while Access is unreachable. */
+/** While Access is unreachable, a cached key set is trusted up to this age. */
 const trustedMs = dayMs;
-/** The minimum time between two requests for a team's keys. There is no minimum for a team without cached keys. */
+/** The minimum time between two requests to Access for a team's keys. If no keys of the team are cached, there is no minimum time. */
 const askAgainAfterMs = minuteMs;
 const timeoutMs = 5 * secondMs;
 
-/** For each team: the last good key set, the time when it was read, and the time of the last request. Each isolate has its own cache. */
+/**
+ * For each team: the last usable key set, the time when the set was read, and the time of the last request to Access. Each isolate has its
+ * own cache.
+ */
 const known = new Map<string, { keys: JSONWebKeySet; readAt: number; requestedAt: number }>();
 
 /**
- * Returns the keys that a team signs its tokens with. Set `isMissing` if a token names a key that is not in the cached set. Throws `unavailable` if
- * the keys cannot be read and no set from the last 24 hours is cached.
+ * Returns the keys that a team signs its tokens with. Set `isMissing` if a token names a key that is not in the cached set. Throws
+ * `unavailable` if the keys cannot be read and the cache has no key set from the last 24 hours.
  */
 export async function accessKeys(teamDomain: string, now: number, isMissing = false): Promise<JSONWebKeySet> {
   const before = known.get(teamDomain);

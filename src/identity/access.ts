@@ -10,8 +10,8 @@ import { emailKeyOf } from "./email.ts";
 import type { Member } from "./member.ts";
 import { members } from "./tables.ts";
 
-// Cloudflare Access can replace passkeys. Access runs in front of the Worker and identifies each visitor in a signed token
-// (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
+// Members can sign in through Cloudflare Access instead of passkeys. Access runs in front of the Worker and identifies each visitor in a
+// signed token (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
 
 /** The issuer and the audience that every Access token must have. */
 export interface AccessConfig {
@@ -22,7 +22,8 @@ export interface AccessConfig {
 }
 
 /**
- * Returns null if Access is not used. Throws `unavailable` if only one of the two settings is set, because one setting alone would accept any token.
+ * Returns null if Access is not used. Throws `unavailable` if only one of the two settings is set, because both are needed to verify a
+ * token.
  */
 export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE: string }): AccessConfig | null {
   const [teamDomain, audience] = [env.ACCESS_TEAM_DOMAIN.trim().replace(/\/$/, ""), env.ACCESS_AUDIENCE.trim()];
@@ -35,8 +36,8 @@ export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE:
 const notIdentified = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access did not confirm your identity.", { cause });
 
 /**
- * Verifies a token and returns its email address and its issue time, in milliseconds since the epoch. Throws `forbidden` unless the team issued the
- * token for this application. Throws `unavailable` if the keys of the team cannot be read.
+ * Verifies a token and returns its email address and its issue time, in milliseconds since the epoch. Throws `forbidden` if the token is
+ * not a valid token of this team for this application. Throws `unavailable` if the keys of the team cannot be read.
  */
 export async function verifyAccess(
   { teamDomain, audience }: AccessConfig,
@@ -82,8 +83,8 @@ export async function listMemberships(db: Db, email: string): Promise<Membership
 }
 
 /**
- * Returns the membership in the chosen account, or the only membership if no account was chosen. Returns null if there is no such membership. The
- * visitor must then choose an account.
+ * Returns the membership in the chosen account, or the only membership if no account was chosen. Returns null if there is no such
+ * membership. If the result is null, the visitor must choose an account.
  */
 export function chosenMembership(memberships: readonly Membership[], accountId: string | undefined): Membership | null {
   if (accountId === undefined) return memberships.length === 1 ? (memberships[0] ?? null) : null;

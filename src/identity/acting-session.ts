@@ -7,8 +7,8 @@ import type { Authority } from "../webhooks/outbox.ts";
 import type { SignedIn } from "./sessions.ts";
 
 /**
- * Returns the authority of a signed-in member to change data. The session must still exist, the role of the member must be unchanged, and the account
- * must not be suspended. Under Cloudflare Access there is no session to check.
+ * Returns the conditions that a signed-in member must meet to change data. The session must still exist, the role of the member must be
+ * unchanged, and the account must not be suspended. If members sign in through Cloudflare Access, there is no session to check.
  */
 export const authorityOfSession = (db: Db, { session, member }: SignedIn): Authority => ({
   holds: () => {

@@ -2,7 +2,8 @@ import { timingSafeEqual } from "node:crypto";
 import { macWith } from "../crypto/hash.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 
-// A challenge is signed and contains its own expiry. Creating a challenge therefore writes nothing, so visitors can request any number of challenges.
+// A challenge is signed and contains its own expiry. Creating a challenge therefore writes nothing to the database, so visitors can request
+// any number of challenges.
 
 const timeBytes = 6;
 const randomBytes = 16;
@@ -20,8 +21,8 @@ export function makeChallenge(purpose: string, endsAt: number, [first]: readonly
 }
 
 /**
- * Returns the expiry of a base64url challenge, in milliseconds since the epoch. Returns null if the challenge is forged, has expired or was made for
- * another purpose.
+ * Returns the expiry of a base64url challenge, in milliseconds since the epoch. Returns null if the challenge is forged, has expired or was
+ * created for another purpose.
  */
 export function verifyChallenge(challenge: string, purpose: string, now: number, secrets: readonly NamedSecret[]): number | null {
   const bytes = Buffer.from(challenge, "base64url");

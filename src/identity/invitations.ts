@@ -18,8 +18,8 @@ import { newToken } from "./tokens.ts";
 export const invitationMs = 7 * dayMs;
 
 /**
- * Creates a setup link for the first owner or another owner of an account. Deletes a previous setup link that was never used. Returns the token of
- * the new link. The `alongside` statements run in the same batch.
+ * Creates a setup link for an account's first owner or for an additional owner. Deletes the account's previous setup link if nobody used
+ * the link. Returns the token of the new link. The `alongside` statements run in the same database batch.
  */
 export async function createSetupLink(
   { db, now }: { db: Db; now: number },
@@ -55,13 +55,13 @@ export async function accountsWithMembers(db: Db, accountIds: readonly string[])
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns the SQL condition that no current member of the account has this email key. */
+/** Returns an SQL condition that is true if no current member of the account has this email key. */
 export const isNoMember = (accountId: string, emailKey: string): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND email_key = ${emailKey} AND removed_at IS NULL)`;
 
 /**
- * The maximum number of members and open invitations of an account. This maximum also limits the number of sessions, because sign-ins work even when
- * the account's storage is full.
+ * The maximum number of members and open invitations of an account. This maximum also limits the number of sessions. The account's storage
+ * quota does not limit sessions, because sign-ins work even when the storage is full.
  */
 export const maxMembers = 1_000;
 
@@ -70,9 +70,9 @@ const membersOf = (accountId: string, now: number): SQL =>
     + (SELECT count(*) FROM invitations WHERE account_id = ${accountId} AND used_by IS NULL AND expires_at > ${now}))`;
 
 /**
- * Creates an invitation that expires after seven days. Returns the invitation and the token of its link, which is shown only once. Throws `conflict`
- * if a member already has this address. Throws `limit_reached` if the account has the maximum number of members and open invitations. Throws
- * `invalid_body` if a character of the address could be read as an ASCII letter.
+ * Creates an invitation that expires after seven days. Returns the invitation and the token of its link. The link is shown only once.
+ * Throws `conflict` if a member already has this address. Throws `limit_reached` if the account has the maximum number of members and open
+ * invitations. Throws `invalid_body` if the address contains a character that some systems convert to ASCII.
  */
 export async function invite(
   context: WriteContext,
@@ -128,8 +128,8 @@ export async function withdrawInvitation(context: WriteContext, id: string): Pro
 }
 
 /**
- * Deletes up to `atMost` of the accounts' invitations that expired more than 400 days ago. The retention of the audit log is 400 days, too. Returns
- * the number of deleted invitations.
+ * Deletes up to `atMost` expired invitations to the given accounts, 400 days after their expiry. The audit log has the same retention.
+ * Returns the number of deleted invitations.
  */
 export const deleteOldInvitations = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(

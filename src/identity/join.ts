@@ -48,7 +48,10 @@ export interface Claimed {
   codes: string[];
 }
 
-/** Returns the member row for an accepted invitation. Throws `invalid_body` if a character of the address could be read as an ASCII letter. */
+/**
+ * Returns the member row for an accepted invitation. Throws `invalid_body` if the address contains a character that some systems convert to
+ * ASCII.
+ */
 const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, now: number): Member => ({
   id: newId("mem", now),
   accountId,
@@ -62,9 +65,9 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
 });
 
 /**
- * Creates a member from an invitation, with all rows that belong to the member, in one batch. If two requests accept the same invitation, only one of
- * them succeeds. Deletes the account's other invitations to the same address. Throws `conflict` if the invitation is not open or if a member already
- * has the address. Throws `account_suspended` if the account is suspended.
+ * Creates a member from an invitation. One batch writes all rows that belong to the member. If two requests accept the same invitation,
+ * only one request succeeds. Deletes the account's other invitations to the same address. Throws `conflict` if the invitation is not open
+ * or if a member already has the address. Throws `account_suspended` if the account is suspended.
  */
 async function createMember(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<void> {
   const { db } = outbox;
@@ -72,7 +75,8 @@ async function createMember(outbox: Outbox, now: number, { invitation, member, f
   if ((await readAccount(db, accountId)).suspendedAt !== null) throw suspended();
   const isThis = sql`invitations.token_hash = ${invitation.tokenHash} AND ${isOpen(now)}`;
   const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${isThis}) AND ${isNoMember(accountId, emailKey)} AND ${isNotSuspended(accountId)}`;
-  // After the insert, `when` is false, because the new member has the address. The later statements therefore check that the member exists.
+  // After the insert, `when` is false, because the new member now has the email address. The later statements therefore check that the
+  // member exists.
   const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
   const actor = { accountId, by: { type: "member" as const, id: member.id }, from };
   const outcomes = await commitChange(outbox, {
@@ -93,13 +97,13 @@ interface TakingUp {
   invitation: Invitation;
   member: Member;
   from: Origin;
-  /** Returns the statements that create the member's other rows if `when` is true. */
+  /** Returns the statements that create the member's other rows. The statements write nothing unless `when` is true. */
   alongside?: (when: SQL) => Statement[];
 }
 
 /**
- * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` if the link was used, if the link has ended, or if
- * the passkey is already registered.
+ * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` if the link was already used or has
+ * ended, or if the passkey is already registered.
  */
 export async function acceptInvitation(
   outbox: Outbox,
@@ -122,7 +126,7 @@ export async function acceptInvitation(
   return { member, token: session.token, codes };
 }
 
-/** An open invitation as shown to the invited person, with the name of the account and the inviting member. */
+/** An open invitation, as the invited person sees it: with the account name and the inviting member. */
 export interface ReceivedInvitation {
   invitation: Invitation;
   accountName: string;
@@ -130,12 +134,13 @@ export interface ReceivedInvitation {
   inviter: { name: string; email: string } | null;
 }
 
-/** The maximum number of invitations to one address that are shown at once. */
+/** The maximum number of invitations in the list for one email address. */
 const maxOffers = 100;
 
 /**
- * Returns the open invitations to an email address. Leaves out accounts that have a member with this address. The list contains the first invitation
- * of every account, then the second of every account, and so on. No account can therefore push the invitations of other accounts off the list.
+ * Returns the open invitations to an email address. Leaves out invitations to accounts that already have a member with this address. The
+ * list starts with the first invitation from every account, followed by the second invitation from every account, and so on. Because of
+ * this order, one account with many invitations cannot push the invitations of other accounts off the list.
  */
 export async function listReceivedInvitations(db: Db, email: string, now: number): Promise<ReceivedInvitation[]> {
   const emailKey = emailKeyOf(email);
@@ -164,7 +169,10 @@ export async function listReceivedInvitations(db: Db, email: string, now: number
   }));
 }
 
-/** Creates a member with a verified address from an invitation to that address. Throws `conflict` if the address has no such open invitation. */
+/**
+ * Creates a member from an invitation to the given email address. The caller must have verified the address. Throws `conflict` if there is
+ * no open invitation with this id to this address.
+ */
 export async function joinByEmail(
   outbox: Outbox,
   now: number,

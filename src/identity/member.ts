@@ -39,14 +39,14 @@ export async function readCurrentOrFormerMember({ db, actor }: ReadContext, id: 
 
 const noSuchMember = () => new Failure("not_found", "There is no such member.");
 
-/** Returns the SQL condition that a member's role is unchanged and that the member is not the last owner. */
+/** Returns an SQL condition that is true if the member's role is unchanged and the member is not the last owner. */
 function mayChange({ accountId, id, role }: Member): SQL {
   const isAsRead = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND role = ${role} AND removed_at IS NULL)`;
   const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
   return role === "owner" ? sql`(${isAsRead} AND ${otherOwner})` : isAsRead;
 }
 
-/** Returns the reason why a member could not be changed. Throws `not_found` if the member was removed. */
+/** Returns the failure that explains why a member could not be changed. Throws `not_found` if the member was removed. */
 async function conflictOf(context: ReadContext, { id, role }: Member): Promise<Failure> {
   const { name, role: current } = await readMember(context, id);
   return current === role
@@ -55,9 +55,9 @@ async function conflictOf(context: ReadContext, { id, role }: Member): Promise<F
 }
 
 /**
- * Removes a member. Deletes the member's sessions, passkeys and recovery codes, and the invitations that end with the removal. The `alongside`
- * statements run in the same batch, under the same condition. Throws `not_found` if the member was already removed. Throws `conflict` for the last
- * owner, or if the role changed after the member was read.
+ * Removes a member. Deletes the member's sessions, passkeys and recovery codes, and the invitations that end with the removal. The
+ * `alongside` statements run in the same batch and receive the same condition. Throws `not_found` if the member was already removed. Throws
+ * `conflict` if the member is the last owner, or if the role changed after the member was read.
  */
 export async function removeMember(context: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
   const { db, now, commit } = context;
@@ -84,8 +84,8 @@ export async function removeMember(context: WriteContext, member: Member, alongs
 }
 
 /**
- * Changes the role of a member and ends the invitations that the member may no longer make or accept. Throws `not_found` if the member was removed.
- * Throws `conflict` for the last owner, or if the role changed after the member was read.
+ * Changes the role of a member and ends the invitations that the member may no longer make or accept. Throws `not_found` if the member was
+ * removed. Throws `conflict` if the member is the last owner, or if the role changed after the member was read.
  */
 export async function changeRole(context: WriteContext, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
@@ -93,7 +93,8 @@ export async function changeRole(context: WriteContext, member: Member, role: Ro
   const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
-    // The highest role comes first, so a higher index means a demotion. A demotion is possible even when the account's storage is full.
+    // The list `roles` starts with the highest role, so a higher index means a demotion. A demotion is possible even when the account's
+    // storage is full.
     evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
     result: null,
     events: [],

@@ -6,16 +6,17 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
 import { invitations, type Member, members } from "./tables.ts";
 
-// An invitation ends when the member who made it loses the right to make it. A removed member must not be able to return through an older invitation.
+// An invitation ends when the member who created the invitation loses the right to create it. A removed member must not be able to return
+// through an older invitation.
 
 export type Invitation = typeof invitations.$inferSelect;
 
-/** Pairs of roles as JSON for D1: the role of a member, and a role that the member may invite to. */
+/** A JSON array of role pairs for D1. Each pair contains the role of a member and a role that the member may give to an invited person. */
 const mayInvite = JSON.stringify(roles.flatMap((own) => managedBy(own).map((role) => `${own} ${role}`)));
 
 /**
- * Returns the SQL condition that an invitation can be accepted. The invitation must be unused and must not have expired. The invitation must come
- * from the operator, or from a member whose current role still allows such an invitation.
+ * Returns an SQL condition that is true if an invitation can be accepted. The invitation must be unused and must not have expired. The
+ * invitation must come from the operator, or from a member whose current role still allows such an invitation.
  */
 export const isOpen = (
   now: number,
@@ -23,12 +24,12 @@ export const isOpen = (
   SELECT 1 FROM members AS inviter WHERE inviter.id = invitations.invited_by AND inviter.account_id = invitations.account_id AND inviter.removed_at IS NULL
     AND inviter.role || ' ' || invitations.role IN (SELECT value FROM json_each(${mayInvite})))))`;
 
-/** Returns the SQL condition that an invitation is for the address with this email key. */
+/** Returns an SQL condition that is true if an invitation is for the address with this email key. */
 export const isAddressedTo = (emailKey: string): SQL => sql`(invitations.kind = 'invite' AND lower(invitations.email) = ${emailKey})`;
 
 /**
- * Returns the open invitations of the account, oldest first, each with the name of the member who made it. The name is null if the operator made the
- * invitation. The optional condition `which` limits the list.
+ * Returns the open invitations of the account, oldest first, each with the name of the member who created it. The name is null if the
+ * operator created the invitation. The optional SQL condition `which` filters the list.
  */
 export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): Promise<(Invitation & { invitedByName: string | null })[]> =>
   db
@@ -39,9 +40,9 @@ export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): P
     .orderBy(asc(invitations.createdAt), asc(invitations.id));
 
 /**
- * Returns the SQL condition for the invitations that end when a member gets another role or is removed (`role` is null). These are the invitations to
- * the member's own address and the invitations that the member may no longer make. For an owner, the setup link ends too, because nobody knows who
- * has the link.
+ * Returns an SQL condition that selects the invitations to end when a member's role changes to `role`. If `role` is null, the member is
+ * removed. The condition selects invitations to the member's own address, and invitations that the member created but may no longer create.
+ * If the member was an owner, the setup link ends too, because nobody knows who has the link.
  */
 export function invitationsEndedBy({ id, accountId, emailKey, role: before }: Member, role: Role | null, now: number): SQL {
   const still = JSON.stringify(role === null ? [] : managedBy(role));
@@ -50,7 +51,10 @@ export function invitationsEndedBy({ id, accountId, emailKey, role: before }: Me
   return sql`(invitations.account_id = ${accountId} AND invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (${isMadeInVain} OR ${isAddressedTo(emailKey)} OR ${isSetup}))`;
 }
 
-/** Returns the statements that delete the selected invitations and record each deletion in the audit log, if `when` is true. */
+/**
+ * Returns statements that delete the invitations selected by `which` and record each deletion in the audit log. The statements change
+ * nothing unless `when` is true.
+ */
 export const endInvitations = (context: WriteContext, which: SQL, when: SQL): Statement[] => [
   storeAuditOfEach(
     context,

@@ -26,7 +26,7 @@ import { members, passkeys, spentChallenges } from "./tables.ts";
 export type Passkey = typeof passkeys.$inferSelect;
 export type NewPasskey = Pick<Passkey, "id" | "name" | "publicKey" | "counter" | "transports">;
 
-/** The site that passkeys are made for. The values come from the configuration, never from a request. */
+/** The website that passkeys are created for. The values of this interface come from the configuration, never from a request. */
 export interface RelyingParty {
   /** The origin of the overview, for example `https://overview.acme.dev`. */
   origin: string;
@@ -35,9 +35,9 @@ export interface RelyingParty {
 }
 
 /**
- * The purpose and the subject of a challenge. A challenge for a sign-in is not valid for a confirmation, and a member's challenge is not valid for
- * another member. `subjectId` is the id of the member, or of the invitation that a new member accepts. A sign-in has no `subjectId`, because the
- * member is not known yet.
+ * The purpose and the subject of a challenge. A sign-in challenge is not valid for a confirmation, and a member's challenge is not valid
+ * for another member. `subjectId` is the id of the member, or the id of the invitation that a new member accepts. A sign-in has no
+ * `subjectId`, because the member is not known yet.
  */
 type Registration = { purpose: "join" | "add"; subjectId: string };
 type Authentication = { purpose: "sign-in" } | { purpose: "confirm"; subjectId: string };
@@ -47,9 +47,9 @@ const purposeOf = (ceremony: Registration | Authentication): string =>
 
 const challengeMs = 5 * minuteMs;
 const rpName = "Developer Overview";
-/** The maximum length of a credential id in WebAuthn: https://www.w3.org/TR/webauthn-3/#credential-id */
+/** The maximum length of a credential id, in bytes. The limit comes from WebAuthn: https://www.w3.org/TR/webauthn-3/#credential-id */
 const maxIdBytes = 1023;
-/** The maximum length of a public key: about four times the length of a 4,096-bit RSA key. */
+/** The maximum length of a public key, in bytes. The limit is about four times the length of a 4,096-bit RSA key. */
 const maxPublicKeyBytes = 2048;
 const knownTransports = ["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"];
 /** The maximum number of passkeys of a member. */
@@ -60,8 +60,9 @@ const notAccepted = (cause?: unknown) =>
   new Failure("forbidden", "The passkey was not accepted. Start again from the beginning.", { cause });
 
 /**
- * Returns the signed challenge and its expiry, in milliseconds since the epoch. Throws `forbidden` if the challenge is forged, has expired or was
- * made for another purpose. Throws `forbidden` for a signature made in a frame on another site, because our pages are never shown in a frame.
+ * Returns the signed challenge and its expiry, in milliseconds since the epoch. Throws `forbidden` if the challenge is forged, has expired
+ * or was made for another purpose. Also throws `forbidden` if the challenge was signed in a frame on another site. Pages of the overview
+ * are never shown in a frame.
  */
 function signedChallenge(
   clientDataJSON: string,
@@ -144,8 +145,8 @@ export const authenticationOptions = (party: RelyingParty, now: number, ceremony
   });
 
 /**
- * Returns the member whose passkey signed the challenge. Throws `forbidden` if the response is not valid. A confirmation accepts only a passkey of
- * the member who confirms.
+ * Returns the member whose passkey signed the challenge. Throws `forbidden` if the response is not valid. For a confirmation, the passkey
+ * must belong to the member who confirms.
  */
 export async function verifyAuthentication(
   db: Db,
@@ -197,8 +198,8 @@ const mayHaveMore = "the member may have one more passkey";
 const auditIdOf = ({ id }: Pick<Passkey, "id">): string => hashOf(id).slice(0, 32);
 
 /**
- * Adds a passkey to a member. Throws `conflict` if the passkey is already registered. Throws `limit_reached` if the member has the maximum number of
- * passkeys or added too many passkeys in the last 24 hours.
+ * Adds a passkey to a member. Throws `conflict` if the passkey is already registered. Throws `limit_reached` if the member has the maximum
+ * number of passkeys. Also throws `limit_reached` if the member added too many passkeys in the last 24 hours.
  */
 export async function addPasskey(context: WriteContext, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
   const { db, now, commit } = context;
@@ -227,7 +228,10 @@ export async function addPasskey(context: WriteContext, member: Pick<Member, "id
   });
 }
 
-/** Removes a passkey of a member. Throws `not_found` if the member has no such passkey, and `conflict` for the last passkey. */
+/**
+ * Removes a passkey of a member. Throws `not_found` if the member has no such passkey. Throws `conflict` if the passkey is the member's
+ * last passkey.
+ */
 export async function removePasskey(context: WriteContext, member: Pick<Member, "id">, id: string): Promise<void> {
   const { db, commit } = context;
   const [own] = await db

@@ -27,7 +27,7 @@ function newCode(): string {
   return Array.from({ length: groups }, (_, group) => letters.slice(group * groupLength, (group + 1) * groupLength).join("")).join("-");
 }
 
-/** Returns the hash of a recovery code. Upper and lower case, spaces and hyphens make no difference. */
+/** Returns the hash of a recovery code. Upper or lower case, spaces and hyphens do not change the hash. */
 const hashOfCode = (code: string): string => hashOf(code.toLowerCase().replaceAll(/[^0-9a-z]/g, ""));
 
 /** Returns eight new recovery codes of 124 random bits each, and the rows that store their hashes. */
@@ -37,8 +37,8 @@ export function newRecoveryCodes(memberId: string): { codes: string[]; rows: (ty
 }
 
 /**
- * Marks an unused recovery code as used and returns the member that it belongs to. Returns null if there is no such code or the code was used before.
- * With `memberId`, accepts only a code of that member.
+ * Marks an unused recovery code as used. Returns the member that the code belongs to. Returns null if there is no such code or the code was
+ * used before. If `memberId` is set, accepts only a code of that member.
  */
 export async function spendRecoveryCode(db: Db, code: string, now: number, memberId?: string): Promise<Member | null> {
   const spent = await db
@@ -78,8 +78,9 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
 }
 
 /**
- * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Throws `limit_reached` if the member made codes too
- * many times in the last 24 hours. Deletes the old codes even if the function throws `limit_reached`, because somebody else may have them.
+ * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Throws `limit_reached` if the member
+ * created codes too many times in the last 24 hours. Deletes the old codes even if the function throws `limit_reached`, because another
+ * person may have the old codes.
  */
 export async function replaceRecoveryCodes(context: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
   const { db, commit } = context;

@@ -3,7 +3,7 @@ import { members } from "./tables.ts";
 export const roles = members.role.enumValues;
 export type Role = (typeof roles)[number];
 
-/** A permission that a role can have. Every role can view the overview without a permission. */
+/** A permission that a role can have. Viewing the overview needs no permission, so every role can view it. */
 export type Permission = "keys" | "webhooks" | "members" | "owners" | "audit" | "account";
 
 const permissions: Record<Role, readonly Permission[]> = {
@@ -19,8 +19,8 @@ export const may = (role: Role, permission: Permission): boolean => permissions[
 export const rolesWith = (permission: Permission): Role[] => roles.filter((role) => may(role, permission));
 
 /**
- * Returns whether a member with the role `own` may manage members with the role `other`: invite them, remove them and end their sessions. Owners
- * manage all roles, and admins manage viewers and developers.
+ * Returns whether a member with the role `own` may manage members with the role `other`. To manage members means to invite members, to
+ * remove members and to end their sessions. Owners manage all roles, and admins manage viewers and developers.
  */
 export const mayManage = (own: Role, other: Role): boolean =>
   may(own, "owners") || (may(own, "members") && (other === "viewer" || other === "developer"));
@@ -28,5 +28,7 @@ export const mayManage = (own: Role, other: Role): boolean =>
 /** Returns the roles that a member with the role `own` may manage. */
 export const managedBy = (own: Role): Role[] => roles.filter((other) => mayManage(own, other));
 
-/** Returns the scopes that a role may not grant. A member with this role may not create, change or use keys with these scopes. */
+/**
+ * Returns the scopes that a role may not grant. A member with the role may not create, change or use keys that have any of these scopes.
+ */
 export const withheldScopes = (role: Role): readonly string[] => (role === "developer" ? ["audit:read", "keys:write"] : []);

@@ -33,7 +33,7 @@ export const maxSessions = 50;
 /** How long a sign-in or a confirmation counts as recent. After this time, sensitive actions require a new confirmation. */
 export const stepUpMs = 10 * minuteMs;
 
-/** Returns a new session of a member and the token for its cookie. */
+/** Returns a new session of a member and the token for the session cookie. */
 export function newSession(memberId: string, now: number, { ip, country, userAgent }: SessionOrigin): { token: string; row: Session } {
   const { token, tokenHash } = newToken();
   return {
@@ -42,12 +42,12 @@ export function newSession(memberId: string, now: number, { ip, country, userAge
   };
 }
 
-/** The audit log uses this name for a sign-in with a recovery code. */
+/** The audit log uses this name for a sign-in or a confirmation with a recovery code. */
 export const byRecoveryCode = "recovery code";
 
 /**
- * Opens a session for a member who has proved their identity. Returns the token for the session cookie. `how` is the name of the sign-in method in
- * the audit log. Throws `forbidden` if the member was removed in the meantime.
+ * Opens a session for a member who has proved their identity. Returns the token for the session cookie. `how` is the name of the sign-in
+ * method in the audit log. Throws `forbidden` if the member has been removed.
  */
 export async function openSession(outbox: Outbox, member: Member, now: number, from: SessionOrigin, how: string): Promise<string> {
   const { token, row } = newSession(member.id, now, from);
@@ -65,7 +65,10 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
   return token;
 }
 
-/** Returns the statement that ends all sessions of a member except the latest 50. Without this maximum, repeated sign-ins could fill the database. */
+/**
+ * Returns the statement that ends all sessions of a member except the latest 50. Without the maximum of 50 sessions, repeated sign-ins
+ * could fill the database.
+ */
 const endOldest = (db: Db, memberId: string): Statement =>
   raw(
     db,
@@ -77,7 +80,7 @@ const isLiveSession = (now: number) =>
   and(gt(sessions.lastSeenAt, now - sessionIdleMs), gt(sessions.createdAt, now - maxSessionMs), isNull(members.removedAt));
 
 export interface SignedIn {
-  /** Null under Cloudflare Access, which manages sessions itself. */
+  /** Null if the member signed in through Cloudflare Access, because Access manages its own sessions. */
   session: Session | null;
   /** The time at which the member last proved their identity, in milliseconds since the epoch. */
   verifiedAt: number;
@@ -96,7 +99,7 @@ export async function readSession(db: Db, token: string, now: number): Promise<(
   return found ? { ...found, verifiedAt: found.session.verifiedAt } : null;
 }
 
-/** Updates the time when a session and its member were last seen, at most once a minute. */
+/** Updates the last-seen time of a session and of its member, at most once a minute. */
 export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: Session, now: number): Promise<void> {
   if (now - lastSeenAt < touchedMs) return;
   await db.batch([
@@ -117,23 +120,30 @@ export async function confirmSession(outbox: Outbox, member: Member, { id, token
 }
 
 /**
- * Returns the SQL condition for the sessions that a member may end. A member may end their own sessions and the sessions of members whom they may
- * remove.
+ * Returns an SQL condition that selects the sessions that a member may end. A member may end their own sessions and the sessions of members
+ * whom they may remove.
  */
 const endableBy = ({ id, accountId, role }: Member): SQL =>
   sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NULL AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
 
-/** The maximum number of sessions in a list. A list has room for all of the member's own sessions and the latest sessions of other members. */
+/**
+ * The maximum number of sessions in a list. The list has room for all of the member's own sessions and for the latest sessions of other
+ * members.
+ */
 export const maxListed = 2 * maxSessions;
-/** The maximum number of listed sessions for each other member. Reading 50 sessions for each of 1,000 members would delay other requests. */
+/**
+ * The maximum number of sessions in a list for each other member. This maximum is low, because reading 50 sessions for each of 1,000
+ * members would delay other requests.
+ */
 const maxOfOther = 5;
 
 /**
- * Returns up to 100 live sessions that a member may end. The member's own sessions come first, then the latest five sessions of each other member.
- * The member's own sessions and the other members' sessions are each sorted by last use, most recent first.
+ * Returns up to 100 active sessions that a member may end. The member's own sessions come first, then the latest five sessions of each
+ * other member. The member's own sessions and the other members' sessions are each sorted by last use, most recent first.
  */
 export async function listSessions({ db, now }: ReadContext, member: Member): Promise<{ session: Session; member: Member }[]> {
-  // Reads the members first, then the latest sessions of each member. A query that started with the sessions would read all sessions of the account.
+  // The query reads the members first, then the latest sessions of each member. A query that starts with the sessions would read all
+  // sessions of the account.
   const list = (whose: SQL | undefined, max: number) =>
     db
       .select({ session: sessions, member: members })
@@ -180,8 +190,8 @@ export async function endSession(context: WriteContext, id: string, member: Memb
 }
 
 /**
- * Deletes up to `atMost` sessions that were created more than 14 days ago. Idle sessions end after 12 hours, but every row is kept for 14 days.
- * Returns the number of deleted sessions.
+ * Deletes up to `atMost` sessions that were created more than 14 days ago. A session ends after 12 hours without a request, but its row is
+ * kept for 14 days. Returns the number of deleted sessions.
  */
 export const deleteOldSessions = (db: Db, now: number, atMost: number): Promise<number> =>
   deleteInChunks(

@@ -2,7 +2,10 @@ import { sql } from "drizzle-orm";
 import { index, integer, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import { accounts } from "../accounts/tables.ts";
 
-/** The members who sign in to the overview of an account. The row of a removed member is kept, so that the audit log can show the name. */
+/**
+ * The members who sign in to the overview of an account. The row of a removed member is kept, so that the audit log can show the member's
+ * name.
+ */
 export const members = sqliteTable(
   "members",
   {
@@ -47,7 +50,7 @@ export const passkeys = sqliteTable(
   (table) => [index("passkeys_by_member").on(table.memberId)],
 );
 
-/** Single-use codes with which a member signs in when no passkey is available. */
+/** Single-use codes that let a member sign in when no passkey is available. */
 export const recoveryCodes = sqliteTable(
   "recovery_codes",
   {
@@ -96,17 +99,17 @@ export const invitations = sqliteTable(
       .references(() => accounts.id),
     kind: text({ enum: ["setup", "invite"] }).notNull(),
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
-    /** The address of the invited person. The value is empty for a setup link. */
+    /** The email address of the invited person, or an empty string for a setup link. */
     email: text().notNull(),
     invitedBy: text("invited_by"),
-    /** The id of the member that the invitation created. */
+    /** The id of the member who accepted the invitation. Null if the invitation is unused. */
     usedBy: text("used_by"),
     expiresAt: integer("expires_at").notNull(),
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
     index("invitations_by_account").on(table.accountId, table.expiresAt),
-    // `lower` in SQLite changes only ASCII letters. For `members.email_key`, too, only ASCII letters are changed.
+    // SQLite's `lower` changes only ASCII letters, so its result has the same form as `members.email_key`.
     index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
   ],
 );

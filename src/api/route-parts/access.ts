@@ -2,13 +2,16 @@ import type { FailureCode } from "../../errors/failure.ts";
 
 export const securityScheme = "apiKey";
 
-/** The part of a route object that requires a key with a scope. If `scope` is null, any key is accepted. */
+/** The part of a route object that requires an API key with the given scope. If `scope` is null, the route accepts any API key. */
 export const requireScope = (scope: string | null) => ({ security: [{ [securityScheme]: scope === null ? [] : [scope] }] });
 
-/** The part of a route object that makes the route public: requests need no key. */
+/** The part of a route object that makes the route public: requests need no API key. */
 export const publicRoute = { security: [] as Record<string, string[]>[] };
 
-/** The part of a route object that exempts the route from the limit. Exempt requests are not counted and work even when the limit is reached. */
+/**
+ * The part of a route object that exempts the route from the hourly limit. Requests to the route are not counted and work even after the
+ * limit is reached.
+ */
 export const notCounted = { "x-counted": false } as const;
 
 /**

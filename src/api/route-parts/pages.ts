@@ -20,14 +20,15 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
     .openapi(name, { description: "One page of a list." });
 
 /**
- * Returns a checksum that ties a cursor to its list. The checksum covers the path, the position, and all query parameters except `cursor` and
- * `limit`. The checksum is not a secret: a forged position shows only data of the same account.
+ * Returns a checksum that makes a cursor valid for only one list. The checksum covers the path, the position, and all query parameters
+ * except `cursor` and `limit`. The checksum does not need to be secret, because a forged position shows only data of the same account.
  */
 function checksumOf(c: ApiContext, position: unknown): string {
   const url = new URL(urlOf(c));
   url.searchParams.delete("cursor");
   url.searchParams.delete("limit");
-  // The values of a repeated parameter may come in any order. `searchParams.sort` is stable, so parameters of one name stay sorted by value.
+  // Sort by value first, because a client may send the values of a repeated parameter in any order. `searchParams.sort` is stable, so
+  // parameters with the same name stay sorted by value.
   const byValue = [...url.searchParams].toSorted(([, one], [, other]) => (one < other ? -1 : 1));
   url.search = new URLSearchParams(byValue).toString();
   url.searchParams.sort();
@@ -38,8 +39,8 @@ const cursorOf = (c: ApiContext, position: unknown) =>
   Buffer.from(JSON.stringify({ at: position, checksum: checksumOf(c, position) })).toString("base64url");
 
 /**
- * Returns the position that `cursor` encodes, or undefined without a cursor. Throws `invalid_cursor` if the service did not issue the cursor for this
- * list.
+ * Returns the position that `cursor` encodes, or undefined if there is no cursor. Throws `invalid_cursor` if the service did not issue the
+ * cursor for this list.
  */
 export function positionAt<Position extends z.ZodType>(
   c: ApiContext,
@@ -64,7 +65,7 @@ export function positionAt<Position extends z.ZodType>(
   });
 }
 
-/** Responds with a page of a list. `next`: the position after which the next page starts, or null on the last page. */
+/** Responds with a page of a list. `next` is the position after which the next page starts, or null on the last page. */
 export function respondPage<Item>(c: ApiContext, data: Item[], next: unknown) {
   const nextCursor = next === null ? null : cursorOf(c, next);
   return respondJson(c, { data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200, linkTo(c, nextCursor));

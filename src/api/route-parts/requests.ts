@@ -12,7 +12,10 @@ export const body = <Schema extends z.ZodType>(schema: Schema) => ({
 /** A JSON body that may be absent, because every member is optional. */
 export const optionalBody = <Schema extends z.ZodType>(schema: Schema) => ({ ...body(schema), required: false });
 
-/** The body of a PATCH: a merge patch (RFC 7396), under its own media type or as plain JSON. */
+/**
+ * The body of a PATCH is a merge patch (RFC 7396). The client may send a merge patch as `application/merge-patch+json` or as
+ * `application/json`.
+ */
 export const mergePatch = <Schema extends z.ZodType>(schema: Schema) => ({
   required: true,
   content: { "application/json": { schema }, "application/merge-patch+json": { schema } },
@@ -39,8 +42,8 @@ const ifNoneMatch = header(
   { pattern: tagListPattern },
 );
 
-// `check-request.ts` validates these headers for each operation that declares them. These headers are not in `request`, because the router validates
-// the schemas in `request` itself.
+// `check-request.ts` validates these headers for each operation that declares the headers. The headers are in `parameters`, not in
+// `request`, because the router itself validates the schemas in `request`.
 export const withConditions = { parameters: [ifMatch, ifNoneMatch] };
 export const withIdempotencyKey = {
   parameters: [

@@ -63,10 +63,10 @@ export const Problem = z
 export const headerRefs = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
-/** The headers of every response to a known key. */
+/** The headers of every response to a request with a known API key. */
 const ofKey = ["X-Request-Id", ...rateLimitHeaders];
 
-/** Returns a JSON response for a route object. `more`: the names of headers that are added to the headers of every response to a known key. */
+/** Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response to a known API key. */
 export const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
   description,
   headers: headerRefs(...ofKey, ...more),

@@ -4,21 +4,21 @@ import { z } from "@hono/zod-openapi";
 export { isoText as time } from "../../time/iso-text.ts";
 
 /**
- * The schema of a secret in a replay, where the secret is always null. The type also allows a string, because few generators support a null-only
- * type.
+ * The schema of a secret in a replayed response. The secret is always null. The type also allows a string, because few client generators
+ * support a type that allows only null.
  */
 export const noSecret = z
   .string()
   .nullable()
   .meta({ description: "The value is always null, because only the first response contains the secret.", example: null });
 
-/** The schema of an id in a path. A malformed id is not a validation error: it gets 404, like any unknown id. */
+/** The schema of an id in a path. A malformed id gets 404 like any unknown id, not a validation error. */
 export const idParam = (example: string) =>
   z.object({ id: z.string().meta({ param: { name: "id", in: "path", description: "The id of the resource." }, example }) });
 
 /**
- * Returns an area's schema as a named component of the OpenAPI document. A schema that was created before `@hono/zod-openapi` was imported has no
- * `openapi` method. The call to `meta` therefore creates a new schema.
+ * Returns an area's schema as a named component of the OpenAPI document. A schema has no `openapi` method if the schema was created before
+ * the import of `@hono/zod-openapi`. The call to `meta` therefore creates a new schema with this method.
  */
 export const component = <Schema extends z.ZodType>(
   name: string,
@@ -29,8 +29,8 @@ export const component = <Schema extends z.ZodType>(
 type Values = readonly [string, ...string[]] | readonly string[];
 
 /**
- * Returns a query parameter that filters by several values and is repeated for each value. `of`: the schema of one value. `form`: how the OpenAPI
- * document describes one value. `most`: the maximum number of values.
+ * Returns the schema of a query parameter that filters by several values. The client repeats the parameter for each value. `of` is the
+ * schema of one value. `form` describes one value in the OpenAPI document. `most` is the maximum number of values.
  */
 export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: object, most: number, description: string) =>
   z
@@ -49,7 +49,10 @@ export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: obje
       param: { style: "form", explode: true },
     });
 
-/** Returns a query parameter that filters by several values from a fixed list. `what`: the beginning of the description. */
+/**
+ * Returns the schema of a query parameter that filters by several values from a fixed list. `what` is the beginning of the parameter's
+ * description.
+ */
 export const severalWords = <const Words extends Values>(words: Words, what: string) =>
   severalOf(
     z.enum(words as unknown as readonly [Words[number], ...Words[number][]]),

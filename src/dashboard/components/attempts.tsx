@@ -83,7 +83,10 @@ const headersOf = ({ responseHeaders }: Attempt) =>
     .map(([name, value]) => `${name}: ${value}`)
     .join("\n") || "none";
 
-/** Renders two attempts of a delivery side by side and marks the differences. `chosen` holds the numbers of the two attempts, starting at 1. */
+/**
+ * Renders two attempts of a delivery side by side and marks the differences. `chosen` contains the numbers of the two attempts. The first
+ * attempt of a delivery has the number 1.
+ */
 export const ComparedAttempts = ({
   delivery,
   chosen,

@@ -5,7 +5,7 @@ import { Chart } from "./chart.tsx";
 
 const width = 900;
 const height = 170;
-/** The margin at the top and bottom of a chart, in pixels. Without the margin, the outer labels would be cut off. */
+/** The margin at the top and bottom of a chart, in pixels. Without the margin, the top and bottom labels would be cut off. */
 const margin = 8;
 const maxNames = 6;
 
@@ -15,13 +15,13 @@ export interface Scale {
   max: number;
   /** The width of one hour or day, in units of the chart. */
   step: number;
-  /** `x` returns the left edge of the hour or day at an index, and `middle` returns its center. */
+  /** `x` returns the left edge of an hour or day. `middle` returns the center of an hour or day. */
   x(index: number): number;
   middle(index: number): number;
   y(value: number): number;
 }
 
-/** Rounds the highest value up, so that the grid lines at each quarter have round values. */
+/** Rounds the highest value of a chart up, so that the grid line at each quarter has a round value. */
 function roundedUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value / 4)));
   const steps = power === 1 ? [1, 2, 3, 4, 5, 6, 8, 10] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
@@ -38,7 +38,7 @@ export function scaleOf(count: number, highest: number): Scale {
 
 const quarters = [0, 0.25, 0.5, 0.75, 1];
 
-/** Returns the alignment of a label. The first and last labels must stay inside the chart. */
+/** Returns the alignment of a label below the chart. The alignment keeps the first and last labels inside the chart. */
 const anchorAt = (index: number, count: number) => (index === 0 ? "start" : index > count - 2 ? "end" : "middle");
 
 /** Renders a chart over time, with axes around `children`. `id` must be unique on the page. */

@@ -7,7 +7,10 @@ interface Move {
   now: number;
 }
 
-/** Returns the value, for example a route, whose number of requests changed most between two windows. Returns null if nothing changed. */
+/**
+ * Compares the requests of two windows by value, for example by route. Returns the value with the biggest change, or null if nothing
+ * changed.
+ */
 export function biggestChange(now: readonly Share[], before: readonly Share[]): Move | null {
   const former = new Map(before.map(({ value, requests }) => [value, requests]));
   const present = new Map(now.map(({ value, requests }) => [value, requests]));
@@ -20,7 +23,7 @@ export function biggestChange(now: readonly Share[], before: readonly Share[]): 
   return largest && largest.now !== largest.before ? largest : null;
 }
 
-/** Renders one sentence about the biggest change behind Total Requests. `href` links to the details. */
+/** Renders one sentence about the biggest change in the number of requests. `href` links to the details. */
 export const BiggestChange = ({ move, name, href }: { move: Move; name: string; href: string }) => (
   <p class="moved">
     Biggest change: <a href={href}>{name}</a>, {integer(move.now)} requests, {integer(Math.abs(move.now - move.before))}{" "}

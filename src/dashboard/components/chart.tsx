@@ -1,8 +1,8 @@
 import type { Child } from "hono/jsx";
 
 /**
- * Renders a chart that fills the available width. The labels do not stretch with the chart. `values` are the labels on the left, and `names` are the
- * labels below the chart. `id` must be unique on the page.
+ * Renders a chart that stretches to the available width. The labels do not stretch. `values` are the labels on the left, and `names` are
+ * the labels below the chart. `id` must be unique on the page.
  */
 export const Chart = ({
   id,

@@ -10,7 +10,7 @@ interface Field {
 
 export const fieldId = (name: string) => `field-${name}`;
 
-/** Returns whether a field has the first error of a form. The first field with an error gets the focus. */
+/** Returns whether a field is the first invalid field of a form. The first invalid field gets the focus. */
 export const isFirstInvalid = (formError: FormError | undefined, name: string): boolean =>
   formError?.fieldErrors.keys().next().value === name;
 
@@ -53,8 +53,8 @@ export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
 );
 
 /**
- * Returns the `maxlength` attribute for a limit in characters. Browsers count UTF-16 units, and a character has at most two units. One extra unit
- * lets overlong input reach the server, which rejects the input instead of truncating it.
+ * Returns the `maxlength` attribute for a limit in characters. Browsers count UTF-16 units, and a character has at most two units. The
+ * extra unit lets input that is too long reach the server. The server rejects such input, but a browser would truncate it.
  */
 const maxUnits = (characters: number | undefined) => (characters === undefined ? undefined : 2 * characters + 1);
 
@@ -97,7 +97,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
   );
 };
 
-/** A checkbox: its value, which is also its label, and an optional explanation. */
+/** The value of a checkbox and an optional explanation. The value is also the label. */
 export type Choice = readonly [value: string, meaning?: string];
 
 interface Choices extends Field {
@@ -135,7 +135,7 @@ export const Choices = ({ options, ticked, ...field }: Choices) => (
   </fieldset>
 );
 
-/** Renders a button as a form of its own. */
+/** Renders a form that consists of one button. */
 export const Action = ({
   action,
   children,

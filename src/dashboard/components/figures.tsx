@@ -20,7 +20,7 @@ import {
 interface Change {
   /** The change as text, for example "+12.5%" or "new". */
   shown: string;
-  /** The meaning of the change, which the page shows as a word and as a color. */
+  /** The meaning of the change. The page shows the meaning as a word and as a color. */
   meaning: "better" | "worse" | "neutral";
   /** The previous value and its period, as text. */
   sentence: string;
@@ -62,7 +62,7 @@ const Figure = ({
   </div>
 );
 
-/** Formats milliseconds without the unit, for places that show the unit nearby. */
+/** Formats milliseconds without the unit, for text that already contains the unit. */
 const wholeMs = (value: number | null) => milliseconds(value).replace(" ms", "");
 
 interface Comparison {
@@ -85,8 +85,8 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
 }
 
 /**
- * Returns text that estimates when the key reaches its limit, based on the requests of this hour so far. Returns an empty string if the key will not
- * reach its limit in this hour.
+ * Returns a text with the estimated time when the key reaches its limit. The estimate is based on the requests of this hour so far. Returns
+ * an empty string if the key is not expected to reach its limit in this hour.
  */
 function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string {
   if (used >= limit) return ". The limit is used up, so requests are refused until then";
@@ -97,7 +97,8 @@ function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string 
 }
 
 /**
- * `denied` is the number of requests over the limit, in the same window as the other figures. `busiest` is the window's hour with the most requests.
+ * `denied` is the number of requests over the limit, in the same window as the other figures. `busiest` is the hour with the most requests
+ * in that window.
  */
 const RateLimitFigure = ({
   highest,
@@ -132,7 +133,7 @@ const RateLimitFigure = ({
   );
 };
 
-/** Renders the four usage figures of a window. Every figure except Rate Limit Usage shows its change against the previous window. */
+/** Renders the four usage figures of a window. Every figure except Rate Limit Usage also shows the change from the previous window. */
 export const Figures = ({
   usage,
   highest,
@@ -145,9 +146,9 @@ export const Figures = ({
   highest: RateLimitUsage | null;
   now: number;
   title?: string;
-  /** The name of the previous window, by default its first and last day. */
+  /** The name of the previous window. The default name is the first and last day of that window. */
   before?: string | undefined;
-  /** The hour of the window with the most requests. */
+  /** The hour with the most requests in the window. */
   busiest?: Hour | null;
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;

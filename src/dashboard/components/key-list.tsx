@@ -7,10 +7,10 @@ import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
-/** Renders the text for a key without a known last use. */
+/** Renders the text that a key without a known last use shows: "never used" or "not known right now". */
 export const Unused = ({ keyRow }: { keyRow: Pick<Key, "isUseKnown"> }) => <>{keyRow.isUseKnown ? "never used" : "not known right now"}</>;
 
-/** Renders a recognizable part of a key: the start of its public part and its last four characters. */
+/** Renders a short form of a key: the start of its public part and its last four characters. */
 export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4"> }) => (
   <code class="secret">
     {prefixOf(keyRow.id).slice(0, 10)}…{keyRow.last4}

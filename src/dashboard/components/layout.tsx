@@ -27,12 +27,12 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
   </>
 );
 
-/** Loads one of the project's own scripts. The nonce makes the Content-Security-Policy allow the script. */
+/** Loads one of the project's own scripts. Because of the nonce, the Content-Security-Policy allows the script. */
 export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console"; c: PageContext }) => (
   <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
 
-/** Renders a button that pauses and resumes automatic updates. The button stays hidden without script. */
+/** Renders a button that pauses and resumes automatic updates. The button stays hidden if JavaScript is off. */
 export const PauseButton = () => (
   <button type="button" data-pause aria-pressed="false" hidden>
     Pause
@@ -63,20 +63,20 @@ interface Shown {
   status?: ContentfulStatusCode;
 }
 
-/** The maximum length of a query string, in characters. Changing the theme drops a longer query string from the page's address. */
+/** The maximum length, in characters, of a query string that a page keeps when the reader changes the theme. */
 export const maxSearch = 2000;
 
 /** The headers of a page that contains account data. */
 export const uncached = { "Cache-Control": "no-store" };
 
-/** Responds with a page in the frame of the overview: header, navigation, heading and footer. */
+/** Responds with a page that has the standard header, navigation, heading and footer. */
 export const showPage = (c: PageContext, shown: Shown, children: Child) =>
   c.html(framed(c, shown, children), shown.status ?? 200, uncached);
 
 /** Returns the HTML that `showPage` responds with. */
 export function framed(c: PageContext, { title, section, action, trail = [] }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
-  // Documentation pages and "not found" pages may have no visitor.
+  // `visitor` may be undefined on documentation pages and "not found" pages.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = urlOf(c);
   const here = maskKeys(c.req.method === "GET" && search.length <= maxSearch ? pathname + search : pathname);

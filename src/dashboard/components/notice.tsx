@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import type { FormError } from "../forms.ts";
 import { fieldId } from "./fields.tsx";
 
-/** Renders a sentence about what an action did, and the API call that does the same. */
+/** Renders the result of an action and the API call that has the same effect. */
 export const Done = ({ children, call }: { children: Child; call?: string | undefined }) => (
   <div class="note done" role="status">
     <p>
@@ -16,7 +16,7 @@ export const Done = ({ children, call }: { children: Child; call?: string | unde
   </div>
 );
 
-/** Renders the reasons why nothing was changed. */
+/** Renders the errors that prevented a change. */
 export const Alert = ({ formError }: { formError: FormError | undefined }) =>
   formError ? (
     <div class="note alert" role="alert">
@@ -34,8 +34,8 @@ export const Alert = ({ formError }: { formError: FormError | undefined }) =>
     </div>
   ) : null;
 
-/** Renders a note about the current state of the page. `Done` and `Alert` are for the results of actions. */
+/** Renders a note about the current state of the page. Use `Done` or `Alert` for the result of an action. */
 export const Note = ({ children }: { children: Child }) => <div class="note">{children}</div>;
 
-/** Renders the content of an empty list: one sentence and the next step. */
+/** Renders the text that an empty list shows: one sentence and the next step. */
 export const Empty = ({ children }: { children: Child }) => <div class="empty">{children}</div>;

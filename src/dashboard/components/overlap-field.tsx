@@ -8,7 +8,9 @@ const overlaps = [
 ] as const;
 const usual = 86_400;
 
-/** Renders the field for how long the old secret still works after a rotation. `help` explains what the old secret does during that time. */
+/**
+ * Renders the field that sets how long the old secret works after a rotation. `help` explains what the old secret does during that time.
+ */
 export const OverlapField = ({ help }: { help: string }) => (
   <div class="field">
     <label for="overlap_seconds">Overlap seconds</label>

@@ -4,14 +4,15 @@ import type { WindowName } from "../../usage/windows.ts";
 import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 
-/** A change to the account that is marked on a chart. */
+/** A change in the account that a chart shows as a vertical line. */
 export interface Mark {
   timeMs: number;
   text: string;
 }
 
 /**
- * Renders requests over time as bars, with failures at the top of each bar. A thin line shows the previous period. A table shows the same numbers.
+ * Renders requests over time as bars, with failed requests at the top of each bar. A thin line shows the previous period. A table shows the
+ * numbers of the bars.
  */
 export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; window: WindowName; marks?: readonly Mark[] }) => {
   const { series, previousSeries } = usage;

@@ -1,8 +1,8 @@
 import type { Child } from "hono/jsx";
 
 /**
- * Renders a secret that is shown only once. The secret is masked until the reader reveals it, and can be copied or downloaded. Without script, only
- * the "Copy" button is missing.
+ * Renders a secret that is shown only once. The secret is masked until the reader selects "Show the secret". The reader can copy or
+ * download the secret. If JavaScript is off, only the "Copy" button is missing.
  */
 export const OneTimeSecret = ({
   label,
@@ -40,7 +40,7 @@ export const OneTimeSecret = ({
   </section>
 );
 
-/** Renders the notice for a form that was sent before. The secret was in the first response and cannot be shown again. */
+/** Renders the notice for a form that was already sent. The first response contained the secret, which cannot be shown again. */
 export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   <section class="panel">
     <p role="alert">
@@ -55,7 +55,7 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   </section>
 );
 
-/** Renders code in a scrollable box. `id` adds a "Copy" button, which needs script. */
+/** Renders code in a scrollable box. With `id`, the box has a "Copy" button. The button needs JavaScript. */
 export const Code = ({ children, label, id }: { children: string; label: string; id?: string }) => (
   <>
     <section class="code" tabindex={0} aria-label={label}>
@@ -67,7 +67,10 @@ export const Code = ({ children, label, id }: { children: string; label: string;
   </>
 );
 
-/** Renders a button that copies the text of an element. The button stays hidden without script. `of` is the CSS selector of the element. */
+/**
+ * Renders a button that copies the text of an element. The button stays hidden if JavaScript is off. `of` is the CSS selector of the
+ * element.
+ */
 export const CopyButton = ({ of }: { of: string }) => (
   <p class="buttons">
     <button type="button" data-copy={of} hidden>

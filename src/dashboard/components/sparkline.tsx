@@ -1,6 +1,6 @@
 import { integer } from "../format.ts";
 
-/** Renders the requests of seven days as a very small bar chart. */
+/** Renders the number of requests on each of seven days as a very small bar chart. */
 export const Sparkline = ({ counts }: { counts: readonly number[] }) => {
   const max = Math.max(...counts, 1);
   const total = counts.reduce((sum, count) => sum + count, 0);

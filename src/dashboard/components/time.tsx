@@ -2,23 +2,24 @@ import { iso } from "../../time/clock.ts";
 import { age, ahead } from "../../time/relative-time.ts";
 import { moment, timeOfDay } from "../format.ts";
 
-// The server renders every time as text. With script, relative times stay current, and absolute times can use the reader's zone.
+// The server renders all times as text. If JavaScript is enabled, a script updates relative times and can show absolute times in the
+// reader's time zone.
 
-/** Renders how long ago a time was. The exact time appears on hover. */
+/** Renders the age of a past time, for example "3 minutes ago". The exact time appears on hover. */
 export const Age = ({ timeMs, now }: { timeMs: number; now: number }) => (
   <time class="age" datetime={iso(timeMs)} title={iso(timeMs)}>
     {age(timeMs, now)}
   </time>
 );
 
-/** Renders how far in the future a time is. The exact time appears on hover. */
+/** Renders the time until a future time, for example "in 3 minutes". The exact time appears on hover. */
 export const Ahead = ({ timeMs, now }: { timeMs: number; now: number }) => (
   <time class="ahead" datetime={iso(timeMs)} title={iso(timeMs)}>
     {ahead(timeMs, now)}
   </time>
 );
 
-/** Renders a time in full, for example "22 Nov 2026, 12:04:31 UTC". */
+/** Renders a full date and time, for example "22 Nov 2026, 12:04:31 UTC". */
 export const Moment = ({ timeMs }: { timeMs: number }) => (
   <time class="moment" datetime={iso(timeMs)} title={iso(timeMs)}>
     {moment(timeMs)}

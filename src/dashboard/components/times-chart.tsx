@@ -8,7 +8,7 @@ export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName
   const { series } = usage;
   const scale = scaleOf(series.length, Math.max(...series.map(({ p95Ms, averageMs }) => Math.max(p95Ms ?? 0, averageMs ?? 0))));
   const at = (index: number, value: number | null) => `${scale.middle(index).toFixed(1)},${scale.y(value ?? 0).toFixed(1)}`;
-  // Leave out hours and days without admitted requests.
+  // Skip hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
   const band = [...known.map(({ index, p95Ms }) => at(index, p95Ms)), ...known.toReversed().map(({ index, p50Ms }) => at(index, p50Ms))];
   return (

@@ -1,6 +1,6 @@
 import { Code } from "./secret.tsx";
 
-/** Renders code in three languages that verifies a webhook request with the Standard Webhooks library. */
+/** Renders code examples in three languages. Each example verifies a webhook request with the Standard Webhooks library. */
 export const VerifySnippets = () => (
   <section class="panel" aria-labelledby="verify">
     <h2 id="verify">Verify the requests</h2>

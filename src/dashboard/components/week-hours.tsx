@@ -8,7 +8,7 @@ const height = 7 * cell.height;
 
 const hourName = (hour: number) => `${String(hour).padStart(2, "0")}:00`;
 
-/** Renders the requests of each hour of the week (UTC). A cell with more requests is more opaque. */
+/** Renders the number of requests in each hour of the week (UTC). A cell with more requests is more opaque. */
 export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) => {
   const cells = week.flatMap((hours, day) => hours.map((requests, hour) => ({ requests, day, hour })));
   const busiest = cells.reduce((max, each) => (each.requests > max.requests ? each : max), { requests: 0, day: 0, hour: 0 });

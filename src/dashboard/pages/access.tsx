@@ -18,8 +18,8 @@ import { uninvitedPage } from "./closed.tsx";
 export const accessPages = new Hono<PageEnv>();
 
 /**
- * Returns the email address that Cloudflare Access has verified. Throws `not_found` if the deployment uses passkeys, and `forbidden` if the token is
- * invalid.
+ * Returns the email address that Cloudflare Access has verified. Throws `not_found` if the deployment uses passkeys. Throws `forbidden` if
+ * the token from Access is invalid.
  */
 async function verifiedEmail(c: PageContext, now: number): Promise<string> {
   const access = accessConfig(c.env);

@@ -24,7 +24,10 @@ export const noAccountPage = (c: PageContext) =>
     </Page>,
   );
 
-/** Returns the page for visitors who passed Cloudflare Access but are not members. The page names nobody, because anyone may read it. */
+/**
+ * Returns the page for visitors who passed Cloudflare Access but are not members. The page contains no names, because anyone may read the
+ * page.
+ */
 export const uninvitedPage = (c: PageContext) =>
   c.html(
     <Page title="Not invited">

@@ -26,7 +26,7 @@ const sentences: Record<Delivery["status"], string> = {
   held: "The webhook is disabled. Enable the webhook, then redeliver the event.",
 };
 
-/** Returns the numbers of the two attempts that the query string selects, by default the last two. */
+/** Returns the numbers of the two attempts that the query string selects for comparison. The default is the last two attempts. */
 function comparedIn(c: PageContext, made: number): [number, number] {
   const numberIn = (name: string, usual: number) => {
     const number = Number(c.req.query(name));
@@ -41,7 +41,7 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
   const context = readContext(c);
   const { now } = context;
   const delivery = await readDelivery(context, idOf(c));
-  // Reading a delivery needs the scope of its event, because the receiver's response may repeat the event.
+  // A delivery contains the receiver's response, which may repeat the event. Reading a delivery therefore needs the scope of its event.
   eventCatalogue.requireReadable([delivery.eventType], webhookContext(c).scopes);
   const [event, webhook] = await Promise.all([
     readEvent(context, delivery.eventId).catch(() => null),

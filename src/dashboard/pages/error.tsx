@@ -5,7 +5,7 @@ import { urlOf } from "../../http/request-url.ts";
 import { Page, showPage } from "../components/layout.tsx";
 import type { PageContext } from "../context.ts";
 
-/** Responds with the error page for failures outside the API. The page shows the reason, where to go next, and the request id. */
+/** Responds with the error page for failures outside the API. The page shows the reason, links to other pages, and the request id. */
 export function errorPage(c: AppContext, failure: Failure): Response | Promise<Response> {
   const { status, title } = failures[failure.code];
   const { pathname, search } = urlOf(c);

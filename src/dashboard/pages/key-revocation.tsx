@@ -14,7 +14,7 @@ import { needs } from "../needs.ts";
 import { keyContext, upToDate } from "../operation-contexts.ts";
 import { backToKey, showKey } from "./key.tsx";
 
-/** The pages that revoke a key after showing its traffic. */
+/** The pages that show the recent requests of a key and then revoke the key. */
 export const keyRevocationPages = new Hono<PageEnv>();
 
 keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {

@@ -17,7 +17,7 @@ import { requireGrantableScopes } from "../permissions.tsx";
 import { backToKey, showKey } from "./key.tsx";
 import { showSecret } from "./keys.tsx";
 
-/** The pages that rotate the secret of a key, and end the overlap of its old secret. */
+/** The pages that rotate the secret of a key or end an overlap. During the overlap, the old secret still works. */
 export const keyRotationPages = new Hono<PageEnv>();
 
 keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c) => {

@@ -32,7 +32,7 @@ import { askForStepUp } from "../step-up.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
 
 const entriesShown = 10;
-/** The message and the API call for each value of the `done` parameter in the address. */
+/** Maps each value of the `done` query parameter to a message and the matching API call. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. Restrictions are in force now, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
   disabled: ({ id }) => [
@@ -56,7 +56,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
   const context = await upToDate(c);
   const { now } = context;
   const key = await readKey(context, c.req.param("id") ?? "");
-  // The page must work without the guard and the log's database, so that members can still revoke the key.
+  // The page must work even if the guard or the log's database is not available, so that members can still revoke the key.
   const [usage, limit, log, traffic] = await Promise.all([
     readUsage(context, { window: "7d", keyId: key.id }).catch(() => null),
     readKeyUsage(context, key.id).catch(() => null),
@@ -66,7 +66,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
   const bySecret = traffic?.bySecret ?? { current: 0, previous: 0 };
   const status = statusOf(key, now);
   const done = c.req.query("done") ?? "";
-  // A saved address may name an outcome that is no longer true.
+  // A bookmarked URL may contain an outcome that is no longer true.
   const isSo = ownValue({ disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }, done) ?? true;
   const outcome = isSo ? ownValue(outcomes, done)?.(key) : undefined;
   const isChangeable = status !== "revoked" && mayTouch(c, key.scopes);
@@ -231,24 +231,26 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
   );
 }
 
-/** Returns the requests of a key since its last rotation, limited to the last hour. */
+/**
+ * Returns the requests of a key in the last hour. If the key was created or rotated during this hour, returns only the requests since then.
+ */
 async function readTrafficSinceRotation(context: LogReadContext, key: Key) {
   const from = context.now - hourMs;
   const [rotated] = (await listAudit(context, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
   return readKeyTraffic(context, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
 }
 
-/** Redirects to the page of the key, which shows the outcome. */
+/** Redirects to the page of the key. The page shows the message for `done`. */
 export const backToKey = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
 
-/** Returns the changes that a form makes to a key. A value without a field in the form stays unchanged. */
+/** Returns the changes that a form makes to a key. If the form lacks a field, the field's value stays unchanged. */
 function changesIn(c: PageContext, form: Form, before: Key) {
   const { name, scopes = [], hourly_limit = c.get("visitor").account.limitCeiling, allowed_ips, expires_at } = keyInputOf(form);
-  // The expiry field has no seconds. Keep the stored expiry if the field still shows the same minute.
+  // The expiry field shows no seconds. If the field still shows the same minute, keep the stored expiry time.
   const isSameEnd = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
   return {
     ...(form.has("name") && { name }),
-    // Browsers do not send unticked checkboxes, so `scopes_shown` marks a form that has the checkboxes.
+    // Browsers send only ticked checkboxes. The field `scopes_shown` shows that the form has the checkboxes, even if none is ticked.
     ...((form.has("scopes") || form.has("scopes_shown")) && { scopes }),
     ...(form.has("hourly_limit") && { hourly_limit }),
     ...(form.has("allowed_ips") && { allowed_ips }),
@@ -266,14 +268,15 @@ keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   if (stepUp) return stepUp;
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);
-    // The step-up check compared the patch with the revision in `before`. A later revision may be narrower, so the same patch could widen the key
-    // without a step-up.
+    // Change only the revision in `before`, because the step-up check used this revision. If the key was narrowed since, the same patch
+    // could widen the key without a step-up.
     return changeKey(keyContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
   return "formError" in changed ? showKey(c, { form, formError: changed.formError }) : backToKey(c, "changed");
 });
 
-// A leaked key must be easy to stop. Disabling a key needs no recent sign-in, and every role with the permission `keys` may disable any key.
+// A leaked key must be easy to stop. Disabling a key therefore needs no recent sign-in. Every role with the permission `keys` may disable
+// any key.
 keyPages.post("/keys/:id/disable", needs("keys"), async (c) => {
   const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { state: "disabled" }, always));
   return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "disabled");
@@ -289,8 +292,8 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
 });
 
 /**
- * Responds with a link to the latest request of a key. The link replaces the line that waits for the first request. The handler reads the log, not
- * the roll-ups.
+ * Responds with a link to the latest request of a key. On the page, the link replaces the text "Waiting for the first request". The handler
+ * reads the log, not the roll-ups.
  */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
   const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 1 });

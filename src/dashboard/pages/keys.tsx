@@ -25,7 +25,7 @@ const longUnusedMs = 90 * dayMs;
 
 export const keysPages = new Hono<PageEnv>();
 
-/** Parses the cursor in the address. Returns undefined, for the first page, if the text is not a valid cursor. */
+/** Parses the cursor in the query string. Returns undefined if the text is not a valid cursor. The list then starts at the first key. */
 function positionIn(text: string | undefined): KeyPosition | undefined {
   const [, createdAt, id = ""] = /^(\d{1,15})\.(key_[0-9A-Za-z]{16})$/.exec(text ?? "") ?? [];
   return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
@@ -213,7 +213,7 @@ export const KeyFields = ({
   </>
 );
 
-/** Returns the values of a key form as input of the API. */
+/** Returns the fields of a key form in the input format of the API. */
 export const keyInputOf = (form: Form) => ({
   name: form.text("name"),
   scopes: form.ticked("scopes"),
@@ -224,7 +224,7 @@ export const keyInputOf = (form: Form) => ({
 
 keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
 
-/** Returns whether a form showed the scope checkboxes and none is ticked. A form without the checkboxes gets the default scopes. */
+/** Returns whether a form has scope checkboxes but none of them is ticked. A form without the checkboxes gets the default scopes. */
 const selectsNoScope = (form: Form) => form.has("scopes_shown") && form.all("scopes").length === 0;
 const noScope: FormError = { summary: "The key was not created.", fieldErrors: new Map([["scopes", "Select at least one scope."]]) };
 

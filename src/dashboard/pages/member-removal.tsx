@@ -24,8 +24,8 @@ import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
 /**
- * The pages that remove a member. The pages also deal with the keys, webhooks and invitations that the member leaves behind. For a former member, the
- * pages deal only with the resources left behind.
+ * The pages that remove a member and handle the keys, webhooks and invitations that the member leaves behind. If the member was already
+ * removed, the pages handle only these resources.
  */
 export const memberRemovalPages = new Hono<PageEnv>();
 
@@ -42,7 +42,7 @@ memberRemovalPages.post("/settings/members/:id/remove", needs("members", "always
   return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member);
 });
 
-/** The maximum number of live keys of an account. A single request can revoke this many keys. */
+/** The maximum number of live keys of an account. One request can revoke all of these keys. */
 const maxKeys = maxLiveKeys;
 
 const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
@@ -146,8 +146,8 @@ const KeyName = ({ keyRow }: { keyRow: Key }) => (
 );
 
 /**
- * Renders the live keys whose secret the member may have, with a checkbox to revoke each key. Members who remove themselves get no checkboxes,
- * because they may not revoke keys after the removal.
+ * Renders the live keys whose secrets the member may know. Each key has a checkbox to revoke the key. Members who remove themselves get no
+ * checkboxes, because they may not revoke keys after the removal.
  */
 const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
   <fieldset class="field choices" aria-describedby="known-keys">
@@ -187,7 +187,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
   </fieldset>
 );
 
-/** Returns whether the form comes from a page that listed the keys. No list is needed if the member knows no keys. */
+/** Returns whether the form comes from a page that listed the keys. Also returns true if the member knows no keys. */
 const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
 
 const unlisted: FormError = {
@@ -195,7 +195,10 @@ const unlisted: FormError = {
   fieldErrors: new Map(),
 };
 
-/** Removes the visitor from the account. Their keys and webhooks stay unchanged, because the visitor may change nothing after the removal. */
+/**
+ * Removes the visitor from the account. The visitor's keys and webhooks stay unchanged, because the visitor may change nothing after the
+ * removal.
+ */
 async function leave(c: PageContext, form: Form, member: Member) {
   if (form.all("revoke").length > 0)
     return showSettings(c, {
@@ -208,7 +211,7 @@ async function leave(c: PageContext, form: Form, member: Member) {
 
 const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyContext(c), id, maxKeys);
 
-/** Removes a member, or acts on the keys and webhooks of a former member, as the form selects. */
+/** Removes a member, unless the member was already removed. Then ends keys and webhooks according to the form. */
 async function remove(c: PageContext, form: Form, member: Member) {
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
   const choice = { shownKeys: form.all("shown"), revoked: form.all("revoke"), shownWebhooks: form.all("shown_webhook") };

@@ -54,7 +54,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     readBreakdown(context, { window: "30d", by: "route" }),
     readBreakdown(context, { window: "30d", by: "route", span: "previous" }),
   ]);
-  // After an empty month, every route is new, so no biggest change is shown.
+  // If the previous 30 days had no requests, every route is new. The page then shows no biggest change.
   const move = usage.totalRequests.previous === 0 ? null : biggestChange(routes.shares, formerRoutes.shares);
   return showPage(
     c,
@@ -111,7 +111,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   );
 });
 
-/** Renders the steps that a new account has not done yet. Renders nothing if all steps are done. */
+/** Renders the first steps of a new account and marks the completed steps. Renders nothing if all steps are complete. */
 const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
   const steps = [
     { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },

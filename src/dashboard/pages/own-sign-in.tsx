@@ -16,7 +16,7 @@ import { clearSession } from "../session-cookie.ts";
 import { askForStepUp } from "../step-up.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** The forms for a visitor's sessions, passkeys and recovery codes, and for other sessions that the visitor may end. */
+/** The forms for the visitor's passkeys and recovery codes, and for all sessions that the visitor may end. */
 export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", needs("session", "sometimes"), async (c) => {
@@ -47,7 +47,7 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
   const { member } = requireSignedIn(c);
   const form = await readForm(c);
   const response = form.optional("response");
-  // The form has no passkey response if the member first had to confirm their sign-in.
+  // If the member first had to confirm their sign-in, the form contains no passkey response.
   if (response === undefined) return backToSettings(c, "confirmed");
   const name = visibleText(1, 100).safeParse(form.text("name"));
   const { db, now } = readContext(c);
@@ -97,7 +97,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
 ownSignInPages.post("/logout", needs("session"), async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
-  // Signing out requires no authority. Members with any role can sign out, also from a suspended account.
+  // Signing out needs no permission. Members with any role can sign out, even if the account is suspended.
   if (signedIn?.session) await endSession({ ...readContext(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member);
   clearSession(c);
   return c.redirect("/login", 303);

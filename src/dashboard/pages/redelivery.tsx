@@ -14,7 +14,7 @@ import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { webhookContext } from "../operation-contexts.ts";
 
-/** The pages that redeliver all matching deliveries of a webhook. */
+/** The pages that redeliver all deliveries of one webhook that match a filter. */
 export const redeliveryPages = new Hono<PageEnv>();
 
 /** Shows the number of matching deliveries before anything is sent. */

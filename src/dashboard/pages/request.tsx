@@ -18,10 +18,10 @@ import { logContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { explain } from "../refusals.ts";
 
-/** Quotes text for a shell. The path can contain any character, because a client chose the path. */
+/** Quotes text for a shell. A client chose the path, so the path can contain any character. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Returns a curl command that repeats the request without its query string and body, which are not stored. */
+/** Returns a curl command that repeats the request. The command lacks the original query string and body, because they are not stored. */
 function curlOf({ method, path }: ReadEntry, origin: string): string {
   const how = method === "GET" ? "" : method === "HEAD" ? " -I" : ` -X ${method}`;
   const body = /^(?:POST|PUT|PATCH)$/.test(method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
@@ -32,7 +32,7 @@ function curlOf({ method, path }: ReadEntry, origin: string): string {
 const scopeOf = (operation: Operation | undefined): string | undefined =>
   Object.values((operation?.security as Record<string, string[]>[] | undefined)?.[0] ?? {})[0]?.[0];
 
-/** Returns a query string with the id from the request's path, so that the console can fill in the id. */
+/** Returns a query string with the id from the request's path. The API console uses this query string to fill in the id. */
 function idQuery({ path, route }: ReadEntry): string {
   const at = route.split("/").indexOf("{id}");
   const id = at === -1 ? undefined : path.split("/")[at];
@@ -49,7 +49,7 @@ function distance(timeMs: number, requestMs: number): string {
   return `${length} ${timeMs <= requestMs ? "before" : "after"}`;
 }
 
-/** The page of one request: why the request was denied, what it caused, and how to repeat it. */
+/** The page of one request. The page explains a denial, lists the events that the request caused, and shows how to repeat the request. */
 export const requestPages = new Hono<PageEnv>();
 
 requestPages.get("/activity/:id", needs("session"), async (c) => {

@@ -30,7 +30,7 @@ const byId: readonly (readonly [form: RegExp, path: string])[] = [
   [/^dlv_[0-9a-f]+$/, "/deliveries/"],
 ];
 
-/** Finds keys, webhooks, requests and pages. Redirects to the result if there is only one. */
+/** Finds keys, webhooks, requests and pages. Redirects to the result if there is only one result. */
 export const search = new Hono<PageEnv>().get("/search", needs("session"), async (c) => {
   const text = (c.req.query("q") ?? "").trim();
   const direct = byId.find(([form]) => form.test(text));
@@ -50,7 +50,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
       .map(({ id, url }) => ["Webhook", url, `/webhooks/${id}`] as const),
     ...pages.filter(([name]) => has(name)).map(([name, path]) => ["Page", name, path] as const),
   ];
-  // A path leads to its requests. A method may come before the path, for example "GET /api/v1/tasks".
+  // If the text is a path, redirect to the requests with this path. A method may come before the path, for example "GET /api/v1/tasks".
   const [, method, path] = /^(?:(GET|HEAD|POST|PUT|PATCH|DELETE)\s+)?(\/\S+)$/i.exec(text) ?? [];
   if (path) return c.redirect(`/activity?${new URLSearchParams({ ...(method && { method: method.toUpperCase() }), path })}`, 303);
   const [only] = found;

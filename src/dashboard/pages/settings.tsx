@@ -38,7 +38,7 @@ const outcomes: Record<string, string> = {
   confirmed: "Confirmed. You are not asked again for ten minutes, so continue with your task.",
 };
 
-/** Redirects to the settings, which show the outcome. */
+/** Redirects to the settings page. The page shows the message for `done`. */
 export const backToSettings = (c: PageContext, done: string) => c.redirect(`/settings?done=${done}`, 303);
 
 export const settingsPages = new Hono<PageEnv>();
@@ -172,7 +172,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
   );
 }
 
-/** Stores the theme and the zone in cookies, so that both work without script. */
+/** Stores the theme and the time zone in cookies, so that both settings work without JavaScript. */
 settingsPages.post("/preferences", needs("public"), async (c) => {
   const form = await readForm(c);
   const [theme, zone] = [form.text("theme"), form.text("zone")];

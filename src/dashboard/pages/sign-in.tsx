@@ -33,7 +33,7 @@ const sessionOrigin = (c: PageContext): SessionOrigin => ({
 
 const readContext = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
 
-/** Responds to a script with JSON. A failure becomes JSON with a message for the reader. */
+/** Responds to the page's script with JSON. If `work` throws a `Failure`, the JSON contains its message. */
 async function respondJson(c: PageContext, work: () => Promise<object>) {
   try {
     return c.json(await work());
@@ -59,8 +59,8 @@ interface Asked {
 export const signInPages = new Hono<PageEnv>();
 
 /**
- * Responds with 404 if the deployment uses Cloudflare Access. With Cloudflare Access, a setup link alone would let its holder join with another
- * person's email address. Redirects from 127.0.0.1 to localhost, because passkeys need a host name.
+ * Responds with 404 if the deployment uses Cloudflare Access. With Cloudflare Access, a setup link alone would let its holder join with
+ * another person's email address. Redirects from 127.0.0.1 to localhost, because passkeys need a host name.
  */
 const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, next) {
   if (accessConfig(c.env))
@@ -213,8 +213,8 @@ signInPages.post("/setup/check", (c) =>
 );
 
 /**
- * Validates the name and email address of a person who joins. An invited person keeps the email address of the invitation. Throws `invalid_body` if a
- * value is invalid.
+ * Validates the name and email address of a person who joins. An invited person gets the email address from the invitation, not from the
+ * form. Throws `invalid_body` if a value is invalid.
  */
 function personOf(invitation: Invitation, name: string, email: string) {
   const wrongName = visibleText(1, 100).safeParse(name).error?.issues[0]?.message;

@@ -29,7 +29,7 @@ import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
 
 const deliveriesShown = 25;
 
-/** The message and the API call for each value of the `done` parameter in the address. */
+/** Maps each value of the `done` query parameter to a message and the matching API call. */
 const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. The next attempt uses the new settings.", `PATCH /api/v1/webhooks/${id}`],
   disabled: ({ id }) => [
@@ -44,10 +44,10 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
   "sent-before": ({ id }) => ["This form was already sent, so nothing was done again.", `GET /api/v1/webhooks/${id}/deliveries`],
 };
 
-/** Redirects to the page of the webhook, which shows the outcome. */
+/** Redirects to the page of the webhook. The page shows the message for `done`. */
 const backToWebhook = (c: PageContext, done: string) => c.redirect(`/webhooks/${idOf(c)}?done=${done}`, 303);
 
-/** Returns whether a change sends other events, or sends events to another URL. */
+/** Returns whether a patch changes the URL or the event types of a webhook. */
 function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTypes?: string[] }): boolean {
   const isSame = (types: readonly string[]) => types.toSorted().join() === eventTypes.toSorted().join();
   return (patch.url !== undefined && patch.url !== url) || (patch.eventTypes !== undefined && !isSame(patch.eventTypes));
@@ -76,7 +76,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
   const isReadable = scopes === null || eventCatalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
   const isManageable = visitorMay(c, "webhooks") && isReadable;
   const done = c.req.query("done") ?? "";
-  // A saved address may name an outcome that is no longer true.
+  // A bookmarked URL may contain an outcome that is no longer true.
   const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
   const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
   const { rows: shown, next } = deliveries;
@@ -290,7 +290,7 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
   const parsed = parseInput(WebhookPatch, {
     ...(form.has("url") && { url: given.url }),
     ...(form.has("description") && { description: given.description }),
-    // Browsers do not send unticked checkboxes, so `revision` marks a form that has the checkboxes.
+    // Browsers send only ticked checkboxes. The field `revision` shows that the form has the checkboxes, even if none is ticked.
     ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
   });
   if ("formError" in parsed) return showWebhook(c, { form, formError: parsed.formError });
@@ -304,7 +304,7 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
   const stepUp = redirects(before, patch) ? await askForStepUp(c) : null;
   if (stepUp) return stepUp;
   const changed = await attempt(() =>
-    // The step-up check compared the patch with the revision in `before`, so a later revision must not be changed.
+    // Change only the revision in `before`, because the step-up check used this revision.
     changeWebhook(webhookContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
   );
   return "formError" in changed ? showWebhook(c, { form, formError: changed.formError }) : backToWebhook(c, "changed");

@@ -163,7 +163,6 @@ const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: Webhoo
   </tr>
 );
 
-/** Renders the form fields of a webhook. */
 export const WebhookFields = ({
   form,
   formError,
@@ -202,7 +201,7 @@ export const WebhookFields = ({
   </>
 );
 
-/** Returns the values of a webhook form as input of the API. */
+/** Returns the fields of a webhook form in the input format of the API. */
 export const webhookInputOf = (form: Form) => ({
   url: form.text("url"),
   description: form.text("description"),

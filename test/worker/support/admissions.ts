@@ -4,7 +4,7 @@ import { requestAdmission } from "../../../src/admission/guards.ts";
 import { hashOf } from "../../../src/crypto/hash.ts";
 import type { Tenant } from "./client.ts";
 
-/** Returns a request to the guard, for a route that requires no scope and whose requests count against the limit. */
+/** Returns a request for admission with a secret key. The request requires no scope and counts against the limit. */
 export const admissionRequestOf = (key: string): AdmissionRequest => ({
   secretHash: hashOf(key),
   ip: "198.51.100.1",

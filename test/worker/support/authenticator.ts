@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 
-// A passkey device in software. It creates a key pair, and signs the same data as Chromium does (https://www.w3.org/TR/webauthn-3/). Tests
-// can also make the device sign client data that no browser sends.
+// A passkey device that is simulated in software. The device creates a key pair and signs the same data that Chromium signs
+// (https://www.w3.org/TR/webauthn-3/). Tests can also make the device sign client data that no browser sends.
 
-/** The client data, in which a browser describes the page that uses the passkey. */
+/** The WebAuthn client data: a browser's description of the page that uses the passkey. */
 export interface ClientData {
   challenge?: string;
   origin?: string;
@@ -12,11 +12,11 @@ export interface ClientData {
 }
 
 export interface Authenticator {
-  /** The id of the credential. */
+  /** The credential id of the passkey. */
   id: string;
-  /** Takes the options of a registration. Returns the device's response in the form in which a page sends it. */
+  /** Returns the device's response to registration options, as the JSON that a page sends. */
   register(options: { challenge: string }, client?: ClientData): Promise<string>;
-  /** Takes the options of an authentication. Returns the device's response in the form in which a page sends it. */
+  /** Returns the device's response to authentication options, as the JSON that a page sends. */
   sign(options: { challenge: string }, client?: ClientData): Promise<string>;
 }
 
@@ -40,7 +40,7 @@ function cbor(value: Cbor): Buffer {
   return Buffer.concat([cborHead(5, value.size), ...[...value].flatMap(([key, item]) => [cbor(key), cbor(item)])]);
 }
 
-/** Converts an ECDSA signature from the format of Web Crypto, two numbers of 32 bytes, to DER. Authenticators return DER. */
+/** Converts an ECDSA signature to DER. Web Crypto returns a signature as two numbers of 32 bytes. Authenticators return DER. */
 function der(signature: Uint8Array): Buffer {
   const integer = (bytes: Uint8Array) => {
     const significant = bytes.subarray(bytes.findIndex((byte) => byte !== 0));
@@ -51,7 +51,7 @@ function der(signature: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([0x30, body.length]), body]);
 }
 
-/** Creates a device with one passkey. `id`: the id of the credential. */
+/** Creates a device with one passkey. `id` is the credential id of the passkey. */
 export async function makeAuthenticator(id = base64url(crypto.getRandomValues(new Uint8Array(16)))): Promise<Authenticator> {
   const pair = (await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, ["sign", "verify"])) as CryptoKeyPair;
   const { x = "", y = "" } = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as JsonWebKey;

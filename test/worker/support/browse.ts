@@ -1,13 +1,13 @@
 import { type Answer, call, origin } from "./client.ts";
 
-// A browser without JavaScript, on the computer that runs the Worker. Its overview requires no sign-in.
+// A simulated browser without JavaScript, on the computer that runs the Worker. This browser can open the overview without signing in.
 
 export interface Browser {
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   post(path: string, fields?: Record<string, string | readonly string[]>, headers?: Record<string, string>): Promise<Answer>;
 }
 
-/** Returns a browser that has selected an account. */
+/** Returns a browser with a cookie that selects an account. */
 export function browse(accountId: string): Browser {
   const own = { Cookie: `account=${accountId}`, "Sec-Fetch-Site": "same-origin" };
   return {
@@ -26,9 +26,9 @@ export function browse(accountId: string): Browser {
   };
 }
 
-/** Returns the text of the element that has this `aria-label`. */
+/** Returns the text of the first element with the given `aria-label`, or undefined. */
 export const labelled = (text: string, label: string): string | undefined =>
   new RegExp(`aria-label="${label}"[^>]*>([^<]*)<`).exec(text)?.[1];
 
-/** Returns the value of the first hidden form field with this name, or an empty string. */
+/** Returns the value of the first hidden form field with the given name, or an empty string. */
 export const hidden = (text: string, name: string): string => new RegExp(`name="${name}" value="([^"]*)"`).exec(text)?.[1] ?? "";

@@ -15,11 +15,12 @@ import { checkResponse } from "./documented.ts";
 
 export const origin = "http://localhost";
 export const db = connect(env.DB);
-/** The default activity database of the tests' accounts. */
+/** The activity database that the tests' accounts use by default. */
 export const activity = connect(env.ACTIVITY_0);
 
 /**
- * Returns the context of functions that read the log or usage. Each read refreshes the roll-ups, even if they were refreshed just before.
+ * Returns a context for functions that read the log or the usage. With this context, each read refreshes the roll-ups, even if the last
+ * refresh was recent.
  */
 export const readingLog = (accountId: string, now = Date.now()) => ({
   db,
@@ -30,17 +31,20 @@ export const readingLog = (accountId: string, now = Date.now()) => ({
 });
 export const signing = signingSecretsIn(env);
 
-/** A response, as an untyped client sees it. */
+/** A response whose JSON body has no static type. */
 export interface Answer {
   status: number;
   headers: Headers;
-  /** The parsed body of a JSON response, or null. */
+  /** The parsed body of a JSON response, or null for any other response. */
   // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   body: any;
   text: string;
 }
 
-/** Sends a request to the Worker and reads the response. Fails if an operation of the OpenAPI document does not document the response. */
+/**
+ * Sends a request to the Worker and reads the response. Fails if the request calls an operation of the OpenAPI document and the operation
+ * does not document the response.
+ */
 export async function call(method: string, path: string, { key, body, ...headers }: Call = {}): Promise<Answer> {
   const sent = new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)]));
   if (key) sent.set("Authorization", `Bearer ${key}`);
@@ -68,7 +72,7 @@ export async function answerOf(response: Response): Promise<Answer> {
 /** The options of `call`. All properties other than `key` and `body` are headers. */
 export interface Call {
   key?: string;
-  /** Strings, bytes and streams are sent unchanged. Other values are sent as JSON. */
+  /** `call` sends strings, bytes and streams unchanged, and all other values as JSON. */
   body?: unknown;
   [header: string]: unknown;
 }
@@ -76,17 +80,19 @@ export interface Call {
 export interface Tenant {
   accountId: string;
   keyId: string;
-  /** The secret key of `keyId`. */
+  /** The secret key of the API key `keyId`. */
   key: string;
 }
 
-/** Creates an account with one key. Calls the same code as the operator commands. The key has every scope unless `input` names others. */
+/**
+ * Creates an account with one key. Calls the same code as the operator commands. The key has every scope unless `input` specifies scopes.
+ */
 export async function makeTenant(input: Partial<NewKey> = {}, activityStore = firstStore): Promise<Tenant> {
   const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", activityStore });
   return { accountId: account.id, ...(await makeKey(account.id, input)) };
 }
 
-/** Creates a key of an account as the operator. The key has every scope unless `input` names others. */
+/** Creates a key for an account, with the operator as the actor. The key has every scope unless `input` specifies scopes. */
 export async function makeKey(accountId: string, input: Partial<NewKey> = {}): Promise<{ keyId: string; key: string }> {
   const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] };
   const created = await invocation("createKey", () => createKey(context, { name: "Test key", scopes: [...scopes], ...input }));
@@ -100,8 +106,8 @@ export async function cron(at = Date.now()): Promise<void> {
 }
 
 /**
- * Reads a value repeatedly until it meets a condition. Returns the value. Throws after two seconds, the maximum delay of the log and of
- * usage.
+ * Reads a value repeatedly until the value meets a condition. Returns the value. Throws after two seconds. The log and the usage are at
+ * most two seconds late.
  */
 export const within2s = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
   vi.waitFor(

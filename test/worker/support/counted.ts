@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
 
-// Counts the calls that each invocation makes to Cloudflare's services. The local runtime does not enforce the limits of an invocation. The
-// calls are counted in the prototypes of the bindings, so the code under test can use the original bindings.
+// Counts the calls that each invocation makes to Cloudflare's services. The local runtime does not enforce Cloudflare's limits per
+// invocation. This module patches the prototypes of the bindings, so the code under test can use the original bindings.
 
-/** The limits of one invocation on the paid plan. docs/limits.md explains each limit. */
+/** Cloudflare's limits for one invocation on the paid plan. docs/limits.md explains each limit. */
 export const limits = { statements: 1000, subrequests: 1000, workerCalls: 32, parameters: 100, statementBytes: 100_000 } as const;
 type Limited = keyof typeof limits;
 /** A test fails if an invocation uses more than this share of a limit. */
@@ -12,22 +12,24 @@ const maxShare = 0.9;
 
 export interface Invocation {
   name: string;
-  /** The instance whose method was called. When the instance calls its own methods, these calls belong to the same invocation. */
+  /** The instance whose method started the invocation. Calls from the instance to its own methods belong to the same invocation. */
   owner: object | null;
   /** Whether the invocation may exceed the limits. */
   isExempt: boolean;
   /**
-   * Whether the invocation is the test itself. Calls from the test to Durable Objects are not counted, because `cloudflare:test` accepts
-   * only original stubs.
+   * Whether the invocation is the test itself. Calls from the test to Durable Objects do not count, because the functions of
+   * `cloudflare:test` accept only original stubs.
    */
   isTest: boolean;
-  /** Totals of all calls, except for `parameters` and `statementBytes`, which are the maximum of any statement. */
+  /**
+   * The totals of the invocation's calls. `parameters` and `statementBytes` are not totals, but the highest values of any one statement.
+   */
   counts: Record<Limited, number>;
 }
 
 interface State {
   running: AsyncLocalStorage<Invocation>;
-  /** The invocations since the start of the current test. */
+  /** The invocations that have started since the current test began. */
   started: Invocation[];
   exceeded: Set<Invocation>;
 }
@@ -39,7 +41,7 @@ const isFirst = global[key] === undefined;
 const state: State = global[key] ?? { running: new AsyncLocalStorage(), started: [], exceeded: new Set() };
 global[key] = state;
 
-/** Runs `work` as a separate invocation. */
+/** Runs `work` and counts its calls as a separate invocation. */
 export function invocation<Result>(
   name: string,
   work: () => Result,
@@ -51,7 +53,7 @@ export function invocation<Result>(
   return state.running.run(started, work);
 }
 
-/** Whether the running invocation belongs to this instance. */
+/** Returns whether `owner` is the instance whose method started the running invocation. */
 export const isWithin = (owner: object): boolean => state.running.getStore()?.owner === owner;
 
 /** Returns the current test's invocations whose names start with `name`. */
@@ -62,7 +64,7 @@ export function beginTest(): void {
   state.started = [];
 }
 
-/** Returns a description of each invocation that came too close to a limit. Covers the time since the last call of this function. */
+/** Returns a description of each invocation that came too close to a limit since the last call of this function. */
 export function takeExceeded(): string[] {
   const sentences = [...state.exceeded].map(({ name, counts }) => {
     const over = (Object.keys(limits) as Limited[]).filter((what) => counts[what] > maxShare * limits[what]);
@@ -91,7 +93,10 @@ function update(what: Limited, next: (before: number) => number): void {
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** Replaces a method of an object. The new method calls `before` with its arguments, and passes its result through `after`. */
+/**
+ * Replaces a method of an object. The new method calls `before` with the arguments, and then calls the original method. `after` converts
+ * the result of the original method.
+ */
 function patch(object: object, name: string, before: (...args: unknown[]) => void, after = (result: unknown): unknown => result): void {
   const method = Reflect.get(object, name) as Method;
   Object.defineProperty(object, name, {
@@ -111,7 +116,7 @@ function prototypeWith(target: object, name: string): object {
   throw new Error(`the object has no method ${name}`);
 }
 
-/** Patches a method of all objects with the same prototype as `target`. */
+/** Patches a method of all objects that share the prototype of `target`. */
 const patchAll = (target: object, name: string, ...patches: [(...args: unknown[]) => void, ((result: unknown) => unknown)?]) =>
   patch(prototypeWith(target, name), name, ...patches);
 
@@ -131,14 +136,14 @@ function countStatements(): void {
 function countSubrequests(): void {
   const count = () => add("subrequests", 1);
   patchAll(globalThis, "fetch", count);
-  // Patches only `env.ASSETS` and not its prototype, because D1 sends statements through the same prototype.
+  // Patches `env.ASSETS` itself and not its prototype, because D1 sends statements through the same prototype.
   patch(env.ASSETS, "fetch", count);
   for (const name of ["send", "sendBatch"]) patchAll(env.DELIVERIES, name, count);
   const countCalls = (stub: unknown) => (state.running.getStore()?.isTest === false ? callsOf(stub as object, count) : stub);
   for (const name of ["get", "getByName"]) patchAll(env.KEY_GUARD, name, () => {}, countCalls);
 }
 
-/** Returns a stub that calls `onCall` before each of its methods. */
+/** Returns a stub that calls `onCall` before each method call. */
 export const callsOf = <Stub extends object>(stub: Stub, onCall: () => void): Stub =>
   new Proxy(stub, {
     get: (target, name) => {
@@ -146,7 +151,7 @@ export const callsOf = <Stub extends object>(stub: Stub, onCall: () => void): St
       if (typeof member !== "function" || typeof name === "symbol") return member;
       return (...args: unknown[]) => {
         onCall();
-        // Looks up the method again, because a method of a stub must be called on the stub itself.
+        // A method of a stub works only if it is called on the stub itself.
         return (target as Record<string, Method>)[name]?.(...args);
       };
     },

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import type { db } from "./client.ts";
 
-// Variants of the main database that replace some of its methods or record its statements.
+// Variants of the main database for tests. One variant replaces some methods, and the other variant records the statements.
 
 /** Returns the main database with some of its methods replaced. */
 export const databaseWith = (methods: { batch?: D1Database["batch"]; prepare?: (query: string) => object }): D1Database =>
@@ -13,7 +13,7 @@ export interface RecordedStatement {
   values: unknown[];
 }
 
-/** Returns a client of the main database, and the list to which the client adds each statement that it runs. */
+/** Returns a client of the main database and a list of the statements that the client runs. */
 export function recordStatements() {
   const statements: RecordedStatement[] = [];
   const logger = { logQuery: (query: string, values: unknown[]) => void statements.push({ query, values }) };

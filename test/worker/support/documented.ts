@@ -5,8 +5,8 @@ import { closedDocument } from "../../../scripts/openapi/document.ts";
 import { routers } from "../../../src/surfaces/mounts.ts";
 import type { Answer } from "./client.ts";
 
-// The operations of the OpenAPI document. The published document allows unknown members and codes, because a later release may add them.
-// Tests check responses against the closed form of the document, which does not allow them.
+// The operations of the OpenAPI document. The published document allows unknown properties and codes, because a later release may add new
+// ones. Tests check responses against the closed form of the document, which rejects unknown properties and codes.
 
 export const document = closedDocument(routers) as unknown as {
   paths: Record<string, Record<string, unknown>>;
@@ -27,7 +27,7 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
 
 export type DocumentedOperation = (typeof operations)[number];
 
-/** The headers that every response may have. The guide describes these headers, so the operations do not document them. */
+/** The headers that any response may have. The guide documents these headers, and the operations do not. */
 const commonHeaders =
   /^(content-type|content-length|cache-control|content-security-policy|x-content-type-options|strict-transport-security|access-control-.*)$/;
 
@@ -44,7 +44,9 @@ const pathPatterns = operations.map((operation) => ({
   pattern: new RegExp(`^${operation.path.replaceAll(/\{\w+\}/g, "[^/]+")}$`),
 }));
 
-/** Fails if a request calls an operation of the document and gets an undocumented response. Ignores all other requests. */
+/**
+ * Fails if a request calls an operation of the document and gets an undocumented response. Ignores requests that call no such operation.
+ */
 export function checkResponse(method: string, path: string, response: Answer): void {
   const [pathname = ""] = path.split("?");
   const candidates = operations.some((operation) => operation.path === pathname)
@@ -70,6 +72,6 @@ export function expectDocumented({ operationId, responses }: DocumentedOperation
   expect(content?.schema, `${operationId} responds with ${status} as ${mediaType}, which it does not document`).toBeDefined();
   const { valid, errors } = validatorOf(content?.schema as Schema).validate(mediaType.endsWith("json") ? body : parse(text));
   expect(valid, JSON.stringify(errors)).toBe(true);
-  // The names of the examples for a status are the documented error codes.
+  // For an error status, the names of the examples are the error codes that the operation documents.
   if (status >= 400) expect(Object.keys(content?.examples ?? {})).toContain(body.code);
 }

@@ -4,10 +4,13 @@ import { writeEntries } from "../../../src/activity/write-entries.ts";
 import { newId } from "../../../src/ids/ids.ts";
 import type { Tenant } from "./client.ts";
 
-/** The options of `vi.waitFor` for a request to appear in the log. A request may appear in the log up to two seconds late. */
+/** The options of `vi.waitFor` for tests that wait until a request appears in the log. The log may be up to two seconds late. */
 export const logDelay = { timeout: 2000, interval: 40 };
 
-/** Returns a log entry for a time, in milliseconds since the epoch. The entry is a successful read unless `more` replaces fields. */
+/**
+ * Returns a log entry for the time `timeMs`, in milliseconds since the epoch. The entry describes a successful GET request unless `more`
+ * replaces fields.
+ */
 export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: number, more: Partial<Entry> = {}): Entry => ({
   accountId: tenant.accountId,
   id: newId("req", timeMs),
@@ -28,5 +31,5 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   ...more,
 });
 
-/** Writes entries of any age to the log, in D1. */
+/** Writes log entries of any age directly to D1. */
 export const write = (entries: Entry[]) => writeEntries({ d1: env.ACTIVITY_0, writer: 0, now: Date.now() }, entries);

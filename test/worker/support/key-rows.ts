@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { KeyConfig } from "../../../src/admission/admission.ts";
 
-// Reads and changes the rows of API keys in D1. As with a lost push, these changes do not reach the guard of the key.
+// Helpers that read and change the rows of API keys in D1. The helpers do not push changes to the guard of the key.
 
 export type KeyRow = Record<string, string | number | null>;
 
@@ -12,7 +12,7 @@ export async function readKeyRow(keyId: string): Promise<KeyRow> {
   return row;
 }
 
-/** Writes columns of a key's row. */
+/** Updates columns in the row of a key. */
 export async function updateKeyRow(keyId: string, columns: KeyRow): Promise<void> {
   const assignments = Object.keys(columns).map((name) => `${name} = ?`);
   await env.DB.prepare(`UPDATE api_keys SET ${assignments.join(", ")} WHERE id = ?`)
@@ -22,19 +22,19 @@ export async function updateKeyRow(keyId: string, columns: KeyRow): Promise<void
 
 export const setKeyState = (keyId: string, state: KeyConfig["state"]): Promise<void> => updateKeyRow(keyId, { state });
 
-/** Stores a state with a new version, but leaves the pushed version unchanged, as if the push of the change was lost. */
+/** Stores a new state and a new version of a key. Leaves the pushed version unchanged, as if the push to the guard was lost. */
 export async function storeUnpushedState(keyId: string, state: KeyConfig["state"]): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET state = ?, version = version + 1 WHERE id = ?").bind(state, keyId).run();
 }
 
-/** Stores a new version and a new revision. Marks the version as pushed, although it was not pushed. */
+/** Stores a new version and a new revision of a key. Marks the version as pushed to the guard, although nothing was pushed. */
 export async function storeRevision(keyId: string, revision: string): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET version = version + 1, pushed_version = version + 1, revision = ? WHERE id = ?")
     .bind(revision, keyId)
     .run();
 }
 
-/** Revokes all keys of an account except one. */
+/** Marks all keys of an account as revoked, except for the key `keyId`. */
 export async function revokeOtherKeyRows(accountId: string, keyId: string): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET state = 'revoked' WHERE account_id = ? AND id <> ?").bind(accountId, keyId).run();
 }
@@ -43,7 +43,7 @@ export async function deleteKeyRow(keyId: string): Promise<void> {
   await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(keyId).run();
 }
 
-/** Replaces the row of a key with an earlier copy, as a restore of D1 would. The generated column `row_bytes` is not written. */
+/** Replaces the row of a key with an earlier copy, like a restore of D1. Does not write `row_bytes`, because D1 generates this column. */
 export async function restoreKeyRow({ row_bytes, ...row }: KeyRow): Promise<void> {
   await deleteKeyRow(String(row.id));
   const names = Object.keys(row);

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-// Reads the rows of the request log, of its roll-ups, and of the audit log.
+// Reads rows of the request log, of the usage roll-ups and of the audit log.
 
 export type ActivityRow = Record<string, string | number | null> & { id: string; ip: string | null };
 
@@ -28,7 +28,7 @@ export async function countActivityRows(accountId: string, database: D1Database 
 export const readActivityRow = (requestId: string): Promise<ActivityRow | null> =>
   env.ACTIVITY_0.prepare("SELECT * FROM activity WHERE id = ?").bind(requestId).first<ActivityRow>();
 
-/** Returns the number of an account's requests in its hourly roll-ups, or null if there are none. */
+/** Returns the number of requests in the hourly roll-ups of an account, or null if the account has no roll-ups. */
 export const sumHourlyRequests = (accountId: string): Promise<number | null> =>
   env.ACTIVITY_0.prepare("SELECT sum(requests) AS requests FROM usage_hours WHERE account_id = ?")
     .bind(accountId)
@@ -42,7 +42,7 @@ export async function readDirtyBuckets(accountId: string): Promise<number[]> {
   return results.map(({ start }) => start);
 }
 
-/** Returns the number of an account's audit log entries. Counts only the entries with `action` if it is given. */
+/** Returns the number of an account's audit log entries. If `action` is given, counts only the entries with this action. */
 export async function countAuditRows(accountId: string, action: string | null = null): Promise<number> {
   const count = await env.DB.prepare("SELECT count(*) AS count FROM audit WHERE account_id = ?1 AND (?2 IS NULL OR action = ?2)")
     .bind(accountId, action)

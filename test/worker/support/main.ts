@@ -1,13 +1,16 @@
 import * as worker from "../../../src/index.ts";
 import { callsOf, countWorkerCall, invocation, isWithin } from "./counted.ts";
 
-// The Worker that the tests run. It is the Worker of src/index.ts, but counts the calls of each invocation (counted.ts).
+// The Worker that the tests run. This Worker wraps the Worker of src/index.ts and counts the calls of each invocation (counted.ts).
 
 type Instance = object;
 // biome-ignore lint/suspicious/noExplicitAny: TypeScript requires it for a class that is extended
 type Constructor = new (...args: any[]) => Instance;
 
-/** Returns a subclass in which each method call counts as a separate invocation. Calls from an instance to itself do not. */
+/**
+ * Returns a subclass in which each method call counts as a separate invocation. A call from an instance to its own method does not count as
+ * a separate invocation.
+ */
 function counted<Base extends Constructor>(name: string, base: Base, options: { isExempt?: boolean } = {}): Base {
   const Counted = class extends base {};
   for (const method of methodsOf(base.prototype)) {
@@ -37,7 +40,7 @@ function methodsOf(prototype: object): string[] {
   ];
 }
 
-/** Returns a context that counts each call through its `exports` as a call to another Worker. */
+/** Returns a context that counts each call to `exports.Deliverer` as a call to another Worker. */
 const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
   new Proxy(ctx, {
     get: (target, name) => {
@@ -48,7 +51,7 @@ const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
   });
 
 export const KeyGuard = counted("KeyGuard", worker.KeyGuard);
-// The log writer is exempt from the limits, because it drains its journal in any number of statements.
+// The log writer is exempt from the limits, because it may need any number of statements to drain its journal.
 export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter, { isExempt: true });
 export const Deliverer = counted("Deliverer", worker.Deliverer);
 

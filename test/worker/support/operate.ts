@@ -2,7 +2,7 @@ import { exports } from "cloudflare:workers";
 import { expect } from "vitest";
 import { type Answer, answerOf, origin } from "./client.ts";
 
-/** The operator token. vitest.config.ts configures its hash under the name `tests`. */
+/** The operator token. vitest.config.ts configures the hash of this token under the name `tests`. */
 export const operatorToken = "dvop_token-of-the-tests";
 
 /** Calls the operator API. */
@@ -22,8 +22,8 @@ export async function operatorActionsOn(accountId: string): Promise<string[]> {
 }
 
 /**
- * Reconciles the guards of an account. Reconciles only the parts that contain the given keys, because a full reconciliation would include
- * the keys of all other tests.
+ * Reconciles the guards of the given keys of an account. A full reconciliation would include the keys of all other tests, so this function
+ * reconciles only the parts that contain the given keys.
  */
 export async function reconcileGuards(accountId: string, ...keyIds: string[]) {
   const result = { reconciled: [] as string[], revoked: [] as string[] };

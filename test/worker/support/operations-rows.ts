@@ -1,19 +1,19 @@
 import { env } from "cloudflare:workers";
 
-// Rows of operator sessions, member removals, erasures and sign-in attempts, read and changed without the code under test.
+// Helpers that read and change rows of operator sessions, member removals, erasures and sign-in attempts without the code under test.
 
-/** Suspends or resumes an account in D1 only. The guards of its keys keep the previous state. */
+/** Suspends or resumes an account in D1 only. The guards of the account's keys keep the previous state. */
 export const setSuspendedAt = (accountId: string, suspendedAt: number | null) =>
   env.DB.prepare("UPDATE accounts SET suspended_at = ? WHERE id = ?").bind(suspendedAt, accountId).run();
 
-/** Counts the keys and webhooks of an account that a member removal still has to end. */
+/** Counts the keys and webhooks of an account that a member removal has not processed yet. */
 export const countEndings = (accountId: string) =>
   env.DB.prepare("SELECT count(*) AS count FROM endings WHERE account_id = ?").bind(accountId).first<number>("count");
 
-/** Counts the keys and webhooks of all accounts that a member removal still has to end. */
+/** Counts the keys and webhooks of all accounts that member removals have not processed yet. */
 export const countAllEndings = () => env.DB.prepare("SELECT count(*) AS count FROM endings").first<number>("count");
 
-/** Records that a member removal still has to revoke a key. `ageMs`: the time since the removal. */
+/** Records that a member removal still has to revoke a key. `ageMs` is the time since the removal, in milliseconds. */
 export const insertEnding = (accountId: string, key: { id: string; name: string }, ageMs: number) =>
   env.DB.prepare(
     `INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, created_at)
@@ -22,7 +22,7 @@ export const insertEnding = (accountId: string, key: { id: string; name: string 
     .bind(accountId, key.id, key.name, Date.now() - ageMs)
     .run();
 
-/** Records that an operator requested the erasure of an account, and that the erasure was interrupted before its first step. */
+/** Records that an operator requested the erasure of an account. The erasure was interrupted before its first step. */
 export const insertErasure = (accountId: string, requestedAt: number) =>
   env.DB.prepare(
     "INSERT INTO erasures (account_id, activity_store, operator, requested_at, erased) VALUES (?, 'ACTIVITY_0', 'tests', ?, '{}')",
@@ -30,17 +30,17 @@ export const insertErasure = (accountId: string, requestedAt: number) =>
     .bind(accountId, requestedAt)
     .run();
 
-/** Moves the expiry of all sessions of the operator page into the past. */
+/** Moves the expiry of all sessions of the operator page back by `ms` milliseconds. */
 export const backdateOperatorSessions = (ms: number) =>
   env.DB.prepare("UPDATE operator_sessions SET expires_at = expires_at - ?").bind(ms).run();
 
-/** Replaces the token hash of all sessions of the operator page, as if their operator token was no longer configured. */
+/** Replaces the token hash of all sessions of the operator page, as if the operator token of the sessions was no longer configured. */
 export const replaceTokenOfOperatorSessions = () => env.DB.prepare("UPDATE operator_sessions SET operator_token_hash = 'gone'").run();
 
-/** Deletes all entries with one action from the operator's audit log. */
+/** Deletes all entries with the given action from the operator's audit log. */
 export const deleteOperatorEntries = (action: string) => env.DB.prepare("DELETE FROM operator_audit WHERE action = ?").bind(action).run();
 
-/** Adds the missing rows of sign-in attempts, so that every slot has a row. */
+/** Adds missing rows to the table of sign-in attempts, so that every slot has a row. */
 export const fillSignInAttempts = (slots: number) =>
   env.DB.prepare(
     `INSERT INTO sign_in_attempts (slot, source, minute, attempts)

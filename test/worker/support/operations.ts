@@ -3,16 +3,16 @@ import { type Answer, type Call, call, makeKey, type Tenant, within2s } from "./
 import { type DocumentedOperation, document, operations } from "./documented.ts";
 import { newPath, receiver, waitForAttempts } from "./receiver.ts";
 
-// A sample of each operation of the OpenAPI document.
+// Sample requests for all operations of the OpenAPI document.
 
-/** The request with which an operation succeeds. */
+/** A sample request that an operation handles successfully. */
 export interface Sample extends Call {
-  /** The status of the response. */
+  /** The expected status of the response. */
   status: number;
   query?: string;
-  /** Creates the resource that the path names. Returns its id. */
+  /** Creates the resource for `{id}` in the path. Returns the id of the resource. */
   id?: (tenant: Tenant) => Promise<string>;
-  /** Creates data, so that a list or a figure in the response is not empty. */
+  /** Creates data before the request, so that lists and figures in the response are not empty. */
   before?: (tenant: Tenant) => Promise<unknown>;
 }
 
@@ -21,7 +21,7 @@ const post = async (path: string, tenant: Tenant, body: unknown) =>
   (await call("POST", `/api/v1${path}`, { key: tenant.key, body })).body.id as string;
 const user = (tenant: Tenant) => post("/users", tenant, { name: "Ada", email: `${crypto.randomUUID()}@example.com` });
 const key = async (tenant: Tenant) => (await makeKey(tenant.accountId, { scopes: ["usage:read"] })).keyId;
-/** Creates a key, which emits an event. Events of keys exist in every API that is built on this project. */
+/** Creates an API key, so that an event exists. Every API that is built on this project has events about keys. */
 const createKey = (tenant: Tenant) => post("/keys", tenant, { name: "Another", scopes: [] });
 const entry = async (tenant: Tenant) => {
   const id = (await call("GET", "/api/v1/me", { key: tenant.key })).headers.get("X-Request-Id") ?? "";
@@ -41,7 +41,7 @@ const usedWebhook = async (tenant: Tenant) => {
 const firstOf = async (path: string, tenant: Tenant) =>
   (await call("GET", `/api/v1${path}`, { key: tenant.key })).body.data[0].id as string;
 const delivery = async (tenant: Tenant) => firstOf(`/webhooks/${await usedWebhook(tenant)}/deliveries`, tenant);
-/** Creates a delivery whose first attempt has failed, so that the delivery waits for its second attempt. Returns its id. */
+/** Creates a delivery whose first attempt has failed. The delivery waits for its second attempt. Returns the id of the delivery. */
 const waitingDelivery = async (tenant: Tenant) => {
   const webhookId = await post("/webhooks", tenant, { url: receiver + newPath("fail"), event_types: ["key.created"] });
   await createKey(tenant);
@@ -55,7 +55,7 @@ const event = async (tenant: Tenant) => {
 };
 const redelivery = async (tenant: Tenant) => post(`/webhooks/${await webhook(tenant)}/redeliver`, tenant, { from: "2026-01-31T09:30:00Z" });
 
-/** The samples of operations that are not standard, or whose example in the document does not succeed. */
+/** The samples of non-standard operations, and of operations for which the example in the document does not succeed. */
 const samples: Record<string, Sample> = {
   listUsers: { status: 200, before: user },
   createUser: { status: 201, body: { name: "Ada", email: "ada@example.com" } },
@@ -115,7 +115,7 @@ const bodyOf = ({ requestBody }: DocumentedOperation): unknown => {
   return schema && exampleOf(schema);
 };
 
-/** Builds the sample of an operation that lists, creates, reads, changes or deletes a resource, from the examples of the document. */
+/** Builds the sample of a list, create, read, update or delete operation from the examples of the document. */
 function standardSample(operation: DocumentedOperation): Sample | undefined {
   const collection = operation.path.replace("/{id}", "");
   const creation = operations.find(({ method, path }) => method === "POST" && path === collection);
@@ -131,14 +131,16 @@ function standardSample(operation: DocumentedOperation): Sample | undefined {
   };
 }
 
-/** Returns the sample of an operation. Throws if the operation has none. */
+/** Returns the sample of an operation. Throws if the operation has no sample. */
 export const sampleOf = (operation: DocumentedOperation): Sample => {
   const sample = samples[operation.operationId] ?? standardSample(operation);
   if (!sample) throw new Error(`the operation ${operation.operationId} has no sample, which the tests of every operation need`);
   return sample;
 };
 
-/** Calls an operation with its sample and any key, or without a key. The resource that the path names belongs to `tenant`. */
+/**
+ * Calls an operation with its sample request. Sends `key`, or no key if `key` is undefined. The resource in the path belongs to `tenant`.
+ */
 export async function callOperation(operation: DocumentedOperation, tenant: Tenant, key: string | undefined): Promise<Answer> {
   const { status: _, query = "", id, before: __, ...request } = sampleOf(operation);
   const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;

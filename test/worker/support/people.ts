@@ -13,8 +13,8 @@ import { minuteMs } from "../../../src/time/clock.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
 import { backdateSessions, readLastSeen, setRoleOfOpenInvitations } from "./member-rows.ts";
 
-// Creates members for tests with the code of the pages. Their passkeys are not real, because only a browser can create a real passkey
-// (test/browser/sign-in.test.ts). The overview in these tests requires a sign-in.
+// Creates members for tests with the same code as the pages. The passkeys of these members are fake. Real browsers create passkeys in
+// test/browser/sign-in.test.ts. The overview in these tests requires a sign-in.
 
 const app = createApp({ isLocal: true, isOpen: false });
 
@@ -22,7 +22,7 @@ export interface Person {
   member: Member;
   /** The recovery codes of the member. */
   codes: string[];
-  /** The session cookie, as a browser sends it. */
+  /** The session cookie in the form of a browser's `Cookie` header. */
   cookie: string;
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   post(
@@ -48,14 +48,14 @@ export async function sendRequest(
   return answer;
 }
 
-/** The headers of a form that one of the overview's own pages sends. */
+/** The headers of a form submission from a page of the overview. */
 export const formHeaders = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
 
-/** Sends a form to an overview that requires a sign-in, without a session. */
+/** Sends a form without a session cookie to an overview that requires a sign-in. */
 export const postForm = (path: string, fields: Record<string, string> = {}, headers: Record<string, string> = {}) =>
   sendRequest("POST", path, { ...formHeaders, ...headers }, new URLSearchParams(fields).toString());
 
-/** Returns functions that send requests with a cookie, as a browser does. */
+/** Returns functions that send requests and forms with the given cookie. */
 export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
   return {
     get: (path, headers = {}) => sendRequest("GET", path, { Cookie: cookie, ...headers }),
@@ -67,27 +67,30 @@ export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
   };
 }
 
-/** Returns the cookie of a session, as a browser sends it. */
+/** Returns the signed cookie for a session token, in the form of a browser's `Cookie` header. */
 export async function sessionCookie(token: string): Promise<string> {
   const [cookie = ""] = (await generateSignedCookie("session", token, cookieSecrets(env)[0] ?? "")).split(";");
   return cookie;
 }
 
-/** Returns the session cookie that a response sets, as a browser sends it back, or an empty string. */
+/**
+ * Returns the session cookie that a response sets, in the form of a browser's `Cookie` header. Returns an empty string if the response sets
+ * no session cookie.
+ */
 export const sessionCookieOf = ({ headers }: Answer): string => /session=[^;]+/.exec(headers.get("Set-Cookie") ?? "")?.[0] ?? "";
 
-/** Returns the session token that a cookie contains. */
+/** Returns the session token that a cookie contains, or an empty string. */
 export const sessionTokenIn = (cookie: string): string => /=([\w-]{43})\./.exec(cookie)?.[1] ?? "";
 
-/** The origin of a request whose sender is not known. */
+/** The origin of a request without a known IP address, country or user agent. */
 export const noOrigin = { ip: null, country: null, userAgent: null };
 
-/** Returns the details of a passkey without a usable key. */
+/** Returns the details of a passkey whose public key is empty. */
 export const fakePasskey = (id: string = crypto.randomUUID()) => ({ id, name: "A passkey", publicKey: "", counter: 0, transports: [] });
 
 export const newEmailAddress = () => `${crypto.randomUUID()}@example.com`;
 
-/** Creates a member with a role, who has just joined. */
+/** Creates a member who has just joined with the given role. */
 export async function makePerson(accountId: string, role: Role = "owner"): Promise<Person> {
   const now = Date.now();
   const token = await createSetupLink({ db, now }, accountId);
@@ -109,11 +112,11 @@ export interface HeldForm {
 }
 
 /**
- * Sends the first part of a form with a session, and waits until the app has accepted the session. Holds back the rest of the form, so that a
- * test can change the member before the app reads the whole form.
+ * Sends the first part of a form with a member's session, and waits until the app has accepted the session. A test can then change the
+ * member before `release` sends the rest of the form.
  */
 export async function holdForm({ member, cookie }: Person, path: string, fields: Record<string, string>): Promise<HeldForm> {
-  // The app updates the last use of a session only if that time is more than a minute ago.
+  // The app updates the stored last use of a session only if the stored time is more than a minute ago.
   await backdateSessions(member.id, "last_seen_at", 2 * minuteMs);
   const lastSeen = await readLastSeen(member.id);
   const body = new TextEncoder().encode(new URLSearchParams(fields).toString().padEnd(64, "&"));
@@ -140,7 +143,7 @@ export async function holdForm({ member, cookie }: Person, path: string, fields:
 export const redirectsToSignIn = ({ status, headers }: Pick<Answer, "status" | "headers">) =>
   status === 303 && /^\/login/.test(headers.get("Location") ?? "");
 
-/** Adds audit log entries about a member's own sign-in. */
+/** Adds `count` audit log entries about an action of a member on their own session. */
 export const insertOwnAuditEntries = ({ member }: Person, action: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, changes)

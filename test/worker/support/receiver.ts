@@ -8,16 +8,16 @@ import { testEvent } from "../../../src/webhooks/events.ts";
 import { commitEvents } from "../../../src/webhooks/write-events.ts";
 import { call, db, type Tenant } from "./client.ts";
 
-/** The URL of the local receiver of webhooks (scripts/receiving.ts). */
+/** The URL of the local webhook receiver (scripts/receiving.ts). */
 export const receiver = inject("receiver");
 
-/** Returns a new path of the receiver. `behaviour` selects how the receiver responds (scripts/receiving.ts). */
+/** Returns a new path of the receiver. `behaviour` selects how the receiver responds to requests at the path (scripts/receiving.ts). */
 export const newPath = (behaviour = "take") => `/${behaviour}/${crypto.randomUUID()}`;
 
 /** Returns the requests that the receiver got at a path, oldest first. */
 export const receivedAt = async (path: string): Promise<Received[]> => (await fetch(`${receiver}/received?path=${path}`)).json();
 
-/** The options of `vi.waitFor` for the effects of a delivery: the timeout and the interval, in milliseconds. */
+/** The options of `vi.waitFor` for tests that wait for the effects of a delivery. Both times are in milliseconds. */
 export const deliveryWait = { timeout: 8000, interval: 25 };
 
 /** Waits until the receiver has got exactly `count` requests at a path, and returns the requests. */
@@ -35,7 +35,7 @@ export async function waitForRequest(path: string): Promise<Received> {
   return request;
 }
 
-/** Makes the next attempt of a delivery in the test itself, without the queue. `overrides` replaces parts of the context of `deliver`. */
+/** Makes the next attempt of a delivery directly, without the queue. `overrides` replaces parts of the context of `deliver`. */
 export const attemptDelivery = (deliveryId: string, overrides: Partial<DeliveryContext> = {}): Promise<void> =>
   deliver(
     {
@@ -51,7 +51,7 @@ export const attemptDelivery = (deliveryId: string, overrides: Partial<DeliveryC
     deliveryId,
   );
 
-/** Reads a value until it meets a condition, and returns the value. Throws after eight seconds. */
+/** Reads a value repeatedly until the value meets a condition. Returns the value. Throws after eight seconds. */
 export const until = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
   vi.waitFor(async () => {
     const value = await read();
@@ -59,7 +59,7 @@ export const until = <Value>(read: () => Promise<Value>, meetsCondition: (value:
     return value;
   }, deliveryWait);
 
-/** Creates a webhook for a path of the receiver. The webhook is subscribed to all event types unless `body` says otherwise. */
+/** Creates a webhook whose URL is a path of the receiver. The webhook subscribes to all event types unless `body` sets `event_types`. */
 export async function register(key: string, body: object = {}, path = newPath()) {
   const { status, body: webhook } = await call("POST", "/api/v1/webhooks", {
     key,
@@ -69,7 +69,7 @@ export async function register(key: string, body: object = {}, path = newPath())
   return { ...webhook, path } as { id: string; secret: string; path: string };
 }
 
-/** Verifies the signature of a request and returns its body. Throws if the signature does not match the secret. */
+/** Verifies the signature of a request. Returns the body of the request. Throws if the signature does not match the secret. */
 export const verifyRequest = (secret: string, { body, headers }: Received) =>
   new Webhook(secret).verify(body, headers) as Record<string, unknown>;
 
@@ -82,8 +82,8 @@ export const readDelivery = async ({ key }: Pick<Tenant, "key">, deliveryId: str
   (await call("GET", `/api/v1/deliveries/${deliveryId}`, { key })).body;
 
 /**
- * Creates a webhook for a path of the receiver, and a delivery of a test event that is due. The delivery is not in the queue: only the
- * test or the sweep attempts it.
+ * Creates a webhook whose URL is a path of the receiver. Creates a due delivery of a test event to the webhook. The delivery is not in the
+ * queue, so only the test or the sweep attempts the delivery.
  */
 export async function makeDueDelivery(tenant: Tenant, path = newPath()) {
   const { id } = await register(tenant.key, { event_types: ["webhook.test"] }, path);
@@ -93,7 +93,7 @@ export async function makeDueDelivery(tenant: Tenant, path = newPath()) {
   return { webhookId: id, path, deliveryId: delivery.id as string };
 }
 
-/** Waits until a delivery has a record of exactly `count` attempts, and returns the delivery. */
+/** Waits until exactly `count` attempts of a delivery are recorded. Returns the delivery. */
 export const waitForAttempts = (tenant: Pick<Tenant, "key">, deliveryId: string, count: number) =>
   vi.waitFor(async () => {
     const delivery = await readDelivery(tenant, deliveryId);

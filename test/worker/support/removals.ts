@@ -4,7 +4,7 @@ import { type Answer, makeKey, makeTenant } from "./client.ts";
 import { makePerson, type Person } from "./people.ts";
 import { tryKey } from "./try-key.ts";
 
-// Helpers for the removal of a member: they create the teams, and use the form of the removal page.
+// Helpers for tests that remove a member. The helpers create teams and submit the form of the removal page.
 
 type Page = Pick<Answer, "text">;
 
@@ -23,14 +23,14 @@ export const isAccepted = async (secretKey: string) => (await tryKey(secretKey))
 export const waitUntilExpired = (secretKey: string) =>
   vi.waitFor(async () => expect(await tryKey(secretKey)).toBe("expired_key"), { timeout: 5000, interval: 40 });
 
-/** Returns the fields of the form on a removal page, with no key selected. */
+/** Returns the fields of the form on a removal page. The form selects no key. */
 export const removalFormIn = ({ text }: Page) => ({
   listed: hidden(text, "listed"),
   shown: [...text.matchAll(/name="shown" value="([\w.]+)"/g)].map(([, version = ""]) => version),
   shown_webhook: [...text.matchAll(/name="shown_webhook" value="([\w.]+)"/g)].map(([, version = ""]) => version),
 });
 
-/** Opens the removal page of a member, and removes the member with its form. */
+/** Removes a member with the form on the member's removal page. */
 export const removeMember = async (remover: Person, removed: Person, revokedKeyIds: readonly string[] = []) => {
   const path = removalPathOf(removed);
   return remover.post(path, { ...removalFormIn(await remover.get(path)), revoke: revokedKeyIds });
@@ -40,15 +40,15 @@ export const removeMember = async (remover: Person, removed: Person, revokedKeyI
 export const createKeyAs = async ({ post }: Person, name: string, scopes: string | readonly string[] = "tasks:read") =>
   secretKeyIn(await post("/keys", { name, scopes }));
 
-/** Creates an account with a key that has every scope, an owner, and an admin who is to be removed. */
+/** Creates an account with an owner, an admin who will be removed, and a key with every scope. */
 export async function makeAdminWithKey() {
   const { accountId, key } = await makeTenant();
   return { accountId, key, owner: await makePerson(accountId), leaver: await makePerson(accountId, "admin") };
 }
 
 /**
- * Creates an account with a key that has every scope, an owner, and a developer who is to be removed. The developer has created `firstKey`
- * and `secondKey`, has rotated `rotatedKey`, and has revoked another key.
+ * Creates an account with an owner, a developer who will be removed, and a key with every scope. The developer has created `firstKey` and
+ * `secondKey`, rotated `rotatedKey`, and revoked another key.
  */
 export async function makeTeam() {
   const { accountId, key } = await makeTenant();

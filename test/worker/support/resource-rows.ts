@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-// Reads and writes the rows of users and tasks in D1. Tests use these helpers for states and amounts that no API call creates.
+// Reads and writes the rows of users and tasks in D1. Tests use these helpers for states and numbers of rows that no API call creates.
 
 // ---- Tasks
 
@@ -8,13 +8,13 @@ interface NewTaskRows {
   count: number;
   title?: string;
   description?: string;
-  /** The text that the search looks through, in lower case. */
+  /** The text in which the search looks for matches, in lower case. */
   searchText?: string;
   status?: string;
   assigneeId?: string | null;
 }
 
-/** Inserts tasks of an account. Each task is created one millisecond after the task before it. */
+/** Inserts `count` tasks for an account. The creation times of the tasks are one millisecond apart. */
 export const insertTasks = (
   accountId: string,
   { count, title = "Task", description = "", searchText = title.toLowerCase(), status = "todo", assigneeId = null }: NewTaskRows,
@@ -34,13 +34,13 @@ export const insertTasks = (
 export const countAssignedTasks = async (userId: string): Promise<number> =>
   (await env.DB.prepare("SELECT count(*) AS count FROM tasks WHERE assignee_id = ?").bind(userId).first<number>("count")) ?? 0;
 
-/** Returns the ids of some tasks that are assigned to a user. */
+/** Returns the ids of at most `limit` tasks that are assigned to a user. */
 export async function readAssignedTaskIds(userId: string, limit: number): Promise<string[]> {
   const { results } = await env.DB.prepare("SELECT id FROM tasks WHERE assignee_id = ? LIMIT ?").bind(userId, limit).all<{ id: string }>();
   return results.map(({ id }) => id);
 }
 
-/** Returns the titles and revisions of an account's tasks without an assignee. */
+/** Returns the title and the revision of each unassigned task of an account. */
 export const readUnassignedTasks = async (accountId: string) =>
   (
     await env.DB.prepare("SELECT title, revision FROM tasks WHERE account_id = ? AND assignee_id IS NULL")
@@ -50,15 +50,15 @@ export const readUnassignedTasks = async (accountId: string) =>
 
 // ---- Users
 
-/** Whether D1 has the row of a user, even if the user is being deleted. */
+/** Whether D1 still has the row of a user. A user who is being deleted may still have a row. */
 export const hasUserRow = async (userId: string): Promise<boolean> =>
   (await env.DB.prepare("SELECT 1 FROM users WHERE id = ?").bind(userId).first()) !== null;
 
-/** Marks a user as being deleted since a time, and leaves the tasks of the user unchanged. */
+/** Marks a user as being deleted since `requestedAt`. Does not change the user's tasks. */
 export const requestDeletion = (userId: string, requestedAt: number) =>
   env.DB.prepare("UPDATE users SET deletion_requested_at = ? WHERE id = ?").bind(requestedAt, userId).run();
 
-/** Inserts users of an account who are being deleted and have no tasks. */
+/** Inserts `count` users for an account. The users are being deleted and have no tasks. */
 export const insertUsersInDeletion = (accountId: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO users

@@ -9,13 +9,14 @@ import { untilClockReaches } from "./real-time.ts";
 const { MIGRATIONS, ...bindings } = env as unknown as Record<string, D1Database> & { MIGRATIONS: Record<string, D1Migration[]> };
 for (const [binding, migrations] of Object.entries(MIGRATIONS)) await applyD1Migrations(bindings[binding] as D1Database, migrations);
 
-// The windows of limits are clock hours, so no test starts in the last minute of an hour.
+// A limit window is one clock hour. No test starts in the last minute of an hour, so that a short test stays within one window.
 beforeEach(async () => {
   const nextHour = hourStart(Date.now()) + hourMs;
   if (nextHour - Date.now() < minuteMs) await untilClockReaches(nextHour);
 }, 90_000);
 
-// The test itself counts as one invocation, with the functions that it calls and the requests that it passes to an app.
+// The test itself counts as one invocation. This invocation includes the functions that the test calls and the requests that the test
+// passes to an app.
 aroundEach((runTest, { task }) => {
   beginTest();
   return invocation(`the test "${task.name}" itself`, runTest, { isTest: true });

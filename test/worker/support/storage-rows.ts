@@ -2,19 +2,19 @@ import { env } from "cloudflare:workers";
 import { maxStored, type Stored } from "../../../src/storage/storage.ts";
 import type { RecordedStatement } from "./d1.ts";
 
-// Helpers for the rows of storage counters, stored responses and scheduled jobs, and for query plans and the schema of D1.
+// Helpers for the rows of storage counters, stored responses and scheduled jobs. Other helpers read query plans and the schema of D1.
 
-/** Returns the number of bytes that D1 has counted for an account. */
+/** Returns the number of stored bytes that D1 has counted for an account. */
 export const readStoredBytes = async (accountId: string): Promise<number> =>
   (await env.DB.prepare("SELECT bytes FROM account_storage WHERE account_id = ?").bind(accountId).first<number>("bytes")) ?? 0;
 
-/** Returns the numbers of rows that D1 has counted for an account. */
+/** Returns the row counters of an account, one counter for each kind of row. */
 export const readStoredCounts = (accountId: string) =>
   env.DB.prepare("SELECT users, tasks, events, idempotency_keys FROM account_storage WHERE account_id = ?")
     .bind(accountId)
     .first<Record<string, number>>();
 
-/** Sets a row counter of an account so that the account may store `rows` more rows of that kind. */
+/** Sets the row counter `what` of an account, so that the account may store only `rows` more rows of this kind. */
 export async function leaveRoomFor(accountId: string, what: Stored, rows: number): Promise<void> {
   const column = what === "idempotencyKeys" ? "idempotency_keys" : what;
   await env.DB.prepare(
@@ -48,11 +48,11 @@ export const readIds = async (table: string, accountId: string): Promise<string[
 /** Returns the size of the main database, in bytes. */
 export const readDatabaseSize = async (): Promise<number> => (await env.DB.prepare("SELECT 1").run()).meta.size_after ?? 0;
 
-/** Replaces the fingerprints of an account's stored responses. */
+/** Replaces the request fingerprints of an account's stored responses. */
 export const setFingerprints = (accountId: string, fingerprint: string) =>
   env.DB.prepare("UPDATE idempotency_keys SET fingerprint = ? WHERE account_id = ?").bind(fingerprint, accountId).run();
 
-/** Makes the stored responses of an account older. */
+/** Moves the creation times of an account's stored responses back by `ms` milliseconds. */
 export const ageStoredResponses = (accountId: string, ms: number) =>
   env.DB.prepare("UPDATE idempotency_keys SET created_at = created_at - ? WHERE account_id = ?").bind(ms, accountId).run();
 
@@ -88,10 +88,13 @@ export interface Table {
   columns: { name: string; type: string; hidden: number }[];
 }
 
-/** Tables whose rows count for no account: the tables of the operator, which outlive an account, and the table of the counters. */
+/**
+ * The tables whose rows do not count toward an account's storage. Two of them belong to the operator and outlive an account.
+ * `account_storage` contains the counters.
+ */
 const uncountedTables = ["account_storage", "erasures", "operator_audit"];
 
-/** Returns the tables whose rows count for an account. Each row names its account, its member or its delivery. */
+/** Returns the tables whose rows count toward an account's storage. Each row of these tables names an account, a member or a delivery. */
 export async function readCountedTables(): Promise<Table[]> {
   const { results } = await env.DB.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").all<Table>();
   const tables = await Promise.all(
@@ -115,7 +118,7 @@ export async function readTriggers(): Promise<Map<string, string>> {
   return new Map(results.map(({ name, sql }) => [name, sql]));
 }
 
-/** Returns the SQL expression for the account of a row, in the form that triggers use. `row` is the name of the row. */
+/** Returns the SQL expression with which a trigger finds the account of a row. `row` is the name of the row in the trigger. */
 export function accountExpression({ columns }: Table, row: "NEW" | "OLD"): string {
   const names = columns.map(({ name }) => name);
   if (names.includes("account_id")) return `${row}.account_id`;
@@ -123,7 +126,7 @@ export function accountExpression({ columns }: Table, row: "NEW" | "OLD"): strin
   return `(SELECT account_id FROM ${owners} WHERE id = ${row}.${id})`;
 }
 
-/** Returns the sum of `row_bytes` of all rows of an account. */
+/** Returns the sum of `row_bytes` over all rows of an account. */
 export async function sumRowBytes(accountId: string): Promise<number> {
   const sums = (await readCountedTables()).map((table) =>
     env.DB.prepare(

@@ -1,4 +1,4 @@
-// Creates variants of a database, whose behavior a test controls.
+// Creates variants of a database with behavior that a test controls.
 
 interface Methods {
   batch?: (statements: D1PreparedStatement[]) => Promise<unknown>;

@@ -16,7 +16,7 @@ export const setWebhookUrl = (webhookId: string, url: string) =>
 export const setWebhookId = (webhookId: string, newWebhookId: string) =>
   env.DB.prepare("UPDATE webhooks SET id = ? WHERE id = ?").bind(newWebhookId, webhookId).run();
 
-/** Sets the time of a webhook's first failed attempt since its last success, in milliseconds since the epoch. */
+/** Sets the time of a webhook's first failed attempt after its last success, in milliseconds since the epoch. */
 export const setFailingSince = (webhookId: string, at: number | null) =>
   env.DB.prepare("UPDATE webhooks SET failing_since = ? WHERE id = ?").bind(at, webhookId).run();
 
@@ -24,11 +24,14 @@ export const setFailingSince = (webhookId: string, at: number | null) =>
 export const readBacklog = (webhookId: string) =>
   env.DB.prepare("SELECT pending, held FROM webhook_backlogs WHERE webhook_id = ?").bind(webhookId).first();
 
-/** Returns the row of a webhook's unfinished settlement, or null if there is none. */
+/**
+ * Returns the row of a webhook's unfinished settlement, or null if no settlement is unfinished. A settlement holds or fails all waiting
+ * deliveries of a webhook.
+ */
 export const readSettlement = (webhookId: string) =>
   env.DB.prepare("SELECT * FROM webhook_settlements WHERE webhook_id = ?").bind(webhookId).first();
 
-/** Inserts `count` deliveries of a webhook, created a second ago. Pending deliveries are due in a day. */
+/** Inserts `count` deliveries of a webhook that were created about a second ago. Pending deliveries are due in a day. */
 export async function insertDeliveries(accountId: string, webhookId: string, status: string, count: number): Promise<void> {
   const createdAt = Date.now() - 1000;
   const ids = Array.from({ length: count }, (_, index) => {
@@ -48,7 +51,7 @@ export async function insertDeliveries(accountId: string, webhookId: string, sta
 export const readDeliveryRows = async (webhookId: string) =>
   (await env.DB.prepare("SELECT * FROM deliveries WHERE webhook_id = ?").bind(webhookId).all<Record<string, unknown>>()).results;
 
-/** Returns the number of a webhook's deliveries by status. */
+/** Returns the number of a webhook's deliveries for each status. */
 export async function countDeliveriesByStatus(webhookId: string): Promise<Record<string, number>> {
   const { results } = await env.DB.prepare("SELECT status, count(*) AS count FROM deliveries WHERE webhook_id = ? GROUP BY status")
     .bind(webhookId)
@@ -79,7 +82,7 @@ export const setResponseBody = (deliveryId: string, body: string) =>
 export const readEventRows = async (accountId: string) =>
   (await env.DB.prepare("SELECT * FROM events WHERE account_id = ?").bind(accountId).all<Record<string, unknown>>()).results;
 
-/** Returns the number of an account's events, of one type or of all types. */
+/** Returns the number of an account's events. Counts events of all types unless `type` is given. */
 export const countEvents = async (accountId: string, type?: string): Promise<number> =>
   (await env.DB.prepare("SELECT count(*) AS count FROM events WHERE account_id = ?1 AND type = coalesce(?2, type)")
     .bind(accountId, type ?? null)
@@ -89,6 +92,6 @@ export const countEvents = async (accountId: string, type?: string): Promise<num
 export const deleteEvents = (accountId: string, type: string) =>
   env.DB.prepare("DELETE FROM events WHERE account_id = ? AND type = ?").bind(accountId, type).run();
 
-/** Deletes the previous values from all events of an account. An earlier release stored events without these values. */
+/** Deletes the previous values from all events of an account. An earlier release stored events without previous values. */
 export const clearPreviousValues = (accountId: string) =>
   env.DB.prepare("UPDATE events SET previous = NULL WHERE account_id = ?").bind(accountId).run();

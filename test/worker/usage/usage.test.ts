@@ -15,7 +15,10 @@ import { invocation } from "../support/counted.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { countActivityRows } from "../support/log-rows.ts";
 
-/** Waits until the log of an account has a number of entries. An earlier read of the usage would delay the next refresh of the figures. */
+/**
+ * Waits until the log of an account has exactly `count` entries. Does not read the usage, because such a read would delay the next refresh
+ * of the figures.
+ */
 const waitForLog = (accountId: string, count: number) =>
   vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(count), logDelay);
 
@@ -92,7 +95,7 @@ const twoDecimals = (value: number) => Math.round(value * 100) / 100;
 const difference = (value: number | null, previous: number | null) =>
   value === null || previous === null ? null : twoDecimals(value - previous);
 
-/** Computes the figures of a span of time from single entries, by the definitions of the figures. */
+/** Computes the exact usage figures of a time span directly from the log entries. */
 function figuresFromEntries(entries: Entry[], from: number, to: number) {
   const inSpan = entries.filter(({ id }) => timeOfId(id) >= from && timeOfId(id) < to);
   const requests = sumOf(inSpan, ({ count }) => count);
@@ -126,7 +129,7 @@ function expectPercentiles(actual: readonly (number | null)[], exact: readonly (
 
 type Context = ReturnType<typeof readingLog>;
 
-/** Expects the usage of a window to match the entries. */
+/** Expects the usage figures of a window to match the log entries. */
 async function expectUsage(context: Context, entries: Entry[], window: WindowName, keyId: string | undefined): Promise<void> {
   const usage = await readUsage(await refreshRollUps(context), { window, keyId });
   const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
@@ -159,7 +162,7 @@ async function expectUsage(context: Context, entries: Entry[], window: WindowNam
   }
 }
 
-/** Expects the hours of a window, and the sums by hour of the week, to match the entries. */
+/** Expects the hourly figures of a window and the sums per hour of the week to match the log entries. */
 async function expectHours(context: Context, entries: Entry[], window: WindowName): Promise<void> {
   const hours = await readHours(await refreshRollUps(context), { window });
   const { from, to } = windowsAt(window, context.now).window;
@@ -176,7 +179,7 @@ async function expectHours(context: Context, entries: Entry[], window: WindowNam
     }
 }
 
-/** Expects the breakdown of a window to match the entries. */
+/** Expects the usage breakdown of a window to match the log entries. */
 async function expectBreakdown(
   context: Context,
   entries: Entry[],
@@ -300,13 +303,14 @@ describe("The rate limit usage of an account", () => {
     const tenant = await makeTenant();
     const lowLimit = await makeKey(tenant.accountId, { hourlyLimit: 10 });
     const highLimit = await makeKey(tenant.accountId, { hourlyLimit: 1000 });
-    // The two new keys have no requests yet.
+    // No request has used the two new keys yet.
     expect(await readHighestUsage(tenant.key)).toMatchObject({ key_id: tenant.keyId });
     await Promise.all(Array.from({ length: 4 }, () => call("GET", "/api/v1/me", { key: lowLimit.key })));
     await Promise.all(Array.from({ length: 40 }, () => call("GET", "/api/v1/me", { key: highLimit.key })));
     await waitForLog(tenant.accountId, 45);
     const highest = await readHighestUsage(tenant.key);
-    // If another test crashes the guard, the guard counts its whole reservation as used. So more than 4 requests may be used.
+    // If another test crashes the guard, the guard counts its whole reservation as used. The number of used requests may then be higher
+    // than 4.
     const [policy] = (await call("GET", "/api/v1/rate-limit", { key: lowLimit.key })).body.policies;
     expect(policy.used).toBeGreaterThanOrEqual(4);
     expect(highest).toMatchObject({ key_id: lowLimit.keyId, used: policy.used, limit: 10, percent: policy.used * 10 });

@@ -30,7 +30,7 @@ const closedPort = "http://127.0.0.1:1/";
 
 const readWebhook = async ({ key }: Tenant, webhookId: string) => (await call("GET", `/api/v1/webhooks/${webhookId}`, { key })).body;
 
-/** Returns a `fetch` that runs an action before each request, while the attempt is in flight. */
+/** Returns a `fetch` that runs an action before it sends each request. During the action, the attempt is already in flight. */
 const fetchAfter =
   (action: () => Promise<unknown>): typeof fetch =>
   async (input, init) => {
@@ -96,7 +96,7 @@ it("A delivery is sent again with the same id, after its lease expires, if the W
   const { deliveryId, path } = await makeDueDelivery(tenant);
   let hasCrashed = false;
   const connectionLost = new Error("D1_ERROR: Network connection lost");
-  // The first batch of the attempt is the batch that records its result.
+  // The first batch of an attempt records the result of the attempt.
   const crashingD1 = databaseWith({
     prepare(query) {
       if (hasCrashed) throw connectionLost;
@@ -147,7 +147,7 @@ it("The result of an attempt is not recorded if a later attempt has claimed the 
   };
   await attemptDelivery(deliveryId, { fetch: fetchAfter(makeLaterAttempt) });
   expect(await receivedAt(path)).toHaveLength(1);
-  // Both attempts count. Each attempt is counted before its POST, so lost results cannot cause endless attempts.
+  // Both attempts count. The Worker counts each attempt before the POST, so lost results cannot cause endless attempts.
   expect(await readDelivery(tenant, deliveryId)).toMatchObject({ status: "delivered", attempts_made: 2, attempts: [{ status: 204 }] });
 });
 
@@ -198,7 +198,7 @@ it("A delivery fails for good after ten failed attempts", async () => {
 });
 
 describe("The stored response of an attempt", () => {
-  /** Returns a `fetch` whose responses have status 500, long headers and the given bodies, in order. */
+  /** Returns a `fetch` that responds with status 500 and long headers. Each response has the next of the given bodies. */
   const failWith = (...bodies: (string | Uint8Array)[]) => {
     let requests = 0;
     return async () =>
@@ -220,7 +220,7 @@ describe("The stored response of an attempt", () => {
     const { deliveryId } = await makeDueDelivery(tenant);
     let now = Date.now();
     const fetch = failWith("a".repeat(20_000), "short", new Uint8Array(20_000).fill(255), "d".repeat(16 * 1024));
-    /** Makes the next attempt and returns the lengths of all stored bodies, in bytes. */
+    /** Makes the next attempt. Returns the lengths of all stored response bodies, in bytes. */
     const bodyLengthsAfterAttempt = async () => {
       await attemptDelivery(deliveryId, { fetch, now: () => now });
       const { attempts, next_attempt_at } = await readDelivery(tenant, deliveryId);
@@ -229,7 +229,7 @@ describe("The stored response of an attempt", () => {
     };
     expect(await bodyLengthsAfterAttempt()).toEqual([16 * 1024]);
     expect(await bodyLengthsAfterAttempt()).toEqual([1024, 5]);
-    // Each byte that is not UTF-8 becomes a replacement character of three bytes.
+    // Each byte that is not valid UTF-8 becomes a replacement character of three bytes.
     const [, , third] = await bodyLengthsAfterAttempt();
     expect(third).toBeGreaterThan(16 * 1024 - 3);
     expect(third).toBeLessThanOrEqual(16 * 1024);
@@ -257,7 +257,7 @@ it("An attempt fails with a timeout if the receiver does not respond within 15 s
   const [attempt] = (await readDelivery(tenant, deliveryId)).attempts;
   expect(attempt).toMatchObject({ status: null, error: "timeout" });
   expect(attempt.duration_ms).toBeGreaterThan(14_000);
-  // The retries of this delivery now fail at once and do not hang.
+  // With a closed port, the retries of this delivery fail at once and do not hang.
   await setWebhookUrl(webhookId, closedPort);
 });
 
@@ -363,7 +363,7 @@ it("An event that was deleted after its retention is neither sent nor redelivere
 });
 
 it("The sweep takes ten deliveries of each webhook in turn, so a long queue delays no other webhook", async () => {
-  // The sweep covers all accounts, so deliveries that other tests left behind would take turns, too.
+  // The sweep covers all accounts, so it would also enqueue deliveries that other tests left behind.
   await deleteAllDeliveries();
   const [busy, quiet] = [await makeTenant(), await makeTenant()];
   const { webhookId } = await makeDueDelivery(busy);
@@ -373,8 +373,8 @@ it("The sweep takes ten deliveries of each webhook in turn, so a long queue dela
   const queue = { sendBatch: async (messages: typeof sent) => void sent.push(...messages) } as unknown as Queue<DeliveryMessage>;
   const sweep = (cursor: string, limit: number) =>
     sweepDeliveries({ db, queue, deliver: async () => {} }, Date.now() + 10_000, cursor, limit);
-  // The limit of a run is ten deliveries. The first run takes the ten deliveries that have been due longest. The next run continues with
-  // the next webhook.
+  // The first two sweeps each enqueue at most ten deliveries. The first sweep enqueues the ten deliveries that have been due longest. The
+  // second sweep continues with the next webhook.
   const first = await sweep("", 10);
   expect(first).toEqual({ done: 10, last: webhookId });
   expect(sent.map(({ body }) => body.deliveryId)).toEqual(

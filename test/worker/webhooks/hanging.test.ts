@@ -4,12 +4,12 @@ import { newPath, register, waitForRequests } from "../support/receiver.ts";
 
 const healthyReceivers = 3;
 const taskCount = 60;
-/** Below this latency, in milliseconds, the noise of the machine is larger than the difference that the test measures. */
+/** The lowest baseline latency for the comparison, in milliseconds. Differences between lower latencies are mostly noise of the machine. */
 const noiseMs = 100;
 
 /**
  * Creates tasks and returns the 99th percentile of the delivery latency at healthy receivers, in milliseconds. The account also has the
- * same number of other receivers, which behave as `otherBehaviour` says.
+ * same number of receivers with the behaviour `otherBehaviour`.
  */
 async function measureLatency(otherBehaviour: string): Promise<number> {
   const { key } = await makeTenant();

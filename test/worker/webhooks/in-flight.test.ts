@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import { call, makeTenant, type Tenant } from "../support/client.ts";
 import { attemptDelivery, deliveriesOf, deliveryWait, newPath, register, waitForRequest, waitForRequests } from "../support/receiver.ts";
 
-// A burst of deliveries from one account delays no other account, and no receiver gets more than ten requests at once.
+// A burst of deliveries from one account does not delay other accounts. No receiver gets more than ten requests at once.
 
 const taskCount = 100;
 
@@ -30,8 +30,8 @@ const insertAssignedTasks = (accountId: string, userId: string, count: number) =
     .run();
 
 /**
- * Creates an account whose user has 100 tasks, and one webhook for each behaviour of its receiver. The returned function `startBurst`
- * deletes the user, which updates all tasks.
+ * Creates an account with a user who has 100 tasks. Creates one webhook for each given behaviour of a receiver. The returned function
+ * `startBurst` deletes the user, and the deletion updates all 100 tasks.
  */
 async function prepareBurst(behaviours: string[]) {
   const tenant = await makeTenant();
@@ -60,7 +60,8 @@ it("A burst has at most ten attempts in flight per webhook and fifty per account
   const { path } = await register(other.key, { event_types: ["task.created"] });
   await vi.waitFor(async () => expect(sumOf(await countInFlight(tenant.accountId))).toBeGreaterThanOrEqual(50), deliveryWait);
   expect(webhooks).toHaveLength(7);
-  // Every slot is taken for 15 seconds, because the receivers hang. A further attempt for any of the webhooks must find no free slot.
+  // The receivers hang, so the attempts in flight occupy every slot for 15 seconds. Another attempt for any of the webhooks must find no
+  // free slot.
   for (const { id } of webhooks) expect(await attemptWaitingDelivery(tenant, id)).toBe(false);
   const counts = await countInFlight(tenant.accountId);
   expect({ ofWebhook: Math.max(...counts), ofAccount: sumOf(counts) }).toEqual({ ofWebhook: 10, ofAccount: 50 });

@@ -93,7 +93,7 @@ describe("A redelivery of all matching deliveries", () => {
     const from = new Date(Date.now() - minuteMs).toISOString();
     const redeliver = (more: object = {}, headers: object = {}) =>
       call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from, ...more }, ...headers });
-    // Both requests may count the same deliveries, but only one request repeats each delivery.
+    // Both requests may count the same delivery, but only one of the two requests repeats the delivery.
     const [first, second] = await Promise.all([redeliver(), redeliver()]);
     expect([first.status, second.status]).toEqual([202, 202]);
     expect((await redeliver()).body.count).toBe(0);

@@ -4,7 +4,7 @@ import { urlErrorOf } from "../../../src/webhooks/url-rules.ts";
 const deployed = { ownHosts: ["api.developer-overview.io"], isLocal: false };
 const local = { ownHosts: ["localhost"], isLocal: true };
 
-/** Returns all notations of an IPv4 address that a URL parser accepts. */
+/** Returns an IPv4 address in each notation that a URL parser accepts. */
 function notationsOf(address: string): string[] {
   const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
   const whole = ((a * 256 + b) * 256 + c) * 256 + d;

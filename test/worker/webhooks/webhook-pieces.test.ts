@@ -22,7 +22,8 @@ import {
   readSettlement,
 } from "../support/webhook-rows.ts";
 
-// A webhook can have hundreds of thousands of deliveries. Changes to them run in pieces, and triggers count the waiting deliveries.
+// A webhook can have hundreds of thousands of deliveries. Changes to many deliveries run in pieces, and D1 triggers count the waiting
+// deliveries.
 
 /** Creates an account with a webhook that has the given number of deliveries of each status. */
 async function makeWebhook(deliveries: Record<string, number>) {
@@ -44,10 +45,13 @@ const redeliver = (key: string, webhookId: string, filter: object = {}) =>
 const readRedelivery = async (key: string, redeliveryId: string) =>
   (await call("GET", `/api/v1/redeliveries/${redeliveryId}`, { key })).body;
 
-/** Runs the scheduled job that continues redeliveries. Creates at most `limit` pieces of 500 deliveries. Returns the number of pieces. */
+/**
+ * Runs the scheduled job that continues redeliveries. Creates at most `limit` pieces of 500 deliveries. Returns the number of created
+ * pieces.
+ */
 const makePieces = (limit: number, now = Date.now()) => continueRedeliveries({ db, enqueue: () => {} }, now, limit);
 
-/** Deletes `count` deliveries of a webhook that have this status. */
+/** Deletes `count` deliveries with the given status from a webhook. */
 const deleteSomeDeliveries = (webhookId: string, status: string, count: number) =>
   env.DB.prepare("DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = ? AND status = ? LIMIT ?)")
     .bind(webhookId, status, count)
@@ -62,14 +66,14 @@ const markSomeDelivered = (webhookId: string, count: number) =>
     .bind(webhookId, count)
     .run();
 
-/** Runs the query for the oldest pending delivery of a webhook. Returns the number of rows that D1 reads. */
+/** Runs the query for the oldest pending delivery of a webhook. Returns the number of rows that D1 reads for the query. */
 const rowsReadForOldestPending = async (accountId: string, webhookId: string) => {
   const query = `SELECT created_at FROM deliveries
     WHERE webhook_id = ? AND status <> 'delivered' AND status = 'pending' AND +account_id = ? ORDER BY id LIMIT 1`;
   return countRowsRead({ query, values: [webhookId, accountId] });
 };
 
-/** Returns the number of deliveries of a redelivery, and the number of different deliveries that they repeat. */
+/** Returns the number of deliveries that a redelivery has created, and the number of different deliveries that they repeat. */
 const countRedelivered = (redeliveryId: string) =>
   env.DB.prepare("SELECT count(*) AS rows, count(DISTINCT redelivery_of) AS repeated FROM deliveries WHERE redelivery_id = ?")
     .bind(redeliveryId)
@@ -79,7 +83,10 @@ const countRedelivered = (redeliveryId: string) =>
 const readMade = (redeliveryId: string) =>
   env.DB.prepare("SELECT made FROM redeliveries WHERE id = ?").bind(redeliveryId).first<number>("made");
 
-/** Returns the number of a redelivery's deliveries that are due after `after`, and the time from the first to the last, in milliseconds. */
+/**
+ * Returns the number of a redelivery's deliveries that are due after the time `after`. `span` is the time from the first to the last of
+ * these deliveries, in milliseconds.
+ */
 const readPace = async (redeliveryId: string, after: number) =>
   (await env.DB.prepare(
     `SELECT count(*) AS count, max(next_attempt_at) - min(next_attempt_at) AS span
@@ -95,8 +102,8 @@ const setTypeOfOldest = (webhookId: string, type: string) =>
     .run();
 
 /**
- * Turns the deliveries of a webhook into a chain for one event, in which each delivery repeats the delivery before it. Returns the id of
- * the oldest delivery.
+ * Assigns all deliveries of a webhook to the event of the oldest delivery. Each delivery then supersedes the delivery before it. Returns
+ * the id of the oldest delivery.
  */
 async function chainDeliveries(accountId: string, webhookId: string): Promise<string> {
   const oldest = await env.DB.prepare("SELECT id, event_id AS eventId FROM deliveries WHERE webhook_id = ? ORDER BY id LIMIT 1")
@@ -129,7 +136,7 @@ async function readEventOfRequest(requestId: string) {
   return event;
 }
 
-/** Inserts `count` events of other requests. Their ids contain the time `at`. */
+/** Inserts `count` events that belong to no request. The ids of the events contain the time `at`. */
 const insertEvents = (accountId: string, count: number, at: number) =>
   env.DB.prepare(
     `INSERT INTO events (account_id, id, type, data, sequence, created_at)
@@ -171,7 +178,7 @@ describe("Disabling a webhook", () => {
     for (const id of ids) await insertDeliveries(many.accountId, id, "pending", 2000);
     for (const id of ids) await setStatus(many.key, id, "disabled");
     await setStatus(few.key, few.id, "disabled");
-    // Each request to disable a webhook has held the first 500 deliveries.
+    // Each request to disable a webhook has already changed the first 500 deliveries to `held`.
     expect((await countDeliveriesByStatus(few.id)).held).toBe(500);
     await finishSettlements(db, 10);
     expect(await countDeliveriesByStatus(few.id)).toEqual({ held: 1100 });
@@ -218,7 +225,8 @@ describe("A redelivery of many deliveries", () => {
     expect((await countRedelivered(body.id))?.rows).toBe(500);
     const dryRun = await redeliver(key, id, { from, dry_run: true });
     expect(dryRun.body.count).toBe(700);
-    // 500 deliveries take 100 seconds. The deliveries after the second piece are therefore not due within three minutes.
+    // At one delivery per 200 ms, 500 deliveries take 100 seconds. The deliveries after the second piece are therefore not due within three
+    // minutes.
     expect(await makePieces(10)).toBe(1);
     expect((await countRedelivered(body.id))?.rows).toBe(1000);
     await makePieces(10, Date.now() + 2 * minuteMs);
@@ -276,7 +284,7 @@ describe("A redelivery of many deliveries", () => {
     expect(text).toContain("36 deliveries are pending");
     const response = await browser.post(`/webhooks/${id}/redeliver`, { nonce: hidden(text, "nonce") });
     expect(response.headers.get("Location")).toContain("redelivery=rdl_");
-    // Each pending delivery is replaced by one new delivery, which is due now and not in a day.
+    // One new delivery replaces each pending delivery. The new deliveries are due within minutes and not in a day.
     const now = Date.now();
     const deliveries = await vi.waitFor(async () => {
       const rows = await readDeliveryRows(id);
@@ -301,7 +309,8 @@ describe("Repeating a delivery that was repeated many times", () => {
     const first = await repeat(oldest);
     expect(await countSuperseded(first)).toBe(1001);
     const second = await repeat(oldest);
-    // The second repetition supersedes the oldest delivery and the first repetition. It skips the thousand deliveries between them.
+    // The second repetition supersedes the oldest delivery and the first repetition. The second repetition skips the thousand deliveries
+    // between these two.
     expect([await countSuperseded(first), await countSuperseded(second)]).toEqual([1000, 2]);
     await deleteDeliveries(id);
     await insertDeliveries(accountId, id, "failed", 2100);

@@ -18,7 +18,7 @@ import {
 } from "../support/receiver.ts";
 import { readWebhookRow, setResponseBody, setWebhookId } from "../support/webhook-rows.ts";
 
-/** Waits until the only delivery of a webhook has been attempted once and has a new time for its next attempt. Returns the delivery. */
+/** Waits until the only delivery of a webhook has a retry time after its first attempt. Returns the delivery. */
 const waitForRetryTime = (tenant: Tenant, webhookId: string) =>
   vi.waitFor(async () => {
     const [delivery] = await deliveriesOf(tenant, webhookId);
@@ -44,7 +44,7 @@ describe("A delivery", () => {
     expect(delivery).toMatchObject({ status: "pending", attempts_made: 1, event_type: "task.created", redelivery_of: null });
     const { attempts } = await readDelivery(tenant, delivery.id);
     expect(attempts).toMatchObject([{ status, error }]);
-    // The delay counts from the attempt, because a busy machine may make the attempt late.
+    // The delay is measured from the time of the attempt, because a busy machine may make the attempt late.
     const delayMs = Date.parse(delivery.next_attempt_at) - Date.parse(attempts[0].at);
     expect(delayMs).toBeGreaterThanOrEqual(4000);
     expect(delayMs).toBeLessThan(6000 + attempts[0].duration_ms + 1000);
@@ -178,7 +178,7 @@ describe("A webhook", () => {
     const tenant = await makeTenant();
     const { key } = tenant;
     const [tested, other] = [await register(key), await register(key)];
-    // The request has no body, because all members of the body are optional.
+    // The request has no body, because all properties of the body are optional.
     const { status, body } = await call("POST", `/api/v1/webhooks/${tested.id}/test`, { key });
     expect(status).toBe(202);
     const request = await waitForRequest(tested.path);
@@ -210,7 +210,7 @@ describe("Two webhooks with the same last characters in their ids", () => {
   it("both get each event, in deliveries with different ids", async () => {
     const tenant = await makeTenant();
     const [first, second] = [await register(tenant.key), await register(tenant.key)];
-    // The last characters of ids are random, so two webhooks of an account can have the same last characters.
+    // The last characters of webhook ids are random, so two webhooks of an account can have the same last characters.
     const secondId = second.id.slice(0, -12) + first.id.slice(-12);
     await setWebhookId(second.id, secondId);
     await call("POST", "/api/v1/users", { key: tenant.key, body: { name: "Ada", email: "ada@example.com" } });
