@@ -1,12 +1,11 @@
 import { type ChildProcess, execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, symlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
 import { wranglerPath } from "../../scripts/local.ts";
-import { root } from "../../scripts/root.ts";
+import { copyProject } from "../../test/node/project.ts";
 import { prepare } from "../variants.ts";
 import { bundle, freePort, serve } from "../workerd.ts";
 import { tell } from "./accounts.ts";
@@ -31,11 +30,7 @@ export interface Burst {
 
 /** Measures the delivery latency of another account while one deletion creates 30,000 deliveries. The Worker runs as it does under `npm start`. */
 export async function measureBurst(folder: string): Promise<Burst> {
-  const project = join(folder, "project");
-  mkdirSync(project, { recursive: true });
-  for (const part of ["src", "scripts", "migrations", "public", "CHANGELOG.md", "package.json", "wrangler.toml", "tsconfig.json"])
-    cpSync(join(root, part), join(project, part), { recursive: true });
-  symlinkSync(join(root, "node_modules"), join(project, "node_modules"));
+  const project = copyProject(join(folder, "project"));
   const command = (...args: string[]) =>
     execFileSync(process.execPath, [join(project, "scripts", `${args[0]}.ts`), ...args.slice(1)], { cwd: project, encoding: "utf8" })
       .trim()

@@ -6,9 +6,8 @@ import { dirname, join } from "node:path";
 
 export const root = join(import.meta.dirname, "../..");
 
-/** Copies the current files of the project into a new folder, with a link to the installed packages. Returns the folder. */
-export function copyProject(): string {
-  const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
+/** Copies the current files of the project into a new or empty folder, with a link to the installed packages. Returns the folder. */
+export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overview-"))): string {
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" }).trim().split("\n");
   for (const file of files.filter((each) => existsSync(join(root, each)))) {
     mkdirSync(join(copy, dirname(file)), { recursive: true });
