@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { answers, startDevWorker } from "../scripts/dev-worker.ts";
+import { isResponding, startDevWorker } from "../scripts/dev-worker.ts";
 import { startReceiver } from "../scripts/receiving.ts";
 import { copyProject, freePort, removeProject, run } from "../test/node/project.ts";
 
@@ -12,8 +12,8 @@ export interface Arrival {
 }
 
 /**
- * Measures the delivery latency of events in milliseconds, on an otherwise idle Worker under `npm start`. The latency starts when the request that
- * causes the event reaches the Worker, before the commit. The latency ends when the receiver has the event.
+ * Measures the delivery latency of events, in milliseconds. The Worker runs under `npm start` and has no other load. The latency starts when
+ * the Worker receives the request that causes the event. The change is committed later. The latency ends when the receiver gets the event.
  */
 export async function measureArrival(): Promise<Arrival> {
   const folder = copyProject();
@@ -37,7 +37,7 @@ export async function measureArrival(): Promise<Arrival> {
     if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
   };
   try {
-    while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
+    while (!(await isResponding(`http://localhost:${port}/health`))) await sleep(50);
     await send("/webhooks", { url: `${receiver.url}/`, event_types: ["task.created"] });
     for (let change = 0; change < changes; change++) {
       await send("/tasks", { title: `Change ${change}` });

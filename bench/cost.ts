@@ -13,12 +13,18 @@ const ratePerKey = 1.4;
 const rate = keys * ratePerKey;
 const writers = 4;
 const warmUpMs = 10 * secondMs;
-/** The time that buffers and log writers get to finish pending writes, in milliseconds. */
+/** The wait for pending writes of buffers and log writers, in milliseconds. */
 const settledMs = 2 * secondMs;
-/** The duration of the measurement, in minutes. The measurement lasts as long as one bucket of the log, so it includes one roll-up per account. */
+/**
+ * The duration of the measurement, in minutes. The measurement lasts as long as one bucket of the log. The measurement therefore includes one
+ * roll-up per account.
+ */
 const minutes = 5;
 
-/** Prices in dollars on the paid plan, above the included amounts (November 2026): https://developers.cloudflare.com/workers/platform/pricing/ */
+/**
+ * Prices on Cloudflare's paid plan in dollars, for usage above the included amounts (November 2026):
+ * https://developers.cloudflare.com/workers/platform/pricing/
+ */
 const prices = {
   request: 0.3e-6,
   cpuMs: 0.02e-6,
@@ -32,7 +38,10 @@ const objectGb = 0.128;
 
 export interface Cost {
   name: string;
-  /** Calls to Durable Objects per 1,000 requests. All counts of this interface are per 1,000 requests, and include roll-ups and retention. */
+  /**
+   * Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include the work of roll-ups
+   * and retention.
+   */
   objectCalls: number;
   objectRows: number;
   statements: number;
@@ -46,9 +55,9 @@ export interface Cost {
 }
 
 /**
- * Measures the cost of 64 keys with 1.4 requests per second each, every key in its own isolate. The cost includes the cron job, which runs every
- * minute. The cost also includes the roll-ups and retention of the measured requests. The first ten seconds are excluded, because the isolates warm
- * up.
+ * Measures the cost of requests with 64 keys. Each key has 1.4 requests per second and its own isolate. The cost includes the cron job that
+ * runs every minute. The cost also includes the roll-ups and retention of the measured requests. The first ten seconds are not measured,
+ * because the isolates are still warming up.
  */
 export async function measureCost(folder: string): Promise<Cost[]> {
   const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
@@ -64,15 +73,16 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       path: "/api/v1/me",
       objectsAlwaysActive: writers,
       everyMinute: () => cron(Date.now()),
-      // A usage request rolls up the buckets of its account. The 64 keys belong to two accounts. The first key and the last key belong to different
-      // accounts.
+      // A request to the usage API rolls up the buckets of the key's account. The 64 keys belong to two accounts. The first key and the last
+      // key belong to different accounts.
       fold: async () => {
         for (const secret of [secrets[0], secrets[keys - 1]])
           await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();
       },
       retain: async () => {
         const hour = hourStart(Date.now()) + hourMs;
-        // Entries are deleted after 31 days, buckets after 32, hours after 93 and days after 400.
+        // Entries are deleted after 31 days, and buckets after 32 days. Hourly roll-ups are deleted after 93 days, and daily roll-ups after 400
+        // days.
         for (const days of [32, 33, 94, 401]) await cron(hour + days * dayMs);
       },
     });
@@ -92,7 +102,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
 
 interface Way {
   path: string;
-  /** The number of Durable Objects whose whole duration is billed, because they never become idle at this request rate. */
+  /** The number of Durable Objects that are billed all the time. At this request rate, these objects never become idle. */
   objectsAlwaysActive: number;
   everyMinute: () => Promise<unknown>;
   fold: () => Promise<unknown>;
@@ -128,8 +138,8 @@ async function costOf(
   const dollars =
     prices.request +
     prices.cpuMs * cpu +
-    // A guard is billed while it serves a call. All guards together are billed for at most the CPU time of the whole Worker, so that time is the
-    // upper bound. Log writers are billed all the time.
+    // A guard is billed while it serves a call. The formula charges each call for the CPU time of a whole request. This amount is an upper
+    // bound. Log writers are billed all the time.
     per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
     (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
     per("objectRows") * prices.objectRow +
@@ -148,8 +158,8 @@ async function costOf(
 }
 
 /**
- * For each key, sends 1.4 requests per second on average to the isolate of the key, at random times. Returns the number of responses with status 200.
- * Throws if a response has another status.
+ * Sends requests with each key to the isolate of that key, at random times. The average rate is 1.4 requests per second for each key. Returns
+ * the number of responses with status 200. Throws if a response has a status other than 200.
  */
 async function paceEach(targets: readonly { url: string; secret: string }[], forMs: number): Promise<number> {
   const endsAt = Date.now() + forMs;
@@ -168,7 +178,7 @@ async function paceEach(targets: readonly { url: string; secret: string }[], for
   return answered;
 }
 
-/** Returns the sum of the counts of all isolates. */
+/** Returns each count, summed over all isolates. */
 async function countsOf(served: Served): Promise<Counts> {
   const all = await Promise.all(served.urls.map(async (url) => (await (await fetch(`${url}/counts`)).json()) as Counts));
   const sum = { ...all[0] } as Counts;

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 
 /**
- * Installs missing Debian packages with apt-get. `packageOf` maps each required file to the package that contains it. Throws if a file is still
- * missing afterwards.
+ * Installs missing Debian packages with apt-get. `packageOf` maps each required file to the package that contains it. Throws if a required file
+ * is still missing after the installation.
  */
 export function needDebian(packageOf: Record<string, string>): void {
   const missing = () => Object.keys(packageOf).filter((file) => !existsSync(file));

@@ -6,7 +6,8 @@ import { needDebian } from "./debian.ts";
 import { withChildren } from "./load.ts";
 import { ended, freePort, start } from "./workerd.ts";
 
-// Starts Fastify with Redis and PostgreSQL from Debian's packages. Redis and PostgreSQL store their data in a folder that is deleted after the run.
+// Starts Fastify, Redis and PostgreSQL. Redis and PostgreSQL come from Debian's packages. Redis and PostgreSQL store their data in a folder
+// that is deleted after the run.
 
 const postgresVersions = "/usr/lib/postgresql";
 
@@ -16,8 +17,8 @@ function install(): string {
 }
 
 /**
- * Returns the user that runs PostgreSQL, because PostgreSQL refuses to run as root. If the bench runs as root, the user `postgres` of Debian's
- * package becomes the owner of the data folder.
+ * Returns the user that PostgreSQL runs as. PostgreSQL refuses to run as root. If the bench runs as root, the function returns the user
+ * `postgres`, which Debian's package creates. The user `postgres` then becomes the owner of the data folder.
  */
 function postgresUser(data: string): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {};
@@ -59,7 +60,7 @@ export async function startFastify(folder: string, keys: string[]): Promise<{ ur
   let server = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
   for (let waited = 0; !(await fetch(url).then(Boolean, () => false)); waited += 200) {
     if (waited > 30_000) throw new Error("Fastify did not start.");
-    // Fastify exits if PostgreSQL is not ready yet, so start Fastify again.
+    // If PostgreSQL is not ready yet, Fastify exits. In this case, start Fastify again.
     if (server.exitCode !== null) server = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
     await sleep(200);
   }
@@ -70,7 +71,7 @@ export async function startFastify(folder: string, keys: string[]): Promise<{ ur
     stop: async () => {
       await ended(server);
       await ended(redis);
-      // SIGINT requests a fast shutdown, which does not wait for clients.
+      // After SIGINT, PostgreSQL shuts down without waiting for its clients.
       await ended(postgres, "SIGINT");
     },
   };

@@ -9,15 +9,15 @@ const atOnce = 10_000;
 
 export interface Growth {
   path: string;
-  /** The median response time in milliseconds, for each of `sizes`. */
+  /** The median response time for each log size in `sizes`, in milliseconds. */
   ms: { size: number; median: number }[];
-  /** The median response time of the slowest size, divided by the median response time of the fastest size. */
+  /** The highest median in `ms`, divided by the lowest median in `ms`. */
   ratio: number;
 }
 
 /**
- * Measures the response times of the usage API, the activity API and the overview, with logs of different sizes. Consecutive calls use logs of
- * different sizes, so other load on the machine affects every size.
+ * Measures the response times of the usage API, the activity API and the overview, with logs of different sizes. The calls alternate between
+ * the log sizes. Other load on the machine therefore affects all sizes.
  */
 export async function measureGrowth(folder: string): Promise<Growth[]> {
   const grown: { size: number; served: Served; key: string }[] = [];

@@ -7,8 +7,8 @@ const warmSeconds = 40;
 const rounds = 3;
 const seconds = 10;
 /**
- * V8 generates machine code at run time, so valgrind must check code for changes. V8 compiles on its own threads, and fair scheduling keeps these
- * threads running.
+ * V8 generates machine code at run time. Valgrind must therefore detect changes to code. V8 compiles on separate threads. Fair scheduling
+ * ensures that these threads get time to run.
  */
 const callgrind = [
   "/usr/bin/valgrind",
@@ -21,14 +21,15 @@ const callgrind = [
 export interface Instructions {
   /** The name of the variant. */
   name: string;
-  /** The number of instructions that workerd runs per request, in each round. */
+  /** The number of instructions that workerd executes per request. The array has one number for each round. */
   counts: number[];
 }
 
 /**
- * Measures the number of instructions that workerd runs per request. Instructions of the kernel are not counted. Other load on the machine hardly
- * changes the number. Under valgrind, throughput falls from thousands of requests per second to hundreds. Timed work is then
- * spread over fewer requests. Examples of timed work are the log write every 50 ms and the alarms of guards every 5 s.
+ * Measures the number of instructions that workerd executes per request. Instructions of the kernel are not counted. Other load on the machine
+ * hardly affects the number of instructions. Under valgrind, throughput falls from thousands of requests per second to hundreds. With fewer
+ * requests, the number per request includes a larger share of timed work. Timed work runs at fixed intervals. Examples are the log write every
+ * 50 ms and the alarms of guards every 5 s.
  */
 export async function measureInstructions(folder: string): Promise<Instructions[]> {
   needDebian({ "/usr/bin/valgrind": "valgrind" });
@@ -58,6 +59,6 @@ async function countsOf(variant: Variant, pid: number): Promise<number[]> {
 const control = (option: string, pid: number): string =>
   execFileSync("/usr/bin/callgrind_control", [option, String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
 
-/** Returns the sum over all threads. The output has a line like `Th 1  12,345` for each thread. */
+/** Returns the number of instructions of all threads together. For each thread, the output of callgrind_control has a line like `Th 1  12,345`. */
 const instructionsIn = (said: string): number =>
   [...said.matchAll(/^\s*Th\s*\d+\s+([\d,]+)/gm)].reduce((sum, [, count = ""]) => sum + Number(count.replaceAll(",", "")), 0);

@@ -11,16 +11,16 @@ const execFileAsync = promisify(execFile);
 export interface Variant {
   name: string;
   url: string;
-  /** API keys that the requests send in turn as `Authorization: Bearer`. */
+  /** The API keys that the requests use in turn, in the header `Authorization: Bearer`. */
   keys: string[];
-  /** Whether each request sends a unique key. A unique key is one of `keys` with other characters in its secret part. */
+  /** Whether each request sends a unique key. A unique key is a copy of one of `keys` with a different secret part. */
   neverRepeats?: boolean;
   /** The status that every response must have. */
   status: number;
   pids(): number[];
-  /** Whether the requests are part of an attack. Attack requests are not measured at an even pace. */
+  /** Whether the variant simulates an attack. Attacks are measured only under full load, and not at an even pace. */
   isAttack?: boolean;
-  /** Prepares the variant just before each run. */
+  /** Prepares the variant immediately before each run. */
   before?(): Promise<unknown>;
 }
 
@@ -33,7 +33,7 @@ export interface Run {
   p99: number;
 }
 
-/** Sends requests to a variant over 32 connections without pauses. Throws if a request fails or a response has an unexpected status. */
+/** Sends requests to a variant over 32 connections without pauses. Throws if a request fails or if a response has an unexpected status. */
 export const load = (variant: Variant, seconds: number): Promise<Run> => send(variant, seconds, fullLoadConnections, 0);
 
 /**
@@ -43,7 +43,10 @@ export const load = (variant: Variant, seconds: number): Promise<Run> => send(va
 export const pace = (variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> =>
   send(variant, seconds, connections, Math.round((1000 * connections) / rate));
 
-/** Runs wrk. First checks the exact status of one response, because wrk reports only the number of responses with a status of 400 or more. */
+/**
+ * Runs wrk. wrk does not report exact statuses. wrk reports how many responses have a status of 400 or more. Therefore, the exact status of one
+ * response is checked before the run.
+ */
 async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
   const { name, url, keys, status, pids, neverRepeats = false } = variant;
@@ -62,7 +65,7 @@ async function send(variant: Variant, seconds: number, connections: number, mean
 /** The output of load.lua. `seconds` is the actual duration of the run. */
 type Told = Record<"requests" | "seconds" | "refused" | "failed" | "p50" | "p99", number>;
 
-/** Returns the user and system CPU time that processes have used since their start, in milliseconds. */
+/** Returns the total CPU time of processes since their start, in milliseconds. The total includes user time and system time. */
 export function cpuMsOf(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => {
     const fields = statOf(pid);
@@ -84,7 +87,7 @@ export function withChildren(pid: number): number[] {
   return all;
 }
 
-/** Returns the fields of /proc/PID/stat after the process name, or an empty array if the process has ended. */
+/** Returns the fields that follow the process name in /proc/PID/stat. If the process has ended, returns an empty array. */
 function statOf(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];

@@ -16,7 +16,10 @@ export interface Memory {
 
 export const residentOfOurs = "ours, 64 keys: resident";
 
-/** Measures the memory of workerd under full load, for the product and for a bare Worker. The two Workers take turns, one minute each. */
+/**
+ * Measures the memory of workerd under full load, for the product and for a bare Worker. The load switches between the two Workers every
+ * minute.
+ */
 export async function measureMemory(folder: string): Promise<Memory[]> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));

@@ -1,5 +1,5 @@
-// Assigns each sample of `perf` to a part of the platform or of the product, by its stack. The patterns match function names in the source of
-// workerd.
+// Assigns each sample of `perf` to a part of the platform or of the product. The stack of the sample determines the part. The patterns match
+// names of functions in workerd's source code.
 
 export interface Frame {
   isKernel: boolean;
@@ -11,12 +11,15 @@ const garbage = "V8: garbage collection";
 const helpers = "V8: its other threads";
 const kernel = "kernel: sockets, waiting";
 
-/** Matches functions of the garbage collector. A sample with such a function anywhere in its stack counts as garbage collection. */
+/**
+ * Matches the names of functions of the garbage collector. If the stack of a sample contains such a function, the sample counts as garbage
+ * collection.
+ */
 const collecting = /^v8::internal::(Heap::CollectGarbage|MinorGCJob|IncrementalMarkingJob)|^cppgc::internal::HeapBase::/;
 
 /**
- * The parts, and for each part a pattern that matches the names of its functions. The innermost matching frame of a stack determines the part. The
- * CPU time of containers, strings and memory management counts for the frame that uses them.
+ * The parts, each with a pattern that matches the names of its functions. The innermost stack frame that matches a pattern determines the part
+ * of a sample. CPU time in functions for containers, strings and memory management counts toward the part that calls these functions.
  */
 const owners: [part: string, of: RegExp][] = [
   ["workerd: headers", /^workerd::api::Headers|^kj::HttpHeaders/],
@@ -29,11 +32,15 @@ const owners: [part: string, of: RegExp][] = [
   ["workerd: promises, event loop", /^kj::_::|^kj::(Promise|TaskSet|EventLoop)|tokio|kj_rs/],
 ];
 
-/** Matches helper functions of promises, containers and strings. Every part calls these functions, so their frames are skipped. */
+/**
+ * Matches the names of helper functions for promises, containers and strings. All parts call these helper functions, so stack frames of helper
+ * functions are skipped.
+ */
 const anybodys = /^kj::_::(Heap(Array)?Disposer|HashCoder|Deferred|StaticDisposer)|Disposer::/;
 
 /**
- * Returns the part that a sample belongs to. `stack` has the innermost frame first. `partOfLine` has the part of each line of the Worker's script.
+ * Returns the part that a sample belongs to. In `stack`, the innermost frame comes first. `partOfLine` contains the part of each line of the
+ * Worker's script.
  */
 export function partOf(thread: string, stack: readonly Frame[], partOfLine: readonly string[]): string {
   if (thread.startsWith("V8")) return helpers;
@@ -49,10 +56,10 @@ export function partOf(thread: string, stack: readonly Frame[], partOfLine: read
   return "native: other";
 }
 
-/** Returns whether a part belongs to the Worker's own script, including its libraries, and not to the runtime. */
+/** Returns whether a part belongs to the Worker's script and not to the runtime. The script includes the libraries of the Worker. */
 export const isOfScript = (part: string): boolean => !/^(workerd|V8|kernel|native): /.test(part);
 
-/** Returns the part that each line of a bundle belongs to: a package, or a folder of the product. */
+/** Returns one part for each line of a bundle. The part is a package or a folder of the product. */
 export function partsOfLines(bundled: string): string[] {
   let part = "";
   return bundled.split("\n").map((line) => {

@@ -20,16 +20,16 @@ const execFileAsync = promisify(execFile);
 export interface Profile {
   /** The name of the variant. */
   name: string;
-  /** CPU time of workerd in microseconds per request, by the part of the platform or of the product that used it. */
+  /** The CPU time of workerd in microseconds per request, for each part of the platform and of the product. */
   parts: Map<string, number>;
 }
 
-/** A program, with the part that each line of its script belongs to. */
+/** A program. `partOfLine` contains the part of each line of its script. */
 type Profiled = Program & { partOfLine: string[] };
 
 /**
- * Measures with Linux's `perf` which parts use the CPU time of workerd under full load, in native code and in JavaScript. The variants take turns.
- * The processes of D1 are not included.
+ * Measures how much of workerd's CPU time each part uses under full load, with Linux's `perf`. The parts include native code and JavaScript.
+ * The variants are measured in turn. The CPU time of D1's processes is not included.
  */
 export async function measureProfiles(folder: string): Promise<Profile[]> {
   needDebian({ [perf]: "linux-perf" });
@@ -74,8 +74,8 @@ async function profileOf(variant: Profiled, folder: string): Promise<Map<string,
 }
 
 /**
- * Yields the samples in a data file of perf. In the output of `perf script`, a sample starts with a line for the thread and ends with an empty line.
- * The lines in between are the frames, with the innermost frame first.
+ * Yields the samples from a data file of `perf`. In the output of `perf script`, a sample starts with a line that names the thread, and ends
+ * with an empty line. The lines in between are the stack frames, starting with the innermost frame.
  */
 async function* samplesOf(data: string): AsyncGenerator<{ thread: string; stack: Frame[] }> {
   const script = spawn(perf, ["script", "-i", data, "-F", "comm,ip,sym"], { stdio: ["ignore", "pipe", "ignore"] });

@@ -1,12 +1,12 @@
 import type { Arrival } from "./arrival.ts";
 import type { Cost } from "./cost.ts";
+import type { Denial } from "./denials.ts";
 import type { Growth } from "./growth.ts";
 import type { Instructions } from "./instructions.ts";
 import { median } from "./load.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import { isOfScript } from "./parts.ts";
 import type { Profile } from "./profile.ts";
-import type { Refusal } from "./refusals.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 import { floors } from "./variants.ts";
 
@@ -46,8 +46,8 @@ export function throughputTable(measured: readonly Measured[]): string {
 }
 
 /**
- * Compares this checkout with another checkout by CPU time and throughput. The table also shows the throughput of each checkout as a share of the
- * bare Worker's throughput.
+ * Compares the CPU time and throughput of this checkout with those of another checkout. The table also shows the throughput of each checkout as
+ * a share of the bare Worker's throughput.
  */
 export function againstTable(measured: readonly Measured[]): string {
   const ours = measured.filter(({ name }) => name.startsWith("ours, "));
@@ -96,7 +96,7 @@ export const arrivalTable = ({ p50, p99 }: Arrival): string =>
 
 const leastShownUs = 1;
 
-/** Returns the table of a profile, with the largest parts first. */
+/** Returns a table of profiles. The parts with the most CPU time come first. */
 export function profileTable(profiles: readonly Profile[]): string {
   const usOf = (part: string) => profiles.map(({ parts }) => parts.get(part) ?? 0);
   const most = (part: string) => Math.max(...usOf(part));
@@ -130,10 +130,10 @@ export function instructionsTable(measured: readonly Instructions[]): string {
   );
 }
 
-export const refusalsTable = (refusals: readonly Refusal[]): string =>
+export const denialsTable = (denials: readonly Denial[]): string =>
   table(
     ["a request without a key", "status", "CPU ms", "times the usual denial", "lowest and highest round"],
-    refusals.map(({ name, status, cpuMs, ratios }) => [
+    denials.map(({ name, status, cpuMs, ratios }) => [
       name,
       String(status),
       cpuMs.toFixed(3),
@@ -147,7 +147,7 @@ type Goal = [what: string, goal: string, measured: string, floor: string, met: s
 const middleOf = (measured: Ratio | number) => (typeof measured === "number" ? measured : measured.median);
 const shown = (measured: Ratio | number) => (typeof measured === "number" ? two(measured) : withQuartiles(measured));
 
-/** `measured` is the figure of the product, and `floor` is the figure of a variant that does only the necessary work. */
+/** `measured` is the measured value of the product. `floor` is the same value for a variant that does only the necessary work. */
 function goal(what: string, side: "at least" | "at most", bound: number, measured: Ratio | number, floor?: Ratio): Goal {
   const isMet = side === "at least" ? middleOf(measured) >= bound : middleOf(measured) <= bound;
   return [what, `${side} ${bound}`, shown(measured), floor ? shown(floor) : "", isMet ? "yes" : "no"];

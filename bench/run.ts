@@ -5,21 +5,21 @@ import { join, resolve } from "node:path";
 import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
+import { measureDenials } from "./denials.ts";
 import { measureGrowth } from "./growth.ts";
 import { measureInstructions } from "./instructions.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
-import { measureRefusals } from "./refusals.ts";
 import {
   againstTable,
   arrivalTable,
   costTable,
+  denialsTable,
   goalTable,
   growthTable,
   instructionsTable,
   memoryTable,
   profileTable,
-  refusalsTable,
   throughputGoalTable,
   throughputTable,
 } from "./report.ts";
@@ -27,10 +27,11 @@ import { measureScale, scaleTable } from "./scale/scale.ts";
 import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
-// `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures one part and only prints the result.
-// The names of the other parts work in the same way. The parts `instructions` and `refusals` run only if they are named. `npm run bench -- scale`
-// takes half an hour and updates its own table in docs/performance.md. `npm run bench -- scale sweep` prints one part of that table. `npm run bench
-// -- against CHECKOUT` compares the product with another checkout whose packages are installed.
+// `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This
+// command prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions` and
+// `denials` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
+// `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
+// compares this checkout with another one. The packages of the other checkout must be installed.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -42,13 +43,13 @@ const parts = {
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
-  refusals: async (folder: string) => refusalsTable(await measureRefusals(folder)),
+  denials: async (folder: string) => denialsTable(await measureDenials(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
 /**
- * Two starts of the same build can differ more in speed than two builds do, so this comparison has more starts. The two builds take turns at starting
- * first.
+ * Two starts of the same build can differ in speed more than two different builds do. The comparison with another checkout therefore has more
+ * starts. The two builds alternate: each build is started first every other time.
  */
 const againstRounds = { starts: 6, ofStart: 1 };
 
@@ -56,7 +57,7 @@ const reportFile = join(root, "docs", "performance.md");
 const everything = { begin: "<!-- measured: npm run bench -->", end: "<!-- end of what was measured -->" };
 const scale = { begin: "<!-- measured: npm run bench -- scale -->", end: "<!-- end of scale -->" };
 
-/** Writes a result between its two markers in docs/performance.md. */
+/** Writes a result to docs/performance.md, between the markers `begin` and `end`. */
 function write({ begin, end }: { begin: string; end: string }, measured: string): void {
   const report = readFileSync(reportFile, "utf8");
   const [before, after] = [report.split(begin)[0], report.split(end)[1]];
@@ -64,13 +65,13 @@ function write({ begin, end }: { begin: string; end: string }, measured: string)
   execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
 }
 
-// An exit on these signals runs the exit handlers, which end child processes and delete folders.
+// On these signals, `process.exit` runs the exit handlers. The exit handlers end child processes and delete folders.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
 async function inFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
-  // The folder is in memory if /dev/shm exists, because the speed of a shared machine's disk would distort the results.
+  // If /dev/shm exists, the folder is in memory. The disk speed of a shared machine would distort the results.
   const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "developer-overview-bench-"));
-  // PostgreSQL runs as its own user, which needs access to the folder.
+  // PostgreSQL runs as its own user. This user needs access to the folder.
   chmodSync(folder, 0o755);
   const remove = () => rmSync(folder, { recursive: true, force: true });
   process.once("exit", remove);
@@ -89,7 +90,10 @@ function machine(): string {
   return `${date}; ${cpus().length} shared cores (${cpus()[0]?.model.trim()}), ${memory} GiB; workerd ${version}, Node ${process.versions.node}; load from the same machine.`;
 }
 
-/** Measures every part except `scale`, `instructions` and `refusals`. Prints each part when it is done. Returns the report. */
+/**
+ * Measures every part except `scale`, `instructions` and `denials`. Prints the tables of each part as soon as the part is measured. Returns the
+ * report.
+ */
 async function all(): Promise<string> {
   const sections: string[] = [];
   const add = (title: string, tables: string) => {

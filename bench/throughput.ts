@@ -4,8 +4,8 @@ import { load, median, pace, type Run, type Variant } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
 /**
- * How many times all variants are started, and the number of rounds per start. Processes of the same variant differ in speed, so one start is not
- * enough.
+ * The number of starts of all variants, and the number of rounds after each start. Processes of the same variant differ in speed, so one start
+ * is not enough.
  */
 interface Rounds {
   starts: number;
@@ -13,32 +13,35 @@ interface Rounds {
 }
 const usualRounds: Rounds = { starts: 3, ofStart: 2 };
 /**
- * The number of full-load runs per round. Figures at full load vary more than figures at an even pace, so full load needs more runs per round. At an
- * even pace, a round has one run.
+ * The number of runs under full load in each round. Results under full load vary more than results at an even pace. Full load therefore needs
+ * more runs per round. Each round has one run at an even pace.
  */
 const loadsInRound = 2;
 const seconds = 2;
 /**
- * The warm-up time in seconds. V8 needs about 15 seconds to optimize the product's code. The bare Worker is warm sooner, because it also runs before
- * and after every other variant.
+ * The warm-up time in seconds. V8 needs about 15 seconds to optimize the product's code. The bare Worker also runs before and after every other
+ * variant, so the bare Worker is warm sooner.
  */
 const warmSeconds = 15;
-/** The pause after every run in milliseconds, so that a variant writes its log before the next run starts. */
+/** The pause after each run, in milliseconds. In this pause, a variant writes the rest of its log. */
 const pauseMs = 300;
-/** The rate of runs at an even pace, in requests per second. Even the slowest variant handles this rate easily. */
+/** The request rate of a run at an even pace, in requests per second. Even the slowest variant handles this rate easily. */
 export const pacedRate = 200;
 /**
- * The duration of a run at an even pace, in seconds. One full garbage collection delays about 20 requests. The run is so long that one garbage
- * collection does not determine the p99.
+ * The duration of a run at an even pace, in seconds. One full garbage collection delays about 20 requests. In a much shorter run, a single
+ * garbage collection could determine the 99th percentile.
  */
 const pacedSeconds = 15;
 const connections = 32;
 
-/** The runs of a variant under full load and at an even pace, in the order of the rounds. */
+/** The runs of one variant, in the order of the rounds. `full` contains the runs under full load, and `paced` contains the runs at an even pace. */
 export interface Measured {
   name: string;
   full: Run[];
-  /** The throughput of each full-load run as a share of the bare Worker's throughput, which is measured just before and just after the run. */
+  /**
+   * The throughput of each run in `full`, divided by the bare Worker's throughput. The bare Worker is measured immediately before and after
+   * each run.
+   */
   shares: number[];
   paced: Run[];
 }
@@ -50,8 +53,9 @@ interface Measurement {
 }
 
 /**
- * Measures all variants in turn, round after round, so that other load on the machine affects all of them. `startAll` starts the variants, with the
- * bare Worker first. The default of `startAll` is `startVariants`. If `isPaced` is true, the variants are also measured at an even pace.
+ * Measures all variants in turn, in several rounds. Other load on the machine therefore affects all variants. `startAll` starts the variants
+ * and returns the bare Worker as the first variant. The default of `startAll` is `startVariants`. If `isPaced` is true, the variants are also
+ * measured at an even pace.
  */
 export async function measureThroughput(
   folder: string,
@@ -106,12 +110,12 @@ async function runOf(variant: Variant, runSeconds: number): Promise<Run> {
   return run;
 }
 
-/** Selects one figure of every run of a variant. */
+/** Returns one figure for each run of a variant, for example its CPU time. */
 export type Figure = (measured: Measured) => number[];
 
 export const medianOf = (measured: Measured, figure: Figure): number => median(figure(measured));
 
-/** The spread of a ratio over all runs. Half of the runs lie between `low` and `high`. */
+/** The distribution of a ratio over all runs. For half of the runs, the ratio is between `low` and `high`. */
 export interface Ratio {
   low: number;
   median: number;
@@ -119,8 +123,8 @@ export interface Ratio {
 }
 
 /**
- * Divides a figure of one variant by the same figure of another, run by run. Pairing the runs cancels temporary disturbances of the machine, which
- * affect both variants.
+ * For each run, divides a figure of one variant by the same figure of another variant. A temporary disturbance of the machine affects both
+ * variants, so the ratio hardly changes.
  */
 export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
   const others = figure(other);

@@ -11,8 +11,8 @@ export const unlimited = 1_000_000_000;
 const maxRunMs = 20_000;
 
 /**
- * Creates the product's databases in a folder, with one key for each hourly limit. Returns the secret keys. `checkout` is the checkout whose product
- * is used.
+ * Creates the product's databases in `folder`, and one key for each limit in `hourlyLimits`. Returns the secret keys. `checkout` is the
+ * checkout that contains the product's code.
  */
 export async function prepare(folder: string, hourlyLimits: number[], checkout = root): Promise<string[]> {
   const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant"), { checkout }), join(folder, "state"));
@@ -33,7 +33,7 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
 export const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 
-/** The names of the variants that do only the work required by the contract and by docs/decisions. */
+/** The names of the floors. A floor is a variant that does only the work that the contract and docs/decisions require. */
 export const floors = {
   exchange: "floor: one exchange",
   admitted: "floor: an admitted request",
@@ -48,11 +48,12 @@ export interface Program extends Variant {
 }
 
 interface Programs {
-  /** All variants, with the bare Worker first. */
+  /** All variants. The first variant is the bare Worker. */
   variants: Program[];
   ours: Served;
   /**
-   * `keys` has 64 keys with a practically unlimited hourly limit. `small` is a key whose limit is 1, and `revocable` is a key that may be revoked.
+   * `keys` contains 64 keys with a very high hourly limit, which no run reaches. `small` is a key with a limit of one request per hour. The key
+   * `revocable` may be revoked.
    */
   keys: string[];
   small: string;
@@ -60,7 +61,7 @@ interface Programs {
   stop(): Promise<void>;
 }
 
-/** Starts the bare Worker, the floors and the product, each in its own process with `flags`. */
+/** Starts three Workers with `flags`: the bare Worker, the floors and the product. Each Worker runs in its own process. */
 export async function startPrograms(folder: string, flags: Flags = {}): Promise<Programs> {
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, [small = "", revocable = ""]] = [made.slice(0, 64), made.slice(64)];
@@ -75,9 +76,10 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
   const ours = await start("ours", "src/index.ts");
   const [oneKey, forged] = [keys.slice(0, 1), forgedKeys()];
   const [admitted, me] = [`${floor.served.url}/admitted`, `${ours.served.url}/api/v1/me`];
-  // A guard is evicted after ten idle seconds. This load wakes the guards before the measurement, because the guards of busy keys are always awake.
+  // A guard that is idle for ten seconds is evicted from memory. The guards of busy keys are always awake. One second of load therefore wakes
+  // the guards before each measurement.
   const awake = (variant: Program): Program => ({ ...variant, before: () => load(variant, 1) });
-  // Variants that ignore keys receive a key too, so that all variants get requests of the same size.
+  // Some variants ignore the key. Their requests also contain a key, so all requests have the same size.
   const variants: Program[] = [
     { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
     { name: floors.exchange, ...floor, url: `${floor.served.url}/exchange`, keys, status: 200 },
@@ -86,7 +88,7 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
     { name: floors.forged, ...floor, url: `${floor.served.url}/forged`, keys: forged, status: 401, isAttack: true },
     { name: "ours, one key", ...ours, url: me, keys: oneKey, status: 200 },
     { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401, isAttack: true },
-    // The alarms of the guards fire five seconds after the run, so this variant must be the last one in its process.
+    // The alarms of the guards fire five seconds after the run. This variant must therefore be the last variant of its process.
     awake({ name: "ours, 64 keys", ...ours, url: me, keys, status: 200 }),
   ];
   const stop = async () => {
@@ -95,7 +97,10 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
   return { variants, ours: ours.served, keys, small, revocable, stop };
 }
 
-/** Uses up a key whose limit is 1. First waits for the next hour if the current hour could end during the run. */
+/**
+ * Uses up the hourly limit of a key whose limit is one request per hour. If the current hour could end during the run, first waits for the next
+ * hour.
+ */
 async function useUp(url: string, key: string): Promise<void> {
   const left = hourMs - (Date.now() % hourMs);
   if (left < maxRunMs) await sleep(left);
@@ -103,8 +108,8 @@ async function useUp(url: string, key: string): Promise<void> {
 }
 
 /**
- * Starts the bare Worker, the product of this checkout and the product of another checkout. The two products take turns at starting first, so that
- * neither gains an advantage.
+ * Starts the bare Worker, the product of this checkout and the product of another checkout. If `start` is even, the product of this checkout
+ * starts first. If `start` is odd, the other product starts first. Over several starts, neither product has an advantage.
  */
 export async function startBoth(folder: string, other: string, start: number): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
@@ -142,7 +147,7 @@ async function startProduct(folder: string, name: string, checkout: string) {
   return { served, keys, variants };
 }
 
-/** Starts every variant of the comparison, with the bare Worker first. */
+/** Starts all variants of the comparison. In `variants`, the bare Worker comes first. */
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const programs = await startPrograms(folder);
   const { ours, keys, small, revocable } = programs;

@@ -31,9 +31,12 @@ export interface Flags {
   flags?: string[];
   v8Flags?: string[];
   under?: string[];
-  /** The number of isolates that run the script, each at its own URL. The default is 1. */
+  /** The number of isolates that run the script. Each isolate has its own URL. The default is 1. */
   isolates?: number;
-  /** Inserts a proxy between the Worker and its databases. Receives the ports of the databases, and returns the ports that the Worker connects to. */
+  /**
+   * Inserts a proxy between the Worker and its databases. Receives the ports of the databases. Returns the ports that the Worker must connect
+   * to.
+   */
   through?: (ports: D1Ports) => D1Ports | Promise<D1Ports>;
 }
 
@@ -44,11 +47,11 @@ export interface D1Ports {
 
 interface Bundling {
   defines?: string[];
-  /** The checkout that contains the script, with its packages installed. The default is this checkout. */
+  /** The checkout that contains the script. The packages of this checkout must be installed. The default is this checkout. */
   checkout?: string;
 }
 
-/** Bundles a Worker into `folder`, as `wrangler deploy` would upload it. Returns the path of the bundle. */
+/** Bundles a Worker into `folder`. The bundle has the same content as an upload by `wrangler deploy`. Returns the path of the bundle. */
 export function bundle(script: string, folder: string, { defines = [], checkout = root }: Bundling = {}): string {
   const config = join(checkout, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
   const given = ["--config", config, "--outdir", folder, ...defines.flatMap((define) => ["--define", define])];
@@ -73,9 +76,9 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Starts workerd on a bundle, with the bindings of wrangler.toml. D1 and the Durable Objects store their data in `folder`. Each database runs in its
- * own process, because a deployed D1 runs on another machine and does not block the Worker's only thread. `flags` are for workerd, and `v8Flags` are
- * for V8. `under` is a command that starts the Worker's process, for example valgrind.
+ * Starts workerd with a bundle and the bindings of wrangler.toml. D1 and the Durable Objects store their data in `folder`. A deployed D1 runs
+ * on another machine and does not block the Worker's only thread. Each database therefore runs in its own process. `flags` are passed to
+ * workerd, and `v8Flags` are passed to V8. `under` is a program that runs the Worker's process, for example valgrind.
  */
 export async function serve(
   script: string,
@@ -85,8 +88,8 @@ export async function serve(
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  // Copies the files of the documentation from the folder of the bundle. In checkouts from before 25 November 2026, the documentation consists of
-  // `.md` files.
+  // Copies the files of the documentation from the folder of the bundle. In checkouts older than 25 November 2026, the documentation consists
+  // of `.md` files.
   const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));
@@ -115,8 +118,8 @@ export async function serve(
 }
 
 /**
- * Starts the process that stands in for one D1 database. Each database has its own process, because deployed databases run on different machines and
- * do not block each other.
+ * Starts a process that serves one D1 database. Deployed databases run on different machines and do not block each other. Each local database
+ * therefore has its own process.
  */
 async function startD1(folder: string, name: "main" | "activity"): Promise<{ child: ChildProcess; port: number }> {
   const data = join(folder, "d1", name);
@@ -132,9 +135,9 @@ const uniqueKeys: Record<string, string> = { KeyGuard: "guards", ActivityWriter:
 const bindings: Record<string, string> = { KeyGuard: "KEY_GUARD", ActivityWriter: "ACTIVITY_WRITER" };
 
 /**
- * Returns a workerd config with the product's bindings from wrangler.toml. The config is written here, because wrangler.toml cannot bind D1 to
- * another process. `classes` are the Durable Object classes in the script. If there are several isolates, the first isolate hosts the Durable Objects
- * and the other isolates call them.
+ * Returns a workerd config with the same bindings as the product's wrangler.toml. wrangler.toml cannot bind D1 to another process, so this
+ * function writes the config. `classes` contains the names of the Durable Object classes in the script. The first isolate hosts the Durable
+ * Objects. If there are other isolates, they call the Durable Objects in the first isolate.
  */
 function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags: string[]; texts: string[]; isolates: number }): string {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
@@ -194,7 +197,7 @@ function startWorkerd(folder: string, config: string, ports: object, flags: stri
   return start(command, [...others, ...options], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
 }
 
-/** Waits until a process responds at `url`. Throws with the standard error of the process if it exits first. */
+/** Waits until a process responds at `url`. If the process exits first, throws an error that contains the standard error output of the process. */
 async function until(child: ChildProcess, url: string): Promise<void> {
   let said = "";
   child.stderr?.on("data", (chunk) => (said += chunk));
@@ -216,14 +219,14 @@ process.once("exit", () => {
   for (const child of started) child.kill();
 });
 
-/** Starts a process that is ended when the bench exits. */
+/** Starts a process. When the bench exits, this process is ended too. */
 export function start(command: string, args: string[], options: SpawnOptions): ChildProcess {
   const child = spawn(command, args, options);
   started.add(child);
   return child;
 }
 
-/** Ends a process that the bench started, and waits until it has exited. */
+/** Ends a process that the bench started, and waits until the process has exited. */
 export async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = new Promise((resolve) => child.once("exit", resolve));
@@ -231,7 +234,7 @@ export async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGTE
   await gone;
 }
 
-/** Returns the SQL statements of all migrations of each database, in order. */
+/** For each database, returns the SQL statements of all migrations, in the order of the migrations. */
 export const migrationStatements = (checkout = root) => ({
   main: statementsOf(checkout, "main"),
   activity: statementsOf(checkout, "activity"),

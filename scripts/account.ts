@@ -8,8 +8,8 @@ import { optionsOf, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
-// `npm run account` is the short form of `operator accounts make` and `operator keys make`. The command works on local data, whether or not the
-// Worker runs.
+// `npm run account` does the work of two commands: `operator accounts make` and `operator keys make`. `npm run account` works on local data.
+// The Worker can be running or stopped.
 
 const usage = "Usage: npm run --silent account -- --name NAME --email EMAIL";
 

@@ -6,11 +6,11 @@ import { build } from "esbuild";
 import type { BuiltLibrary } from "../src/docs/library.ts";
 import type { JsonObject } from "../src/openapi/document.ts";
 
-// Builds the documentation into `src/docs/built.txt`, which is bundled with the Worker. Wrangler runs this script before it bundles the Worker
-// (`[build]` in wrangler.toml), and the tests run the script too.
+// Builds the documentation and writes it to `src/docs/built.txt`. This file is bundled with the Worker. Before Wrangler bundles the Worker,
+// Wrangler runs this script (see `[build]` in wrangler.toml). The tests run the script too.
 
 const root = join(import.meta.dirname, "..");
-/** The file is a text module instead of a JSON module, so the Worker parses it on the first request for a page and not at startup. */
+/** The file is a text module and not a JSON module. The Worker therefore parses the file on the first request for a page, and not at startup. */
 export const builtPath = join(root, "src/docs/built.txt");
 
 interface Bundled {
@@ -18,7 +18,7 @@ interface Bundled {
   buildLibrary: (document: JsonObject, guides: Readonly<Record<string, string>>) => BuiltLibrary;
 }
 
-/** Returns the text of `built.txt`. Node cannot run JSX, so the code that renders the pages is bundled first. */
+/** Returns the new content of `built.txt`. Node cannot run JSX. Therefore, esbuild first bundles the code that renders the pages. */
 export async function builtText(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "developer-overview-docs-"));
   try {

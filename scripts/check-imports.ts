@@ -1,17 +1,24 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { getTableName } from "drizzle-orm";
 import type { Manifest } from "../src/db/manifest.ts";
+import * as dbTables from "../src/db/tables.ts";
 import { areaTables } from "../src/registry/area-tables.ts";
 import { manifests } from "../src/registry/manifests.ts";
+import * as storageTables from "../src/storage/tables.ts";
 
-// `npm run check` runs this script. Imports may only point downwards, from a folder to the folders below it. Each table may only be written by its
-// own area. A folder of `src` without a line in this file is an error. ARCHITECTURE.md gives the reasons.
+// `npm run check` runs this script. Code in a folder of `src` may import only from that folder and from lower folders. This file defines the
+// order of the folders. Only the area that owns a table may write to the table. Every folder of `src` must have a line in this file.
+// ARCHITECTURE.md explains these rules.
 
-/** Folders whose code is independent of the service, with the folders that each of them may import. */
+/** The folders whose code does not depend on the service. Each folder is mapped to the folders that it may import. */
 const words: Record<string, readonly string[]> = { time: [], crypto: [], errors: [], net: [], inputs: ["errors"], credentials: ["crypto"] };
 const everyWord = Object.keys(words);
 
-/** Folders below the areas: the database, the tables and manifests of the areas, and the modules that are derived from the manifests. */
+/**
+ * Folders below the areas. These folders contain the database, the tables and manifests of the areas, and modules that are derived from the
+ * manifests.
+ */
 const ground: Record<string, readonly string[]> = {
   db: ["errors", "time"],
   tables: ["tables"],
@@ -23,7 +30,7 @@ const ground: Record<string, readonly string[]> = {
 };
 const everyGround = Object.keys(ground);
 
-/** The areas from the lowest to the highest, and for each area the other areas that it may import. */
+/** The areas, from the lowest to the highest. Each area is mapped to the other areas that it may import. */
 const areas: Record<string, readonly string[]> = {
   accounts: [],
   audit: ["accounts"],
@@ -37,35 +44,25 @@ const areas: Record<string, readonly string[]> = {
   identity: ["webhooks", "events", "audit", "accounts"],
 };
 
-/**
- * A resource may import every area, and two kinds of other resources. The first kind handles the deletion of rows of the importing resource
- * (`onDelete`). The importing resource only reads the tables of the second kind.
- */
-const folderOf = ({ name }: Manifest) => `resources/${name}`;
 const isResource = (manifest: Manifest) => !(manifest.name in areas) && readdirSync(join(src(), "resources")).includes(manifest.name);
 function src(): string {
   return join(import.meta.dirname, "../src");
 }
 const ofResources = manifests.filter(isResource);
+/** A resource may import every area. Resource A may also import resource B if A reads the tables of B. */
 const resources: Record<string, readonly string[]> = Object.fromEntries(
-  ofResources.map((manifest) => {
-    const others = ofResources.filter(({ name, onDelete = {} }) => manifest.name in onDelete || isReadOnly(manifest, name));
-    return [folderOf(manifest), [...Object.keys(areas), "jobs", ...others.map(folderOf)]];
+  ofResources.map(({ name, reads = [] }) => {
+    const others = ofResources.filter((other) => reads.includes(other.name));
+    return [`resources/${name}`, [...Object.keys(areas), "jobs", ...others.map((other) => `resources/${other.name}`)]];
   }),
 );
-
-/** Returns whether an area reads `other` without handling deletions in `other`. */
-function isReadOnly({ name, reads = [] }: Manifest, other: string): boolean {
-  const { onDelete = {} } = manifests.find((each) => each.name === name) ?? {};
-  return reads.includes(other) && !(other in onDelete);
-}
 
 const everyArea = [...Object.keys(areas), "jobs", ...Object.keys(resources)];
 const below = [...everyArea, ...everyGround, ...everyWord];
 
 /**
- * The folders that each folder may import. A key is a folder of `src`, a file at the top level of `src`, or all files of one kind in the areas:
- * `tables`, `manifests` and `routes`.
+ * Maps each folder to the folders that it may import. A key names a folder of `src` or a file at the top level of `src`. The keys `tables`,
+ * `manifests` and `routes` stand for all files of one kind in the areas.
  */
 export const mayImport: Record<string, readonly string[]> = {
   ...words,
@@ -73,32 +70,34 @@ export const mayImport: Record<string, readonly string[]> = {
   ...Object.fromEntries(
     Object.entries({ ...areas, ...resources }).map(([area, others]) => [area, [...others, ...everyGround, ...everyWord]]),
   ),
-  // Defines the type of a scheduled job.
+  // Defines types for work that an area declares: scheduled jobs, and work to do before a row of another area is deleted.
   jobs: ["webhooks"],
-  // Operations that span areas: the actions of the operator, and the removal of a member.
+  // Lists the work to do before a row is deleted. The manifests declare this work.
+  references: ["jobs", ...Object.keys(resources), ...Object.keys(areas)],
+  // Operations that involve several areas: the actions of the operator, and the removal of a member.
   operations: [...Object.keys(areas), ...everyGround, ...everyWord],
   // Reads the OpenAPI document.
   openapi: everyWord,
-  // Code that all surfaces share. Shared code does not depend on the routes of the API. It makes no difference to shared code whether this Worker
-  // produced a response.
+  // Code that all surfaces share. Shared code does not depend on the routes of the API. Shared code also works for responses that this Worker
+  // did not produce.
   http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
   // The building blocks of routes, and the routes themselves.
   api: ["http", "openapi", ...below],
-  routes: ["api", "http", "openapi", ...below],
-  // Code that runs in the browser and is bundled into public/scripts. From the Worker's code, browser code may import only the folder `time`.
+  routes: ["api", "http", "openapi", "references", ...below],
+  // Code that runs in the browser and is bundled into public/scripts. Browser code may import only one folder of the Worker's code: `time`.
   browser: ["time"],
   dashboard: ["openapi", "http", "operations", ...below],
-  // The operator's API, which authenticates with a token, and the operator's page in the layout of the overview.
+  // The API and the page of the operator. The API authenticates requests by a token, and the page has the layout of the overview.
   operator: ["dashboard", "http", "operations", ...below],
-  // The documentation: pages in the layout of the overview, and formats for machines.
+  // The documentation, as pages in the layout of the overview and in machine-readable formats.
   docs: ["dashboard", "openapi", "http", "operations", ...below],
-  scheduled: ["operations", ...below],
+  scheduled: ["operations", "references", ...below],
   surfaces: ["api", "routes", "dashboard", "docs", "operator", "openapi", "http", ...below],
   app: ["surfaces", "http"],
   index: ["app", "scheduled", "activity", "admission", "webhooks"],
 };
 
-/** Files that use the storage of a Durable Object. Tables in this storage can have the same names as tables of D1. */
+/** Files that use the storage of a Durable Object. A table in this storage can have the same name as a table in D1. */
 const ownStorage = ["admission/event-journal.ts", "activity/entry-journal.ts"];
 
 /** Maps a folder below the areas to the areas whose tables the folder reads. The manifests do not list these reads. */
@@ -113,13 +112,13 @@ export interface Violation {
 
 const imports = /(?:\bfrom|\bimport)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g;
 
-/** Returns the area of a path relative to `src`: the top-level folder, or the folder of the resource. */
+/** Returns the area of a file. The area is the top-level folder or the folder of the resource. `path` is relative to `src`. */
 function areaOf(path: string): string {
   const [folder = "", name = "", ...more] = path.split("/");
   return folder === "resources" && more.length > 0 ? name : folder.replace(/\.tsx?$/, "");
 }
 
-/** Returns the key of `mayImport` for a path relative to `src`. */
+/** Returns the key in `mayImport` for a file. `path` is relative to `src`. */
 function roomOf(path: string): string {
   const [folder = "", name = "", ...more] = path.split("/");
   if (folder !== "db" && folder !== "storage") {
@@ -130,14 +129,14 @@ function roomOf(path: string): string {
   return folder === "resources" && more.length > 0 ? `resources/${name}` : folder.replace(/\.tsx?$/, "");
 }
 
-/** Returns the forbidden imports of a file, and its forbidden uses of tables. `file` is a path relative to `src`. */
+/** Returns all violations in a file: forbidden imports and forbidden uses of tables. `file` is a path relative to `src`. */
 export function violationsIn(file: string, text: string): Violation[] {
   const room = roomOf(file);
   const allowed = mayImport[room];
   if (!allowed) return [{ file, imported: "", reason: `${room} has no line in scripts/check-imports.ts` }];
   const ofImports = [...text.matchAll(imports)].flatMap(([, specifier = ""]): Violation[] => {
     const imported = join(dirname(file), specifier);
-    // Files outside `src` (package.json) are data.
+    // Files outside `src` contain only data, for example package.json.
     if (imported.startsWith("..")) return [];
     const target = roomOf(imported);
     if (room === "manifests" && target !== "db" && !(target === "tables" && areaOf(imported) === areaOf(file)))
@@ -148,14 +147,22 @@ export function violationsIn(file: string, text: string): Violation[] {
 }
 
 const areaOfTable = new Map(areaTables.flatMap(({ name, key, area }) => [[name, area] as const, [`${key}()`, area] as const]));
-const writes = /(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM) `?(\w+)/g;
+/** Maps tables to folders. Each of these tables belongs to a folder below the areas. */
+const folderOfTable = new Map(
+  Object.entries({ storage: storageTables, db: dbTables }).flatMap(([folder, tables]) =>
+    Object.values(tables).map((table) => [getTableName(table), folder] as const),
+  ),
+);
+const writing = String.raw`(?:(?:INSERT(?: OR \w+)?|REPLACE) INTO|UPDATE(?: OR \w+)?|DELETE FROM)\s+`;
+const writes = new RegExp(`${writing}["\`]?(\\w+)`, "gi");
+const writesByReference = new RegExp(`${writing}\\$\\{(\\w+)\\}`, "gi");
 const writesByDrizzle = /(?:\.(?:insert|update|delete)\(|insertWhere\(\w+, )(\w+)[,)]/g;
 const reads = /(?:FROM|JOIN) `?(\w+)/g;
 const importsOfTables = /import (?:type )?\{([^}]+)\} from "(\.[^"]*\/(?:log-)?tables\.ts)"/g;
 
 /**
- * Returns the forbidden uses of tables in a file. Only the area that owns a table may write it. Another area may read the table if the
- * reading area's manifest lists the owner in `reads`.
+ * Returns the forbidden uses of tables in a file. Only the area that owns a table may write to the table. If an area's manifest lists the owner
+ * of a table in `reads`, the area may read the table.
  */
 function tableViolationsIn(file: string, text: string): Violation[] {
   if (ownStorage.includes(file) || roomOf(file) === "tables" || roomOf(file) === "manifests") return [];
@@ -164,12 +171,15 @@ function tableViolationsIn(file: string, text: string): Violation[] {
   const violation = (table: string, reason: string): Violation => ({ file, imported: table, reason });
   const imported = [...text.matchAll(importsOfTables)].flatMap(([, names = "", from = ""]) => {
     const owner = areaOf(join(dirname(file), from));
-    return names.split(",").map((name) => ({ name: name.replace("type", "").trim(), owner }));
+    // If an imported table has an alias, the alias is its local name.
+    return names.split(",").map((name) => ({ name: name.replace(/\btype\b|\w+ as\b/g, "").trim(), owner }));
   });
   const ownerByName = new Map(imported.map(({ name, owner }) => [name, owner]));
   const written = [
-    ...[...text.matchAll(writes)].map(([, table = ""]) => [table, areaOfTable.get(table)] as const),
-    ...[...text.matchAll(writesByDrizzle)].map(([, name = ""]) => [name, ownerByName.get(name)] as const),
+    ...[...text.matchAll(writes)].map(([, table = ""]) => [table, areaOfTable.get(table) ?? folderOfTable.get(table)] as const),
+    ...[writesByDrizzle, writesByReference].flatMap((form) =>
+      [...text.matchAll(form)].map(([, name = ""]) => [name, ownerByName.get(name)] as const),
+    ),
   ];
   const read = [
     ...[...text.matchAll(reads)].map(([, table = ""]) => [table, areaOfTable.get(table)] as const),

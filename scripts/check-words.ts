@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ofDocument, ofMarkdown, ofSource, type Passage, proseFiles, sentencesOf, wordsOf } from "./prose.ts";
+import { ofDocument, ofMarkdown, ofPage, ofSource, type Passage, proseFiles, sentencesOf, wordsOf } from "./prose.ts";
 import { root } from "./root.ts";
 
-// `npm run check` checks the wording of documents, comments and API descriptions. A sentence may have at most 30 words, and a line of prose at most
-// 160 characters. Some words are not allowed, because readers stumbled over them.
+// `npm run check` checks the wording of documents, pages, comments and API descriptions. A sentence may have at most 30 words. A line of prose
+// may have at most 160 characters. Some words are not allowed, because readers stumbled over them.
 
 const maxWords = 30;
 const maxLine = 160;
@@ -19,10 +19,14 @@ const notUsed: [RegExp, string][] = [
   [/\bjobs? of the clock\b/i, '"scheduled job"'],
   [/\broomiest\b/i, '"least full"'],
   [/\bremembered refusals?\b/i, '"denial cache"'],
+  [/\bgenuine keys?\b/i, '"verified key"'],
+  [/\bmovers\b/i, '"biggest change"'],
+  [/\bvitals\b/i, '"status"'],
+  [/\bheld bytes\b/i, '"body budget"'],
 ];
 const commentStart: [RegExp, string] = [/^Answers\b/, '"Returns" or "Responds with"'];
 
-/** Maps each file that is exempt from the check to the reason. */
+/** The files that are exempt from the check. Each file is mapped to the reason. */
 const exempt: Record<string, string> = {
   "scripts/check-words.ts": "it has the words that are not used",
 };
@@ -35,7 +39,7 @@ for (const file of files) {
   const text = readFileSync(join(root, file), "utf8");
   const isMarkdown = file.endsWith(".md");
   const own = isMarkdown ? ofMarkdown(file, text) : ofSource(file, text);
-  passages.push(...own);
+  passages.push(...own, ...(file.endsWith(".tsx") ? ofPage(file, text) : []));
   for (const { line, text: part } of own) {
     const [start, instead] = commentStart;
     if (!isMarkdown && start.test(part)) found.push(`${file}:${line}: starts with "Answers": write ${instead}`);

@@ -2,7 +2,7 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "../src/errors/failure.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
-/** Parses the options of the command line. Every option takes a value. Throws `CommandError` with `usage` for an unknown option. */
+/** Parses the command-line options. Every option takes a value. If an option is unknown, throws a `CommandError` that contains `usage`. */
 export function optionsOf<Name extends string>(names: readonly Name[], usage: string): Partial<Record<Name, string>> {
   const options: NonNullable<ParseArgsConfig["options"]> = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
   try {
@@ -12,7 +12,10 @@ export function optionsOf<Name extends string>(names: readonly Name[], usage: st
   }
 }
 
-/** Runs a command. Prints its result to standard output, or prints the error to standard error and sets the exit code. */
+/**
+ * Runs a command. If the command succeeds, prints its result to standard output. If the command fails, prints the error to standard error and
+ * sets the exit code.
+ */
 export async function run(command: () => Promise<string>): Promise<void> {
   try {
     process.stdout.write(`${await command()}\n`);
@@ -23,7 +26,10 @@ export async function run(command: () => Promise<string>): Promise<void> {
   }
 }
 
-/** Returns the details of the field errors, or the message if there are none. The message mentions a request body, which a command does not have. */
+/**
+ * Returns the details of the field errors. If there are no field errors, returns the message. The message of field errors mentions a request
+ * body, but a command has no request body.
+ */
 const sentencesOf = ({ message, fieldErrors }: Failure): string =>
   fieldErrors.length === 0
     ? message

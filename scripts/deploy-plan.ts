@@ -2,23 +2,24 @@ import packageJson from "../package.json" with { type: "json" };
 import { type Deployment, domainsOf } from "./deployment.ts";
 import { onEnvironment } from "./wrangler.ts";
 
-// The wrangler commands of a deploy, and the plan that lists them.
+// Builds the wrangler commands of a deploy, and the plan that lists these commands.
 
-/** The first account, which is created after a deploy. */
+/** The first account, which `npm run deploy -- --account NAME` creates. */
 export interface Account {
   name: string;
   email: string;
 }
 
 /**
- * Returns whether the environment variables for the API token and the account are set. If both are set, the deploy skips `wrangler whoami`, because a
- * token with minimal permissions cannot run this command.
+ * Returns whether CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID are both set. If both are set, the deploy skips `wrangler whoami`, because
+ * this command fails with a token of minimal permissions.
  */
 export const isTokenSet = (): boolean => Boolean(process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID);
 
 /**
- * Returns the steps of a deploy with their commands, in order. `known` lists the missing databases, queues and secrets. A dry run does not ask
- * Cloudflare, so its `known` lists all of them.
+ * Returns the steps of a deploy in order, including their wrangler commands. `known` lists the databases, queues and secrets that the
+ * deploy must create. A dry run does not ask Cloudflare what exists. For a dry run, `known` therefore lists all databases, queues and
+ * secrets.
  */
 export function planOf(
   deployment: Deployment,
@@ -44,14 +45,14 @@ export function planOf(
   ];
 }
 
-/** Without `--json`, `wrangler whoami` exits with 0 even if nobody is signed in. */
+/** Without `--json`, the exit code of `wrangler whoami` is 0 even if nobody is signed in. */
 export const whoami = ["whoami", "--json"];
 export const secretList = ["secret", "list", "--format", "json"];
 export const listDatabases = ["d1", "list", "--json"];
 export const createDatabase = (name: string) => ["d1", "create", name];
 export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];
-/** Minimizes the time during which old and new Durable Objects coexist. */
+/** Minimizes the time during which the old and the new version of Durable Objects run side by side. */
 const atOnce = ["--durable-objects-code-update-mode", "immediate"];
 export const rollBack = (version: string) => ["rollback", version, ...atOnce];
 
@@ -66,5 +67,5 @@ export function deployArgs(deployment: Deployment, secretsFile: string | null): 
   ];
 }
 
-/** Numbers the steps of a plan. */
+/** Formats the steps of a plan as a numbered list. */
 export const listOf = (steps: readonly string[]) => steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n");

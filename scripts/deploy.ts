@@ -24,8 +24,8 @@ import { missingSecrets, secretNames } from "./secrets.ts";
 import { waitForVersion } from "./wait-for-version.ts";
 import { jsonIn, onEnvironment, WranglerError, wrangler } from "./wrangler.ts";
 
-// `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. Each step checks what exists and creates only what is
-// missing, so an interrupted deploy can be run again.
+// `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. An interrupted deploy can be run again,
+// because a deploy creates only resources that do not exist yet.
 
 const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--account NAME --email EMAIL]
 
@@ -59,13 +59,13 @@ async function missingQueues({ queues, env }: Deployment): Promise<string[]> {
 async function secretsThere({ env }: Deployment): Promise<string[] | null> {
   const { code, out, err } = await wrangler(secretList, { environment: env, mayFail: true });
   if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
-  // wrangler prints this message only for a Worker that does not exist. Any other error must throw: treating an existing Worker as new would replace
-  // the secrets that its keys need.
+  // wrangler prints this message only for a Worker that does not exist. Any other error must throw. Otherwise, the deploy could treat an
+  // existing Worker as new and overwrite its secrets. The API keys of that Worker would then be invalid.
   if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
   throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
 }
 
-/** Returns the id of the version that serves most requests. Returns null if wrangler fails, and prints the reason. */
+/** Returns the id of the version that receives the largest share of requests. If wrangler fails, prints the reason and returns null. */
 async function currentVersion({ env }: Deployment): Promise<string | null> {
   const { code, out, err } = await wrangler(["deployments", "status", "--json"], { environment: env, mayFail: true });
   if (code !== 0) {
@@ -78,7 +78,9 @@ async function currentVersion({ env }: Deployment): Promise<string | null> {
   return versions.toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? null;
 }
 
-/** Uploads the version with the missing secrets, and switches all requests to it. Returns the id of the version. */
+/**
+ * Uploads a new version together with the missing secrets, and switches all requests to the new version. Returns the id of this version.
+ */
 async function upload(deployment: Deployment, secrets: Record<string, string>): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "deploy-"));
   const [secretsFile, outputFile] = [join(folder, "secrets.json"), join(folder, "output.ndjson")];
@@ -100,7 +102,7 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
   }
 }
 
-/** Creates the first account and prints its setup link. If the account exists but has no owner yet, prints a new setup link instead. */
+/** Creates the first account and prints its setup link. If the account already exists without an owner, only prints a new setup link. */
 async function makeFirstAccount(origin: string, { name, email }: Account, isKept: boolean): Promise<void> {
   const operator = connectToOperator(origin, { isKept });
   for (let after: string | null = ""; after !== null; ) {
@@ -117,7 +119,10 @@ async function makeFirstAccount(origin: string, { name, email }: Account, isKept
   say(`Created the account ${made.id}. The setup link for its owner works once, for seven days:\n${made.setup_url}`);
 }
 
-/** Allows one deploy at a time from this folder. Returns a function that releases the lock. Throws `CommandError` if another deploy runs. */
+/**
+ * Takes the lock that allows only one deploy at a time from this folder. Returns a function that releases the lock. Throws `CommandError`
+ * if another deploy is running.
+ */
 function lock(): () => void {
   const path = join(root, ".wrangler", "deploy.lock");
   mkdirSync(join(root, ".wrangler"), { recursive: true });
@@ -129,7 +134,7 @@ function lock(): () => void {
       const holder = Number(readFileSync(path, "utf8"));
       if (tries > 0 || isAlive(holder))
         throw new CommandError("refused", `Another deploy runs from here (process ${holder}). Wait for it.`);
-      // A deploy that was killed has left its lock behind.
+      // A killed deploy did not remove its lock, so remove the lock here.
       rmSync(path, { force: true });
     }
   }
@@ -143,7 +148,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Throws `CommandError` with the output of wrangler if wrangler is not signed in. */
+/** If wrangler is not signed in, throws `CommandError` with the output of wrangler. */
 async function requireSignedIn({ env }: Deployment): Promise<void> {
   if (isTokenSet()) return;
   const { code, out, err } = await wrangler(whoami, { environment: env, mayFail: true });
@@ -171,11 +176,10 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
 
   for (const name of missing.databases) await wrangler(createDatabase(name), { environment, show: true });
   for (const name of missing.queues) await wrangler(createQueue(name), { environment, show: true });
-  // The running Worker also works with the migrated tables, because a migration only adds (docs/runbooks/upgrade.md).
+  // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of databases) await wrangler(migrate(binding), { environment, show: true });
   const secrets = missingSecrets(there ?? [], "deploy");
-  // Store the token before the Worker gets the hash of the token. If the deploy fails after the token is stored, the next deploy creates another
-  // token.
+  // Store the token first, and then upload its hash to the Worker. If the upload fails, the next deploy creates another token.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   const version = await upload(deployment, secrets);
 
@@ -184,7 +188,7 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
     return say(
       "PUBLIC_ORIGIN is not set. Set it to the address of the Worker in wrangler.toml, and deploy again. Links and webhooks need it.",
     );
-  say(`${origin} answers as ${version}: ${await waitForVersion(origin, version, healthTimeoutMs)}.`);
+  say(`${origin} responds as ${version}: ${await waitForVersion(origin, version, healthTimeoutMs)}.`);
   if (secrets.OPERATOR_TOKEN)
     say(
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
@@ -193,8 +197,8 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
 }
 
 /**
- * Throws `CommandError` if the deploy would create an operator token that cannot be stored. The token is created once, and nobody can read it back
- * from Cloudflare.
+ * Throws `CommandError` if the deploy would create an operator token that cannot be stored. Cloudflare gets only the hash of the token, so
+ * a token that is not stored would be lost.
  */
 function requireTokenKept({ origin }: Deployment, missing: readonly string[]): void {
   if (!missing.includes("OPERATOR_TOKENS")) return;

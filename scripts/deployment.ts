@@ -10,18 +10,21 @@ export interface Database {
 
 /** The settings of one environment in wrangler.toml. */
 export interface Deployment {
-  /** The name of the environment in wrangler.toml. An empty name is the top level, which is production. */
+  /** The name of the environment in wrangler.toml. An empty name selects the top level of wrangler.toml, which is production. */
   env: string;
   worker: string;
   databases: Database[];
   queues: string[];
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
-  /** The origin of links: the first of `origins`, or null if `origins` is empty. */
+  /** The main origin, which is the first of `origins`, or null if `origins` is empty. */
   origin: string | null;
 }
 
-/** Reads an environment of wrangler.toml, and ignores CLOUDFLARE_ENV. Throws `CommandError` if wrangler.toml has no environment of that name. */
+/**
+ * Reads the settings of the environment `env` from wrangler.toml. Ignores the variable CLOUDFLARE_ENV. Throws `CommandError` if
+ * wrangler.toml does not contain this environment.
+ */
 export async function readDeployment(env: string): Promise<Deployment> {
   const { unstable_readConfig } = await import("wrangler");
   let config: ReturnType<typeof unstable_readConfig>;
@@ -63,6 +66,9 @@ function originsIn(publicOrigin: string): string[] {
   return given.map((each) => new URL(each).origin);
 }
 
-/** Returns the hosts that a deploy adds as custom domains. Excludes `workers.dev` hosts, which every Worker has anyway. */
+/**
+ * Returns the hosts that a deploy adds as custom domains. Excludes hosts under `workers.dev`, because Cloudflare provides these hosts
+ * without a custom domain.
+ */
 export const domainsOf = ({ origins }: Deployment): string[] =>
   origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));

@@ -15,9 +15,10 @@ interface DevOptions {
 }
 
 /**
- * Starts the Worker of a checkout in the same way as `npm start`. The default is this checkout. With `signIn`, the overview requires sign-in, and the
- * console of the documentation has no demo key. With `log`, prints one line of the Worker's log per request. `output` is the descriptor of a file
- * that receives all output. `inspector` is the port of V8's debugger.
+ * Starts a Worker in the same way as `npm start`. `folder` is the checkout with the code of the Worker, by default this checkout. With
+ * `signIn`, the overview requires sign-in, and the console of the documentation does not offer the demo key. With `log`, the Worker prints
+ * one log line for each request. `output` is a file descriptor to which all output is written. `inspector` is the port for V8's debugger
+ * protocol.
  */
 export function startDevWorker(
   port: number,
@@ -37,9 +38,9 @@ export function startDevWorker(
   ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
   if (log) args.push("--var", "LOG_SAMPLE:1");
-  // Overrides the key in .dev.vars.
+  // The empty value overrides the demo key in .dev.vars.
   if (signIn) args.push("--var", "DEMO_API_KEY:");
-  // The process group lets one signal end the Worker with all its child processes.
+  // The Worker runs in its own process group, so one signal ends the Worker and all its child processes.
   const child = spawn(
     process.execPath,
     [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"],
@@ -55,8 +56,8 @@ export function startDevWorker(
 }
 
 /**
- * Prints the output of wrangler, except wrangler's own line for each request. wrangler's line contains the path as it was sent, including secrets.
- * The Worker logs the same request without secrets.
+ * Prints the output of wrangler, but skips the line that wrangler itself logs for each request. That line contains the full path, which can
+ * include secrets. The Worker logs the same request without secrets.
  */
 function printLines(from: Readable, output: number | undefined): void {
   createInterface({ input: from }).on("line", (line) => {
@@ -67,7 +68,7 @@ function printLines(from: Readable, output: number | undefined): void {
 }
 
 /** Returns whether `url` responds with a success status within two seconds. */
-export async function answers(url: string): Promise<boolean> {
+export async function isResponding(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
     await response.arrayBuffer();

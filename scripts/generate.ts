@@ -4,9 +4,9 @@ import { stringify } from "yaml";
 import type { Manifest } from "../src/db/manifest.ts";
 import { type JsonObject, operationsIn, parametersOf } from "../src/openapi/document.ts";
 
-// `npm run generate` writes the files that are derived from other sources. The modules that import the areas by name are derived from
-// `src/resources.ts`. The OpenAPI document and the client's standard methods are derived from the routes. A test fails if a generated file is out of
-// date.
+// `npm run generate` writes all files that are derived from other files. The modules that import the areas by name are derived from
+// `src/resources.ts`. The OpenAPI document and the client's standard methods are derived from the routes. A test fails if a generated file
+// is out of date.
 
 const root = join(import.meta.dirname, "..");
 
@@ -16,7 +16,7 @@ interface Area {
   folder: string;
 }
 
-/** Returns the areas that `src/resources.ts` lists, sorted by the `order` in their manifests. */
+/** Returns the areas from `src/resources.ts`, sorted by the `order` in their manifests. */
 async function readAreas(): Promise<Area[]> {
   const list = readFileSync(join(root, "src/resources.ts"), "utf8");
   const paths = [...list.matchAll(/from "\.\/(.+\/manifest\.ts)"/g)].map(([, path = ""]) => path);
@@ -31,7 +31,9 @@ async function readAreas(): Promise<Area[]> {
 
 const heading = "// Written by `npm run generate` from `src/resources.ts`.\n\n";
 
-/** Returns the import name of a file. For example, `leaked-key-routes.ts` in `keys` becomes `keysLeakedKeyRoutes`. */
+/**
+ * Returns the name under which a file of an area is imported. For example, `leaked-key-routes.ts` in `keys` becomes `keysLeakedKeyRoutes`.
+ */
 const nameOf = ({ manifest }: Area, file: string) =>
   `${manifest.name}-${file.replace(/\.ts$/, "")}`.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
@@ -52,7 +54,7 @@ const pathIn = (line: string) => line.split(" from ")[1] ?? "";
 const importLines = (imports: readonly Imported[], ...more: string[]) =>
   [...imports.map(({ line }) => line), ...more].toSorted((one, other) => (pathIn(one) < pathIn(other) ? -1 : 1)).join("\n");
 
-/** Returns the route files of an area, starting with `routes.ts`. */
+/** Returns the route files of an area. `routes.ts` comes first. */
 const routeFiles = ({ folder }: Area) =>
   globSync("{routes,*-routes}.ts", { cwd: join(root, "src", folder) }).toSorted((one, other) =>
     one === "routes.ts" ? -1 : other === "routes.ts" ? 1 : one.localeCompare(other),
@@ -79,10 +81,13 @@ function eventKindsOf(areas: readonly Area[]): string {
   ].join("\n");
 }
 
-/** Maps the verb at the start of an operation id to the HTTP method of the operation. `LIST` is a GET request that returns a list. */
+/** Maps the first word of an operation id to the HTTP method of the operation. `LIST` stands for a GET request that returns a list. */
 const standardMethods: Readonly<Record<string, string>> = { list: "LIST", create: "POST", get: "GET", update: "PATCH", delete: "DELETE" };
 
-/** Returns the module with the client's standard methods. The module contains the resources that have only standard operations. */
+/**
+ * Returns the source code of the module with the client's standard methods. The module covers only resources whose operations are all
+ * standard.
+ */
 function standardOperationsOf(document: JsonObject): string {
   const byResource = Map.groupBy(operationsIn(document), ({ path }) => path.split("/")[3] ?? "");
   const lines = [...byResource].flatMap(([resource, operations]) => {
@@ -95,7 +100,7 @@ function standardOperationsOf(document: JsonObject): string {
       const takesQuery = verb === "GET" && parametersOf(document, operation).some((parameter) => parameter.in === "query");
       return `    ${name}: "${verb} ${path}${takesQuery ? "?" : ""}",\n`;
     });
-    // Methods of other resources are written by hand, with doc comments.
+    // The client methods of all other resources are written by hand, with doc comments.
     return methods.includes(null) ? [] : [`  ${resource}: {\n${methods.join("")}  },\n`];
   });
   return `// Written by \`npm run generate\` from the OpenAPI document.\n\nexport const standardOperations = {\n${lines.join("")}} as const;\n`;
@@ -113,17 +118,34 @@ function areaJobsOf(areas: readonly Area[]): string {
   ].join("\n");
 }
 
-/** Returns the modules that import the areas, by file path. */
+function onDeleteOf(areas: readonly Area[]): string {
+  const found = areas.flatMap((area) =>
+    Object.entries(area.manifest.onDelete ?? {}).map(([deleting, file]) => ({ deleting, ...importOf(area, file, "onDelete") })),
+  );
+  const byArea = [...Map.groupBy(found, ({ deleting }) => deleting)];
+  return [
+    heading + importLines(found, 'import type { OnDelete } from "../jobs/on-delete.ts";'),
+    "",
+    "/** What other areas do when an area deletes a row, by the name of the area that deletes. */",
+    `export const onDelete: Readonly<Record<string, readonly OnDelete[]>> = {\n${byArea.map(([deleting, of]) => `  ${deleting}: [${of.map(({ name }) => name).join(", ")}],\n`).join("")}};\n`,
+  ].join("\n");
+}
+
+/** Returns the source code of the modules that import the areas. The keys are file paths. */
 async function modules(): Promise<Record<string, string>> {
   const areas = await readAreas();
   return {
     "src/surfaces/mounts.ts": mountsOf(areas),
     "src/api/event-kinds.ts": eventKindsOf(areas),
     "src/scheduled/area-jobs.ts": areaJobsOf(areas),
+    "src/references/on-delete.ts": onDeleteOf(areas),
   };
 }
 
-/** Returns the files that are derived from the routes, by file path. Imports the generated modules, which must already be written. */
+/**
+ * Returns the contents of the files that are derived from the routes. The keys are file paths. This function imports the generated modules,
+ * so write these modules first.
+ */
 async function documents(): Promise<Record<string, string>> {
   const [{ routers }, { openApiDocument }] = await Promise.all([import("../src/surfaces/mounts.ts"), import("./openapi/document.ts")]);
   const document = openApiDocument(routers);
@@ -134,7 +156,7 @@ async function documents(): Promise<Record<string, string>> {
   };
 }
 
-/** Returns all generated files, by file path. */
+/** Returns the contents of all generated files. The keys are file paths. */
 export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await documents()) });
 
 const write = (files: Record<string, string>) => {

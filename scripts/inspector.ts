@@ -1,13 +1,13 @@
-// A client for the inspector of workerd, which speaks V8's debugger protocol for each isolate of the process.
+// A client for the inspector of workerd. The inspector offers V8's debugger protocol for each isolate of the process.
 
-/** Returns the workerd flags that `inspect` needs. */
+/** Returns the command-line flags for workerd that `inspect` needs. */
 export const inspectedAt = (port: number): string[] => [`--inspector-addr=127.0.0.1:${port}`];
 
 export interface Session {
   send(method: string, params?: object): Promise<unknown>;
 }
 
-/** Opens a session with the only Worker of a process. Throws if the process has no Worker, or more than one. */
+/** Opens a debugger session with the Worker of a process. Throws unless the process has exactly one Worker. */
 export async function inspect(port: number): Promise<Session> {
   const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { title: string; webSocketDebuggerUrl: string }[];
   const [worker] = targets;
@@ -16,14 +16,14 @@ export async function inspect(port: number): Promise<Session> {
   return connect(worker.webSocketDebuggerUrl);
 }
 
-/** Returns the used heap of an isolate after a garbage collection, in MiB. */
+/** Collects garbage in an isolate. Then returns the size of the used heap, in MiB. */
 export async function heldMiB(session: Session): Promise<number> {
   await session.send("HeapProfiler.collectGarbage");
   const { usedSize } = (await session.send("Runtime.getHeapUsage")) as { usedSize: number };
   return usedSize / 2 ** 20;
 }
 
-/** Returns the committed heap of an isolate, in MiB. */
+/** Returns the size of an isolate's committed heap, in MiB. */
 export async function heapMiB(session: Session): Promise<number> {
   const { totalSize } = (await session.send("Runtime.getHeapUsage")) as { totalSize: number };
   return totalSize / 2 ** 20;

@@ -1,5 +1,6 @@
-// Installs the packages of package-lock.json if they are not installed yet. The first argument is a folder of the project. The default is the root
-// folder. This file runs before the npm scripts, on Node 20 or later and without any packages, so keep it plain JavaScript.
+// Installs the packages that package-lock.json lists, unless all these packages are installed already. The optional first argument is the
+// folder that contains package-lock.json. The default is the root folder of the project. Keep this file plain JavaScript. It runs before
+// the npm scripts, on Node 20 or later, when no packages may be installed yet.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
@@ -19,9 +20,9 @@ function isInstalled() {
 }
 
 if (!isInstalled()) {
-  // All output goes to standard error, because the standard output of `npm run key` is only the key.
+  // All output goes to standard error, because `npm run key` must print only the key on standard output.
   process.stderr.write("Installing packages from the npm registry (once, about half a minute) ...\n");
-  // `--no-dry-run` overrides the option that `npm pack --dry-run` would pass down to this command.
+  // `npm pack --dry-run` passes its option on to this command. `--no-dry-run` overrides that option.
   const npm = spawnSync("npm", ["ci", "--no-dry-run", "--no-audit", "--no-fund", "--loglevel=error"], {
     cwd: folder,
     stdio: ["ignore", 2, 2],

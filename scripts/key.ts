@@ -7,7 +7,8 @@ import { optionsOf, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
-// `npm run key` is the short form of `operator keys make`. The command works on local data, whether or not the Worker runs.
+// `npm run key` creates a key, like `npm run operator -- keys make`. The command changes local data directly, so the Worker does not have
+// to run.
 
 const usage = "Usage: npm run --silent key -- --name NAME [--scopes a,b] [--limit N] [--account ID]";
 

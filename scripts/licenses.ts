@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./root.ts";
 
-// `npm run licenses` lists the licenses of all installed packages, for the deployed Worker and for development. The command fails if a package of the
-// Worker has a license that is not in `allowed`.
+// `npm run licenses` lists the licenses of all installed packages. The list separates packages of the deployed Worker from packages for
+// development. The command fails if a package of the Worker has a license that is not in `allowed`.
 
 const allowed = ["MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "MIT OR Apache-2.0", "(MIT OR Apache-2.0)"];
 

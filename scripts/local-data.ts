@@ -7,12 +7,12 @@ import type { Operating } from "../src/operations/operating.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
 
-// Shared code of the commands that work on local data. This module loads Drizzle, which takes two seconds, so `npm start` loads it only with
-// `--sign-in`.
+// Shared code of the commands that work on local data. Loading this module takes two seconds, because it imports Drizzle. `npm start`
+// therefore loads this module only with `--sign-in`.
 
 /**
- * Runs `work` on the D1 databases and secrets of the local Worker. Creates missing secrets and applies missing migrations first. The Worker may be
- * running.
+ * First creates missing secrets and applies missing migrations. Then calls `work` with the databases and secrets of the local Worker. The
+ * Worker may be running at the same time.
  */
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
   ensureSecrets();
@@ -26,8 +26,8 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
 }
 
 /**
- * Returns a new setup link for the first owner of the first account. The previous link stops working. Returns null if there is no account, or if the
- * account already has an owner.
+ * Returns a new setup link for the first owner of the first account. A previous setup link stops working. Returns null if there is no
+ * account, or if the account already has an owner.
  */
 export const setupLink = (port: number): Promise<string | null> =>
   withLocalData(async ({ operating }) => {
@@ -39,7 +39,7 @@ export const setupLink = (port: number): Promise<string | null> =>
 
 export interface LocalData {
   operating: Operating;
-  /** The activity database of new accounts. */
+  /** The binding of the activity database for new accounts. */
   activityStore: string;
   /** The secret that signs new keys. */
   signing: SigningSecret;

@@ -6,19 +6,19 @@ import { CommandError } from "./exit-codes.ts";
 import { root } from "./root.ts";
 import { missingSecrets } from "./secrets.ts";
 
-// Reads and writes the secrets of the local Worker, which are stored in .dev.vars.
+// Reads and writes .dev.vars, the file with the secrets of the local Worker.
 
 const secretsFile = join(root, ".dev.vars");
 
 const readLines = () => (existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "");
 
-/** Returns the variables in .dev.vars, or an empty object if there is no such file. */
+/** Returns the variables in .dev.vars. If the file does not exist, returns an empty object. */
 export const localSecrets = () => parseEnv(readLines());
 
-/** Writes .dev.vars, which only its owner may read. */
+/** Writes .dev.vars. Only the owner of the file can read it. */
 function writeLines(lines: string): void {
   writeFileSync(secretsFile, lines, { mode: 0o600 });
-  // An existing file keeps its mode, so the mode is set again.
+  // `writeFileSync` does not change the mode of an existing file, so set the mode here.
   chmodSync(secretsFile, 0o600);
 }
 
@@ -31,7 +31,10 @@ export function ensureSecrets(): void {
   writeLines(made.length === 0 ? lines : `${withEnd(lines)}${made.join("")}`);
 }
 
-/** Sets a variable of the local Worker in .dev.vars. `wrangler dev` reads the file, so the value never appears in a list of processes. */
+/**
+ * Sets a variable of the local Worker in .dev.vars. `wrangler dev` reads the value from this file, so the value never appears on a command
+ * line.
+ */
 export function setLocalSecret(name: string, value: string): void {
   const others = readLines()
     .split("\n")
@@ -42,8 +45,9 @@ export function setLocalSecret(name: string, value: string): void {
 const isLineOf = (name: string, line: string): boolean => new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line);
 
 /**
- * Replaces the value of the variable `place` with one new secret. `names` are the names that the Worker uses for this variable. If .dev.vars has
- * other names, the Worker has not read the changed file yet, and this function throws `CommandError`.
+ * Replaces the value of the variable `place` with one new secret. `names` are the names of the secrets that the running Worker has read
+ * from this variable. If .dev.vars has secrets with other names, the Worker has not read the changed file yet. In this case, throws
+ * `CommandError`.
  */
 export function replaceLocalSecret(place: string, names: readonly string[], secret: string): void {
   const there = parseSecrets(place, localSecrets()[place] ?? "").map(({ name }) => name);

@@ -11,14 +11,16 @@ export const stateDirectory = join(root, ".wrangler", "state");
 export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
 
 /**
- * Environment variables that stop wrangler from prompting, sending reports and fetching. The variables also stop wrangler from recording requests,
- * unless X_LOCAL_OBSERVABILITY is set.
+ * The environment variables for wrangler. With these variables, wrangler does not prompt, send reports or fetch request metadata. Unless
+ * X_LOCAL_OBSERVABILITY is set, wrangler also records no requests.
  */
 export const quiet = {
   ...process.env,
-  // By default, the local runtime stores the URL and the SQL statements of every request on disk forever, which halves its throughput.
+  // By default, the local runtime permanently stores the URL and the SQL statements of every request on disk. This recording halves the
+  // throughput of the runtime.
   X_LOCAL_OBSERVABILITY: process.env.X_LOCAL_OBSERVABILITY ?? "false",
-  // By default, every user of this machine can run SQL on the local databases. Pages that are served from a port of this machine can run SQL too.
+  // By default, every user of this machine can run SQL on the local databases. Web pages that are served from any port of this machine can
+  // also run SQL.
   X_LOCAL_EXPLORER: "false",
   CI: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -26,13 +28,13 @@ export const quiet = {
   WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_LOG_SANITIZE: "true",
-  // Local commands use the top level of wrangler.toml.
+  // The empty value selects the top level of wrangler.toml.
   CLOUDFLARE_ENV: "",
 };
 
 /**
- * Creates the folder of the local data. Other users of the machine cannot read the folder, or any file that this process and its child processes
- * write.
+ * Creates the folder for local data. Only the current user can read the folder and the files that this process and its child processes
+ * create.
  */
 export function ensureStateDirectory(): void {
   process.umask(0o077);
@@ -40,7 +42,7 @@ export function ensureStateDirectory(): void {
   chmodSync(stateDirectory, 0o700);
 }
 
-/** Returns the error for local data that this release cannot read, because an earlier release wrote them. */
+/** Returns the error for local data from an earlier release. This release cannot read such data. */
 export const earlierData = () =>
   new CommandError(
     "failed",
@@ -48,8 +50,8 @@ export const earlierData = () =>
   );
 
 /**
- * The path of a file with a hash of wrangler.toml and of the names of the applied migrations. If the hash still matches, `applyMigrations` opens no
- * database.
+ * The path of a file that contains one hash. The hash covers wrangler.toml and the names of the applied migrations. If the hash still
+ * matches, `applyMigrations` opens no database.
  */
 const migratedFile = join(stateDirectory, "migrated");
 
@@ -76,7 +78,10 @@ export async function applyMigrations(): Promise<void> {
   writeFileSync(migratedFile, wanted);
 }
 
-/** Does the same as `wrangler d1 migrations apply` in one second instead of ten. wrangler is slower because it restarts workerd for each file. */
+/**
+ * Does the same as `wrangler d1 migrations apply`, but takes one second instead of ten. wrangler is slower, because it restarts workerd for
+ * each file.
+ */
 async function migrate(db: D1Database, folder: string, statementsOf: (sql: string) => string[]): Promise<void> {
   await db.exec(
     "CREATE TABLE IF NOT EXISTS d1_migrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)",
@@ -95,8 +100,9 @@ async function migrate(db: D1Database, folder: string, statementsOf: (sql: strin
 }
 
 /**
- * Creates the demo account in the local D1, and returns its secret key. Requires that all migrations are applied. The code runs inside workerd. From
- * Node, each of the thousands of statements would be a separate call, and the work would take ten times as long.
+ * Creates the demo account in the local D1. Returns the secret key of the account. All migrations must be applied first. The code that
+ * creates the account runs inside workerd. If the code ran in Node, each of its thousands of SQL statements would be a separate call to
+ * workerd. The work would then take ten times as long.
  */
 export async function seedLocalData(): Promise<string> {
   Object.assign(process.env, quiet);
@@ -119,10 +125,10 @@ export async function seedLocalData(): Promise<string> {
 
 type Databases = Record<string, D1Database>;
 
-/** Runs `work` with the local databases, keyed by binding. */
+/** Calls `work` with the local databases. The keys of `env` are the bindings. */
 export async function withDatabases<Result>(work: (env: Databases) => Promise<Result>): Promise<Result> {
   Object.assign(process.env, quiet);
-  // Loading wrangler takes a second, and most starts do not need it.
+  // Import wrangler only here, because the import takes a second and most starts do not need wrangler.
   const { getPlatformProxy } = await import("wrangler");
   const configPath = await dataOnlyConfig();
   const proxy = await getPlatformProxy<Databases>({ configPath, persist: { path: join(stateDirectory, "v3") } });
@@ -134,8 +140,8 @@ export async function withDatabases<Result>(work: (env: Databases) => Promise<Re
 }
 
 /**
- * Writes the config of a Worker that has only the databases of this Worker, and returns its path. No other Worker can run the Durable Objects of this
- * Worker.
+ * Writes a wrangler config that contains only the databases of this Worker. Returns the path of the config. The config leaves out the
+ * Durable Objects of this Worker, because no other Worker can run them.
  */
 async function dataOnlyConfig(): Promise<string> {
   const { unstable_readConfig } = await import("wrangler");

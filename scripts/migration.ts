@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { tablesOfAccounts } from "../src/registry/area-tables.ts";
 import { missingStatements } from "./storage-counting.ts";
 
-// `npm run migration -- NAME` writes the migrations that update the databases to match the tables in `src/`. These migrations include the columns and
-// triggers that count the bytes of rows.
+// `npm run migration -- NAME` compares the existing migrations with the tables in `src/`, and writes the missing migrations. The migrations
+// also create the columns and triggers that count the bytes of rows.
 
 const root = join(import.meta.dirname, "..");
 const [name = ""] = process.argv.slice(2);
@@ -14,12 +14,12 @@ if (!/^[a-z][a-z0-9_]*$/.test(name)) {
   process.exit(2);
 }
 
-/** The files that define tables, by folder of `migrations`. */
+/** For each folder in `migrations`, the files that define its tables. */
 const schemas = { main: "src/**/tables.ts", activity: "src/**/log-tables.ts" };
 
 const filesOf = (folder: string) => globSync(`migrations/${folder}/*.sql`, { cwd: root }).toSorted();
 
-/** Writes a migration with drizzle-kit. Returns the path of the migration, or undefined if nothing has changed. */
+/** Writes a migration with drizzle-kit. Returns the path of the migration. Returns undefined if drizzle-kit wrote no migration. */
 function generate(folder: keyof typeof schemas, ...more: string[]): string | undefined {
   const before = new Set(filesOf(folder));
   const args = ["generate", "--dialect", "sqlite", "--schema", schemas[folder], "--out", `migrations/${folder}`, "--name", name, ...more];
@@ -28,7 +28,7 @@ function generate(folder: keyof typeof schemas, ...more: string[]): string | und
   return filesOf(folder).find((file) => !before.has(file));
 }
 
-/** Adds WITHOUT ROWID to the tables that need it, because Drizzle has no option for it. */
+/** Adds WITHOUT ROWID to the definitions of the tables that need this clause. Drizzle has no option for WITHOUT ROWID. */
 function addWithoutRowid(file: string): void {
   const made = tablesOfAccounts.filter(({ facts }) => facts.withoutRowid).map((table) => table.name);
   const text = readFileSync(join(root, file), "utf8");
@@ -36,7 +36,7 @@ function addWithoutRowid(file: string): void {
   writeFileSync(join(root, file), text.replaceAll(form, "$1 WITHOUT ROWID;"));
 }
 
-/** The comment at the start of a custom migration from drizzle-kit. */
+/** Matches the comment that drizzle-kit writes at the start of a custom migration. */
 const placeholder = /^-- Custom SQL migration file.*\n?/m;
 
 const made = [generate("main"), generate("activity")].filter((file) => file !== undefined);

@@ -5,13 +5,13 @@ import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
 
-// Calls the operator's API of a local or deployed Worker.
+// A client for the operator's API of a local or deployed Worker.
 
 const maxCallMs = 90_000;
-/** The file with the operator tokens of deployed Workers, which `npm run deploy` writes. A line has the form `https://origin=token`. */
+/** The file in which `npm run deploy` stores the operator tokens of deployed Workers. Each line has the form `https://origin=token`. */
 export const tokensFile = join(root, ".operator-tokens");
 
-export interface Answer {
+export interface OperatorResponse {
   // biome-ignore lint/suspicious/noExplicitAny: the operator's API has no types outside of the Worker
   body: any;
   text: string;
@@ -21,14 +21,14 @@ export interface Answer {
 /** The Worker that a command calls. */
 export interface OperatorClient {
   origin: string;
-  /** Whether this is the local Worker, which `npm start` runs. The secrets of the local Worker are in .dev.vars. */
+  /** Whether the client calls the local Worker, which `npm start` runs. The secrets of the local Worker are in .dev.vars. */
   isLocal: boolean;
-  call(method: string, path: string, body?: unknown): Promise<Answer>;
+  call(method: string, path: string, body?: unknown): Promise<OperatorResponse>;
 }
 
 /**
- * Returns a client for the Worker at `remote`, or for the local Worker by default. With `isKept`, ignores OPERATOR_TOKEN and uses the token that is
- * stored on this machine. Throws `CommandError` if there is no token for the Worker.
+ * Returns a client for the Worker at `remote`. The default is the local Worker. With `isKept`, ignores OPERATOR_TOKEN and uses the token
+ * that is stored on this machine. Throws `CommandError` if there is no token for the Worker.
  */
 export function connectToOperator(remote: string | undefined, { isKept = false } = {}): OperatorClient {
   const origin = originOf(remote);
@@ -64,16 +64,16 @@ function tokenFor(origin: string): string | undefined {
   return line?.slice(origin.length + 1);
 }
 
-/** Stores the token of a deployed Worker in the file that `connectToOperator` reads. */
+/** Stores the token of a deployed Worker in .operator-tokens, where `connectToOperator` finds the token. */
 export function keepToken(origin: string, token: string): void {
   const lines = existsSync(tokensFile) ? readFileSync(tokensFile, "utf8").split("\n") : [];
   const others = lines.filter((line) => line !== "" && !line.startsWith(`${origin}=`));
   writeFileSync(tokensFile, `${[...others, `${origin}=${token}`].join("\n")}\n`, { mode: 0o600 });
-  // An existing file keeps its mode, so the mode is set again.
+  // `writeFileSync` does not change the mode of an existing file, so set the mode here.
   chmodSync(tokensFile, 0o600);
 }
 
-async function call(origin: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
+async function call(origin: string, token: string, method: string, path: string, body?: unknown): Promise<OperatorResponse> {
   let response: Response;
   let text: string;
   try {
@@ -89,7 +89,7 @@ async function call(origin: string, token: string, method: string, path: string,
     const cause = (error as Error).cause as { code?: string; message?: string } | undefined;
     const why = cause?.code ?? cause?.message ?? (error as Error).message;
     const hint = isLoopback(new URL(origin).hostname) ? " If `npm start` runs on another port, set PORT here too." : "";
-    throw new CommandError("unreachable", `Nothing answers at ${origin}: ${why}.${hint}`);
+    throw new CommandError("unreachable", `Nothing responds at ${origin}: ${why}.${hint}`);
   }
   const { status, headers } = response;
   const isJson = (headers.get("Content-Type") ?? "").includes("json") && !(headers.get("Content-Type") ?? "").includes("ndjson");

@@ -7,8 +7,8 @@ import { secrets } from "./operator/secrets.ts";
 import { audit, deliveries, guards, owners } from "./operator/upkeep.ts";
 import { connectToOperator } from "./operator-client.ts";
 
-// `npm run operator` has the commands for the team that runs a deployment. Each command calls the Worker instead of D1, so that guards receive every
-// change too.
+// `npm run operator` runs a command for the team that operates a deployment. Each command calls the Worker and never writes to D1 itself.
+// The guards therefore receive every change too.
 
 const nouns: Record<string, Record<string, Command>> = { accounts, keys, owners, guards, secrets, deliveries, audit };
 
@@ -58,7 +58,7 @@ async function run(argv: string[]): Promise<void> {
   await command.run({ client, args: positionals, options: values, isJson: values.json === true });
 }
 
-// The reader of standard output may close the pipe early.
+// If standard output is a pipe, its reader can close the pipe early.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : exitCodes.failed));
 
 run(process.argv.slice(2)).catch((error: unknown) => {

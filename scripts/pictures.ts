@@ -6,12 +6,12 @@ import { startChromium } from "../test/browser/chromium.ts";
 import { copyProject, freePort, removeProject } from "../test/node/project.ts";
 import { root } from "./root.ts";
 
-// `npm run pictures` takes the screenshots for the README and the documentation again, from a new demo account.
+// `npm run pictures` replaces the screenshots in the README and the documentation. The new screenshots show a newly created demo account.
 
 const folder = join(root, "docs", "pictures");
 const viewport = { width: 1280, height: 860 };
 
-/** Starts a copy of the project with `npm start`. Returns the printed demo key, and a function that stops the copy. */
+/** Starts a copy of the project with `npm start`. Returns the demo key of the copy, and a function that stops the copy. */
 async function start(copy: string, port: number): Promise<{ key: string; stop(): Promise<void> }> {
   const child = spawn("npm", ["start"], {
     cwd: copy,
@@ -49,7 +49,7 @@ const api = (method: string, path: string, body?: object) =>
 
 try {
   mkdirSync(folder, { recursive: true });
-  // The screenshots need a webhook and requests in the current hour.
+  // The screenshots show a webhook and requests of the current hour, so create the webhook and send the requests here.
   await api("POST", "/webhooks", {
     url: at("/nothing"),
     description: "Tells the warehouse",

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { marked, type Token } from "marked";
 import { root } from "./root.ts";
 
-// Extracts the prose of the project: paragraphs of documents, comments, API descriptions, and texts of pages.
+// Extracts the prose of the project from documents, code comments, API descriptions and pages.
 
 export interface Passage {
   file: string;
@@ -19,7 +19,10 @@ export const sentencesOf = (text: string): string[] =>
     .map((sentence) => sentence.replaceAll(/\s+/g, " ").trim())
     .filter((sentence) => sentence !== "");
 
-/** Counts the words of a sentence. Code and a list of code count as one word. The address of a link is not counted. */
+/**
+ * Counts the words of a sentence. A piece of code counts as one word. A list of such pieces also counts as one word. The addresses of links
+ * do not count.
+ */
 export const wordsOf = (sentence: string): number =>
   sentence
     .replaceAll(/`[^`]*`/g, "code")
@@ -46,7 +49,7 @@ export function ofMarkdown(file: string, text: string): Passage[] {
 
 /** Returns the comments of a source file. Consecutive comment lines are one passage. */
 export function ofSource(file: string, text: string): Passage[] {
-  const form = file.endsWith(".toml") ? /^\s*#\s?(?<words>.*)$/ : /^\s*(?:\/\/|\/\*\*?|\*(?!\/))\s?(?<words>.*?)\s*(?:\*\/)?$/;
+  const form = /\.(?:toml|ya?ml)$/.test(file) ? /^\s*#\s?(?<words>.*)$/ : /^\s*(?:\/\/|\/\*\*?|\*(?!\/))\s?(?<words>.*?)\s*(?:\*\/)?$/;
   const passages: Passage[] = [];
   let last = -1;
   for (const [index, line] of text.split("\n").entries()) {
@@ -60,7 +63,10 @@ export function ofSource(file: string, text: string): Passage[] {
   return passages;
 }
 
-/** Returns the texts between the block tags of a page's source, in order. "…" stands for a value that the page fills in. */
+/**
+ * Returns the texts between the block tags in the source of a page, in their order. In these texts, "…" replaces each value that the page
+ * inserts.
+ */
 export function ofPage(file: string, text: string): Passage[] {
   const plain = text
     .replaceAll(/\{" "\}/g, " ")
@@ -73,7 +79,7 @@ export function ofPage(file: string, text: string): Passage[] {
   }));
 }
 
-/** Returns every `description` and `summary` in the OpenAPI document. */
+/** Collects every `description` and `summary` in a part of the OpenAPI document. */
 function inDocument(file: string, value: unknown, at = ""): Passage[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([name, child]) =>
@@ -85,14 +91,20 @@ function inDocument(file: string, value: unknown, at = ""): Passage[] {
   );
 }
 
-/** Returns the descriptions and summaries in the OpenAPI document that is checked in. */
+/** Returns the descriptions and summaries from the OpenAPI document in `public/api/v1/openapi.json`. */
 export function ofDocument(): Passage[] {
   const file = "public/api/v1/openapi.json";
   return inDocument(file, JSON.parse(readFileSync(join(root, file), "utf8")));
 }
 
-/** Returns the files of the project that contain prose, without generated files. */
+const generatedFiles = ["client/src/schema.ts", "public/api/v1/openapi.yaml"];
+const kinds = ["*.md", "*.ts", "*.tsx", "*.mjs", "*.toml", "*.yaml", "*.yml"];
+
+/**
+ * Returns the paths of the files that contain prose. Excludes the generated file `client/src/schema.ts`. New files that are not in git yet
+ * are included.
+ */
 export const proseFiles = (): string[] =>
-  execFileSync("git", ["ls-files", "*.md", "*.ts", "*.tsx", "wrangler.toml"], { cwd: root, encoding: "utf8" })
+  execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", ...kinds], { cwd: root, encoding: "utf8" })
     .split("\n")
-    .filter((file) => file !== "" && file !== "client/src/schema.ts");
+    .filter((file) => file !== "" && !generatedFiles.includes(file) && existsSync(join(root, file)));

@@ -1,7 +1,8 @@
 import { styleText } from "node:util";
 import { signatureErrorOf, startReceiver } from "./receiving.ts";
 
-// `npm run receiver -- [PORT] [SECRET]` prints the requests of webhooks, and verifies their signatures if the webhook's secret is given.
+// `npm run receiver -- [PORT] [SECRET]` prints the webhook requests that it receives. If SECRET is given, it also verifies the signatures
+// of the requests.
 
 const usage = `Usage: npm run receiver -- [PORT] [SECRET]
 

@@ -19,7 +19,7 @@ export interface Receiver {
 
 const retryAfterSeconds = "7";
 
-/** The responses by the first segment of the path. Any other path gets status 204. */
+/** Maps the first segment of the request path to a response. The response to any other path has the status 204. */
 const behaviours: Record<string, (response: ServerResponse) => void> = {
   fail: (response) => response.writeHead(500).end("This receiver was told to fail."),
   collapse: (response) => response.writeHead(500, { "X-Trace": "t".repeat(4000) }).end("It broke. ".repeat(1638)),
@@ -31,8 +31,8 @@ const behaviours: Record<string, (response: ServerResponse) => void> = {
 };
 
 /**
- * Starts a receiver that is reachable only from this machine. Port 0 selects a free port. `tell` is called with each request. `GET
- * /received?path=PATH` returns the requests to a path.
+ * Starts a receiver that is reachable only from this machine. Port 0 selects a free port. Calls `tell` with each request that the receiver
+ * gets. `GET /received?path=PATH` returns all earlier requests to PATH.
  */
 export async function startReceiver(port: number, tell: (received: Received) => void = () => {}): Promise<Receiver> {
   const received: Received[] = [];
@@ -43,7 +43,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
       return response.end(JSON.stringify(received.filter((each) => each.path === path)));
     }
     const body = await bodyOf(request).catch(() => null);
-    // The sender closed the connection before the end of the body.
+    // If `body` is null, the sender closed the connection before the end of the body.
     if (body === null) return response.destroy();
     const one = { path: pathname, headers: headersOf(request), body, at: Date.now() };
     received.push(one);
@@ -52,7 +52,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
     if (behave) behave(response);
     else response.writeHead(204).end();
   });
-  // An idle connection stays open, because closing it would lose a request that arrives at that moment.
+  // Never close idle connections. If a request arrived at the moment of closing, this request would be lost.
   server.keepAliveTimeout = 0;
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   const stop = () =>
@@ -63,7 +63,10 @@ export async function startReceiver(port: number, tell: (received: Received) => 
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received, stop };
 }
 
-/** Verifies the signature of a request with the public package that receivers use. Returns the reason if the signature is not valid, or else null. */
+/**
+ * Verifies the signature of a request with `standardwebhooks`, the public package for receivers. Returns null if the signature is valid.
+ * Otherwise, returns the error message.
+ */
 export function signatureErrorOf({ headers, body }: Pick<Received, "headers" | "body">, secret: string): string | null {
   try {
     new Webhook(secret).verify(body, headers);

@@ -1,4 +1,4 @@
 import { join } from "node:path";
 
-/** The root folder of the project. */
+/** The path of the project's root folder. */
 export const root = join(import.meta.dirname, "..");

@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 
-// Creates the secrets of a Worker, local or deployed.
+// Creates the secrets of a local or deployed Worker.
 
 /**
- * Maps each variable that contains `name:secret` pairs to the name of its first pair. Each kind of secret has two variables (src/crypto/secrets.ts).
+ * Maps each variable to the name of its first secret. The variables contain pairs of the form `name:secret`. Each kind of secret has two
+ * variables (src/crypto/secrets.ts).
  */
 const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SEALING_SECRETS: "a", WEBHOOK_SEALING_SECRETS_2: "b" };
 
@@ -13,12 +14,12 @@ export const newSecret = (name: string): string => `${name}:${randomBytes(32).to
 
 const newOperatorToken = (): string => `dvop_${randomBytes(32).toString("base64url")}`;
 
-/** Returns the entry of a token in OPERATOR_TOKENS, with the SHA-256 of the token. */
+/** Returns the entry for a token in OPERATOR_TOKENS. The entry contains a name and the SHA-256 of the token. */
 const operatorEntry = (name: string, token: string): string => `${name}:${createHash("sha256").update(token).digest("hex")}`;
 
 /**
- * Creates the secrets whose names are not in `there`. `OPERATOR_TOKEN` is the token that the operator sends. The Worker stores only the hash of the
- * token, under the name `operator`.
+ * `there` lists the names of the existing secrets. Creates all other secrets. `OPERATOR_TOKEN` is the token that the operator sends. The
+ * Worker stores only the hash of this token. `operator` is the name for the hash.
  */
 export function missingSecrets(there: readonly string[], operator: string): Record<string, string> {
   const made: Record<string, string> = {};

@@ -45,7 +45,7 @@ const things = [
   "onboarding guide",
 ];
 
-/** Creates the users and tasks of the demo account, with times between `startsAt` and `now`. */
+/** Creates the users and tasks of the demo account. Their creation times lie between `startsAt` and `now`. */
 export async function seedResources(random: Random, at: (time: number) => WriteContext, startsAt: number, now: number): Promise<void> {
   const users: string[] = [];
   for (const [index, name] of people.entries()) {

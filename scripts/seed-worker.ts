@@ -2,7 +2,7 @@ import { signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { seedDemo } from "./seed.ts";
 
-// A Worker that creates the demo account on any request, and responds with the account's secret key.
+// This Worker creates the demo account when it receives a request. It responds with the secret key of the account.
 
 export default {
   async fetch(

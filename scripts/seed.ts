@@ -19,12 +19,13 @@ import { seedResources } from "./seed-resources.ts";
 const days = 60;
 const seedValue = 20_260;
 
-/** Returns the given scopes that exist in this project. */
+/** Returns those of the given scopes that exist in this project. */
 const only = (...names: string[]) => scopes.filter((scope) => names.includes(scope));
 
 /**
- * Creates the demo account with the code of the Worker. The account has keys, users, tasks, and sixty days of requests up to the hour before `now`.
- * Returns the secret of a key that has every scope and no requests.
+ * Creates the demo account with the same code that the Worker uses. The account has keys, users and tasks. Its request log covers sixty
+ * days and ends with the last full hour before `now`. Returns the secret of the demo key. This key has every scope and has made no
+ * requests.
  */
 export async function seedDemo({
   db,
@@ -57,12 +58,12 @@ export async function seedDemo({
   await seedResources(random, at, startsAt, now);
   await seedActivity(random, activity, account.id, clients, startsAt, now);
   await foldAll(activity);
-  // The demo key is created at `now`, so it is not sample data and continues to work after the removal of the sample data.
+  // Only data from before `now` is sample data. The demo key is created at `now`, so the demo key remains if the sample data is removed.
   await markSampleData(db, account.id, now);
   return demo.secretKey;
 }
 
-/** Rolls up all dirty buckets. A batch is larger than in the Worker, because nothing else waits for D1. */
+/** Rolls up all dirty buckets. The batches are larger than in the Worker, because no requests are waiting for D1. */
 async function foldAll(d1: D1Database): Promise<void> {
   for (;;) {
     const stale = await dirtyBucketsOfWriter(d1, 0, Number.MAX_SAFE_INTEGER, 1000);
@@ -75,7 +76,7 @@ interface Call {
   method: string;
   route: string;
   status: number;
-  /** The usual response time, in milliseconds. */
+  /** The typical response time, in milliseconds. */
   typicalMs: number;
   errorCode?: string;
 }
@@ -109,7 +110,7 @@ async function seedActivity(
   startsAt: number,
   now: number,
 ): Promise<void> {
-  // The resources in the paths do not exist, because only the requests are made up.
+  // The ids in the request paths are invented. No resources with these ids exist.
   const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
   const ids = { users: idFrom("usr"), tasks: idFrom("tsk") };
   const end = hourStart(now);
@@ -125,7 +126,10 @@ async function seedActivity(
   }
 }
 
-/** Returns the number of requests in an hour. Traffic is high in the working hours of Europe, low at night and at weekends, and grows over time. */
+/**
+ * Returns the average number of requests for an hour. Traffic is high in European working hours, and low at night and at weekends. Traffic
+ * also grows over time.
+ */
 function requestsIn(hour: number, startsAt: number): number {
   const date = new Date(hour);
   const working = Math.max(0, Math.sin(((date.getUTCHours() - 5) / 14) * Math.PI));

@@ -3,19 +3,21 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { answers, startDevWorker } from "./dev-worker.ts";
+import { isResponding, startDevWorker } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, stateDirectory } from "./local.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
-// `npm start` prepares the local data, also in a fresh clone, and starts the Worker. No process is left behind when `npm start` ends.
+// `npm start` prepares the local data and starts the Worker. The command also works in a fresh clone. When the command ends, all its child
+// processes have ended too.
 
-/** The file exists once the demo account has been created. The demo key is DEMO_API_KEY in .dev.vars. */
+/** If this file exists, the demo account has been created. The demo key is stored as DEMO_API_KEY in .dev.vars. */
 const demoFile = join(stateDirectory, "demo");
-/** The file that held the demo key up to release 0.2. The local databases had other names at that time. */
+/** Up to release 0.2, this file contained the demo key. The local databases of these releases had other names. */
 const formerDemoFile = join(stateDirectory, "demo-key");
 /**
- * The file exists while the demo data are being created. After an interrupted start, the next start deletes the local data and creates them again.
+ * This file exists while the demo data is being created. If the start is interrupted, the file remains. The next start then deletes the
+ * local data and creates new data.
  */
 const unfinishedFile = join(stateDirectory, "unfinished");
 
@@ -49,7 +51,7 @@ async function requireFreePort(port: number): Promise<void> {
     throw error.code === "EADDRINUSE" ? taken : new CommandError("misuse", `Port ${port} cannot be used: ${error.message}`);
   });
   await new Promise((resolve) => server.close(resolve));
-  // `localhost` can resolve to ::1 first, and another program may listen there.
+  // `localhost` can resolve to ::1 first, so check that no other program listens on ::1.
   const other = connectTo({ port, host: "::1" });
   const answered = await new Promise<boolean>((resolve) => other.once("connect", () => resolve(true)).once("error", () => resolve(false)));
   other.destroy();
@@ -60,7 +62,7 @@ async function prepare(fresh: boolean): Promise<string> {
   if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
   if (existsSync(formerDemoFile)) throw earlierData();
   ensureStateDirectory();
-  // An earlier start may have recorded requests in this folder.
+  // Delete any requests that an earlier start recorded in this folder.
   rmSync(join(stateDirectory, "v3", "observability"), { recursive: true, force: true });
   ensureSecrets();
   say("Applying the D1 migrations ...");
@@ -93,25 +95,28 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Returns the id of the npm process, which is the parent of the shell that started this process. Returns null if `ps` does not report it. */
+/**
+ * Returns the id of the npm process, which is the parent of the shell that started this process. Returns null if `ps` does not report the
+ * id.
+ */
 function npmAbove(): number | null {
   const { stdout } = spawnSync("ps", ["-o", "ppid=", "-p", String(process.ppid)], { encoding: "utf8" });
   const pid = Number(stdout);
   return pid > 1 ? pid : null;
 }
 
-/** Ends the Worker and all processes that it started. */
+/** Ends the Worker and all processes that the Worker has started. */
 async function stopWorker(worker: ChildProcess): Promise<void> {
   signalGroup(worker, "SIGTERM");
   for (let waited = 0; waited < 5000; waited += 50) {
-    // Signal 0 only checks whether a process of the group is left.
+    // Signal 0 ends no process. It only tests whether the group still has a process.
     if (!signalGroup(worker, 0 as unknown as NodeJS.Signals)) return;
     await sleep(50);
   }
   signalGroup(worker, "SIGKILL");
 }
 
-/** Triggers the scheduled jobs. Cloudflare triggers these jobs in production, but wrangler dev does not. */
+/** Triggers the scheduled jobs. In production, Cloudflare triggers these jobs. `wrangler dev` does not trigger them. */
 const fireCron = (url: string) => {
   fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) =>
     console.error("The cron job did not run:", error),
@@ -137,7 +142,7 @@ async function start(): Promise<void> {
   process.on("SIGINT", () => stop(0));
   process.on("SIGTERM", () => stop(0));
   process.on("SIGHUP", () => stop(0));
-  // If npm was killed, this process receives no signal, so it checks every second whether npm is alive.
+  // If npm is killed, this process receives no signal. This process therefore checks every second whether npm is still alive.
   const npm = npmAbove();
   setInterval(() => npm !== null && !isAlive(npm) && stop(1), 1000);
   worker.on("exit", (code) => {
@@ -146,7 +151,7 @@ async function start(): Promise<void> {
   });
 
   const url = `http://localhost:${port}`;
-  while (!(await answers(`${url}/health`))) await sleep(100);
+  while (!(await isResponding(`${url}/health`))) await sleep(100);
   say(`Overview: ${url}`);
   if (setup) say(`Setup: ${setup}`);
   say(`API: ${url}/api/v1`);

@@ -4,18 +4,19 @@ import { DatabaseSync } from "node:sqlite";
 import type { RowBytes } from "../src/db/manifest.ts";
 import { type AreaTable, ownerOf, tablesOfAccounts } from "../src/registry/area-tables.ts";
 
-// In each counted table, a generated column and up to three triggers count the storage of accounts. The manifest of the table specifies how to count.
-// Drizzle creates neither the column nor the triggers. This module therefore compares the expected SQL with the result of the migrations.
+// Some tables count towards the storage quota. In each of these tables, a generated column contains the size of the row. Up to three
+// triggers add these sizes to the total of the account. The manifest of an area specifies how the rows of its tables are counted. Drizzle
+// creates neither the column nor the triggers. This module therefore compares the expected SQL with the SQL in the migrated database.
 
 /**
- * A row whose texts have more than `from` bytes needs an extra page, which counts as `bytes` bytes. The values depend on whether the table has a
- * rowid.
+ * If the texts of a row have more than `from` bytes, the row needs an extra page. The extra page counts as `bytes` bytes. The values are
+ * different for tables with and without a rowid.
  */
 const overflow = { withoutRowid: { from: 920, bytes: 4096 }, withRowid: { from: 1960, bytes: 2048 } };
 
 /**
- * Returns the size of a row without its texts, in bytes: 100 for the row, and 100 for its entry in each index. The primary key of a table with a
- * rowid is an index.
+ * Returns the size of a row without its texts, in bytes: 100 for the row, and 100 for its entry in each index. If a table has a rowid, its
+ * primary key counts as an index.
  */
 const usualRow = ({ indexes, facts }: AreaTable): RowBytes => ({ row: 100 + 100 * (indexes + (facts.withoutRowid ? 0 : 1)) });
 
@@ -39,7 +40,7 @@ function rowBytesOf(table: AreaTable): string {
   ].join(" + ");
 }
 
-/** Returns the triggers that update the totals of each account, by name. */
+/** Returns the triggers that update the storage totals of accounts. The keys are the names of the triggers. */
 function triggersOf(table: AreaTable): Map<string, string> {
   const { name, facts } = table;
   const owner = ownerOf(table);
@@ -83,7 +84,7 @@ function triggersOf(table: AreaTable): Map<string, string> {
   ]);
 }
 
-/** Applies the migrations of a folder to a database in memory. */
+/** Creates a database in memory, and applies the migrations of a folder to this database. */
 function migrated(folder: string): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   for (const file of globSync("*.sql", { cwd: folder }).toSorted())
@@ -91,14 +92,17 @@ function migrated(folder: string): DatabaseSync {
   return database;
 }
 
-/** Normalizes SQL for comparison. `concat` of one column becomes the column. */
+/** Normalizes an SQL text for comparison. Replaces each `concat` that has only one column with that column. */
 const plain = (sql: string) =>
   sql
     .replaceAll(/concat\((`\w+`)\)/g, "$1")
     .replaceAll(/\s+/g, " ")
     .trim();
 
-/** Returns a statement that adds the bytes of a table's rows to the totals of their accounts, or subtracts these bytes. */
+/**
+ * Returns an SQL statement that changes the total of each account by the size of its rows in a table. `sign` selects whether the statement
+ * adds or subtracts the size.
+ */
 const sumOf = (table: AreaTable, sign: "+" | "-") => {
   const { name } = table;
   const owner = ownerOf(table);
@@ -108,7 +112,7 @@ const sumOf = (table: AreaTable, sign: "+" | "-") => {
   return `UPDATE \`account_storage\` SET \`bytes\` = \`bytes\` ${sign} coalesce((SELECT sum(\`${name}\`.\`row_bytes\`) FROM ${rows} = \`account_storage\`.\`account_id\`), 0)`;
 };
 
-/** Returns the statements that are still missing after the migrations of a folder. Each statement is in one line. */
+/** Returns the SQL statements that are missing in the migrations of a folder. Each statement is a single line. */
 export function missingStatements(folder: string): string[] {
   const database = migrated(folder);
   const rows = database.prepare("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").all() as { name: string; sql: string }[];

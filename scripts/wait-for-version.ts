@@ -4,8 +4,8 @@ import { CommandError } from "./exit-codes.ts";
 const pauseMs = 2000;
 
 /**
- * Waits until the given version serves `/health` with a status other than `fail`. Returns the status. Throws `CommandError` after `timeoutMs`
- * milliseconds. The message describes the last response or failure.
+ * Waits until `/health` reports the given version and a status other than `fail`. Returns the status. If the wait takes longer than
+ * `timeoutMs` milliseconds, throws `CommandError`. The error message describes the last response or failure.
  */
 export async function waitForVersion(origin: string, versionId: string, timeoutMs: number): Promise<string> {
   let seen = "no response";

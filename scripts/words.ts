@@ -4,8 +4,9 @@ import { ofDocument, ofMarkdown, ofPage, ofSource, proseFiles, sentencesOf, word
 import { root } from "./root.ts";
 import { randomFrom } from "./seed-random.ts";
 
-// `npm run words [-- SEED]` draws 150 sentences from documents, pages, API descriptions and comments. Readers mark the sentences that they had to
-// read twice. The same seed draws the same sentences. CONTRIBUTING.md says how many marks are allowed.
+// `npm run words [-- SEED]` prints 150 random sentences from documents, pages, API descriptions and comments. Readers mark the sentences
+// that they had to read twice. If the texts do not change, the same SEED selects the same sentences. CONTRIBUTING.md sets the maximum
+// number of marked sentences.
 
 const count = 150;
 
@@ -21,7 +22,7 @@ const drawn: string[] = [];
 for (const [index, kind] of kinds.entries()) {
   const sentences = [...new Set(kind.flatMap(({ text }) => sentencesOf(text)))];
   const long = sentences.filter((each) => wordsOf(each) >= 4);
-  // If 150 is not divisible by the number of kinds, the first kinds get one sentence more.
+  // If 150 is not divisible by the number of kinds, each of the first kinds gets one more sentence than the others.
   const share = Math.floor(count / kinds.length) + (index < count % kinds.length ? 1 : 0);
   for (let n = 0; n < share && long.length > 0; n++) drawn.push(...long.splice(Math.floor(random() * long.length), 1));
 }

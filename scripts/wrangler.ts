@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { root } from "./root.ts";
 
-// Runs wrangler, which calls Cloudflare's API.
+// Runs wrangler, the command-line tool that calls Cloudflare's API.
 
 export interface Said {
   code: number;
@@ -9,16 +9,19 @@ export interface Said {
   err: string;
 }
 
-/** A wrangler command that failed. The message contains the output of wrangler, unless this output was already printed. */
+/** A wrangler command that failed. The message contains the output of wrangler, unless the output was printed before. */
 export class WranglerError extends Error {}
 
-/** Adds the argument that selects an environment of wrangler.toml, by default the top level. Without `--env`, wrangler would use CLOUDFLARE_ENV. */
+/**
+ * Adds the argument `--env`, which selects an environment of wrangler.toml. An empty name selects the top level. Without `--env`, wrangler
+ * would use the environment in CLOUDFLARE_ENV.
+ */
 export const onEnvironment = (args: readonly string[], environment = ""): string[] => [...args, `--env=${environment}`];
 
 /**
- * Runs the first wrangler on the PATH, where npm puts the project's wrangler. `environment` is an environment of wrangler.toml, by default the top
- * level. `show` also prints the output to standard error. `input` is the standard input. wrangler never prompts. Throws `WranglerError` if wrangler
- * fails, unless `mayFail` is set.
+ * Runs the first wrangler on the PATH. In an npm script, this is the project's own wrangler. `environment` is an environment of
+ * wrangler.toml, by default the top level. If `show` is set, also prints the output to standard error. `input` is the text for the standard
+ * input of wrangler. wrangler never prompts. If wrangler fails and `mayFail` is not set, throws `WranglerError`.
  */
 export async function wrangler(
   args: readonly string[],
@@ -37,7 +40,7 @@ export async function wrangler(
     shell: process.platform === "win32",
   });
   const said: Said = { code: 1, out: "", err: "" };
-  // wrangler may exit before it has read the input.
+  // Ignore the error that occurs if wrangler exits before it has read the input.
   child.stdin.on("error", () => {}).end(input);
   child.stdout.on("data", (chunk) => {
     said.out += chunk;
@@ -52,7 +55,7 @@ export async function wrangler(
   return said;
 }
 
-/** Returns the JSON that wrangler printed, without the lines before it. Throws `WranglerError` if there is no JSON. */
+/** Skips the lines before the JSON in wrangler's output. Returns the parsed JSON. Throws `WranglerError` if there is no JSON. */
 export function jsonIn(text: string): unknown {
   const start = text.search(/^[[{]/m);
   if (start < 0) throw new WranglerError(`wrangler printed no JSON:\n${text}`);

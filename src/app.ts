@@ -9,7 +9,10 @@ import { createOperatorApi } from "./surfaces/operator-api.ts";
 import { createOperatorPages } from "./surfaces/operator-pages.ts";
 import { createSignIn } from "./surfaces/sign-in.ts";
 
-/** Creates the app of the Worker from all its surfaces. The first surface that serves the path of a request handles the request. */
+/**
+ * Combines all surfaces into the app of the Worker. Each request is handled by the first surface in the list whose `serves` function
+ * accepts the path.
+ */
 export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isOpen?: boolean }) {
   const build: Build = { isLocal, isOpen: isLocal && isOpen };
   const surfaces: readonly Surface[] = [

@@ -7,9 +7,11 @@ import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 export { ActivityWriter } from "./activity/activity-writer.ts";
 export { KeyGuard } from "./admission/key-guard.ts";
 
-/** A build constant. True only in a local build, made by `npm start`. */
+/** A build constant. True only in a local build. `npm start` makes a local build. */
 declare const LOCAL_BUILD: boolean;
-/** A build constant. True only in a local build whose overview needs no sign-in: `npm start` without `--sign-in`. */
+/**
+ * A build constant. True only in a local build in which the overview needs no sign-in. `npm start` without `--sign-in` makes such a build.
+ */
 declare const OPEN_OVERVIEW: boolean;
 
 const app = createApp({ isLocal: LOCAL_BUILD, isOpen: OPEN_OVERVIEW });

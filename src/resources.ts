@@ -1,4 +1,4 @@
-// The manifest of every area of the service. `src/registry/` reads this list. `docs/make-it-yours.md` explains how to add an area.
+// The manifests of all areas of the service. `src/registry/` reads this list. `docs/make-it-yours.md` explains how to add an area.
 
 export { manifest as accounts } from "./accounts/manifest.ts";
 export { manifest as activity } from "./activity/manifest.ts";

@@ -1,5 +1,6 @@
-// The stack that a team would build today: Fastify with a rate limit on Redis, and keys and log in PostgreSQL. Log rows are buffered for 50 ms and
-// written in one statement. Each request looks up its key, so a revocation takes effect at once.
+// A stack that a team would choose today. Fastify serves the requests, Redis counts for the rate limit, and PostgreSQL stores the keys and the
+// log. Log rows are buffered for 50 ms and then written in one statement. Each request looks up its key in PostgreSQL, so a revoked key stops
+// working at once.
 import { createHash, randomUUID } from "node:crypto";
 import rateLimit from "@fastify/rate-limit";
 import Fastify from "fastify";

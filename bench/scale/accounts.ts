@@ -11,20 +11,23 @@ const everyMinute = keys;
 
 export interface Accounts {
   /**
-   * The time from waking the log writers until one bucket of every account is rolled up, in milliseconds. Every key of every account has a request in
-   * each minute of the bucket.
+   * The time in milliseconds that the log writers need to roll up one bucket of every account. The time starts when the log writers are woken.
+   * On average, every key has one request per minute in the bucket.
    */
   foldedMs: number;
-  /** The time that D1 spends on rolling up one bucket of every account, as a share of the five minutes that a bucket lasts. */
+  /** The time that D1 needs to roll up one bucket of every account, divided by the five minutes of a bucket. */
   foldShare: number;
-  /** The number of runs that the retention job needs to delete one hour of entries of all accounts. The job runs once per minute. */
+  /**
+   * The number of runs that the retention job needs to delete the entries of one hour, for all accounts. The retention job runs once per
+   * minute.
+   */
   retentionRuns: number;
   deleted: number;
-  /** The time that D1 spends on deleting one hour of entries, as a share of an hour. */
+  /** The time that D1 needs to delete the entries of one hour, divided by one hour. */
   retentionShare: number;
 }
 
-/** Sends a command to the filler Worker, and returns the result of the command. */
+/** Sends a command to the filler Worker and returns the result of the command. */
 export async function tell(url: string, verb: string, body: unknown): Promise<unknown> {
   const answer = await fetch(`${url}/${verb}`, { method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(600_000) });
   if (!answer.ok) throw new Error(`${verb} was answered ${answer.status}: ${await answer.text()}`);
@@ -32,8 +35,8 @@ export async function tell(url: string, verb: string, body: unknown): Promise<un
 }
 
 /**
- * Measures how much of D1's time roll-ups and retention take. There are 10,000 accounts with five keys each, and every key has a request each minute.
- * The measured D1 is as slow as a deployed D1.
+ * Measures the share of D1's time that roll-ups and retention take. There are 10,000 accounts with five keys each. On average, every key has
+ * one request per minute. The local D1 is slowed down to the speed of a deployed D1.
  */
 export async function measureAccounts(folder: string): Promise<Accounts> {
   await prepare(folder, []);
@@ -44,7 +47,7 @@ export async function measureAccounts(folder: string): Promise<Accounts> {
   };
   const script = bundle("bench/workers/filler.ts", `${folder}/filler`);
   const ids = Array.from({ length: accounts }, (_, index) => `acc_${String(index).padStart(5, "0")}`);
-  // The databases are filled without the delay of the slow D1.
+  // While the databases are filled, D1 is not slowed down.
   const filler = await serve(script, `${folder}/state`);
   const now = Date.now();
   const slice = bucketStart(now) - 2 * bucketMs;

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
+import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
 import { wranglerPath } from "../../scripts/local.ts";
 import { copyProject } from "../../test/node/project.ts";
 import { prepare } from "../variants.ts";
@@ -13,22 +13,25 @@ import { tell } from "./accounts.ts";
 const tasks = 3000;
 const webhooks = 10;
 const watchedMs = 60_000;
-/** The response time of the burst's receiver, in milliseconds. */
+/** The time that the receiver takes to respond to a delivery of the burst, in milliseconds. */
 const receiverMs = 50;
 const dueDeliveries = 500_000;
 
 export interface Burst {
-  /** The delivery latency of another account's events during the burst, in milliseconds. */
+  /** The delivery latency of a quiet account's events while another account has a burst, in milliseconds. */
   p50: number;
   p99: number;
   events: number;
-  /** The highest number of requests in flight to one webhook of the burst. */
+  /** The highest number of simultaneous requests to one webhook of the burst. */
   maxAtOnce: number;
-  /** The number of deliveries of the burst that the receiver got during the measurement. */
+  /** The number of the burst's deliveries that the receiver got during the measurement. */
   delivered: number;
 }
 
-/** Measures the delivery latency of another account while one deletion creates 30,000 deliveries. The Worker runs as it does under `npm start`. */
+/**
+ * Measures the delivery latency of one account while a deletion in another account creates 30,000 deliveries. The Worker runs in the same way
+ * as under `npm start`.
+ */
 export async function measureBurst(folder: string): Promise<Burst> {
   const project = copyProject(join(folder, "project"));
   const command = (...args: string[]) =>
@@ -50,7 +53,7 @@ export async function measureBurst(folder: string): Promise<Burst> {
     return (answer.status === 204 ? null : await answer.json()) as { id: string };
   };
   try {
-    while (!(await answers(`http://localhost:${port}/health`))) await sleep(100);
+    while (!(await isResponding(`http://localhost:${port}/health`))) await sleep(100);
     const user = await call(crowdKey, "POST", "/users", { name: "Ada", email: "ada@example.com" });
     fillTasks(project, crowd, user.id);
     for (let index = 0; index < webhooks; index++)
@@ -91,7 +94,10 @@ async function stopGroup(worker: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** Starts a receiver that takes `receiverMs` to respond to deliveries of the burst. The receiver counts the requests in flight per webhook. */
+/**
+ * Starts a receiver that waits for `receiverMs` before it responds to a delivery of the burst. For each webhook, the receiver counts the
+ * simultaneous requests.
+ */
 async function startCountingReceiver() {
   const running = new Map<string, number>();
   let [most, slow] = [0, 0];
@@ -114,7 +120,10 @@ async function startCountingReceiver() {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     maxAtOnce: () => most,
     slow: () => slow,
-    /** Returns the milliseconds from `madeAt` to the next event of the quiet account, or 10,000 if no event arrives within ten seconds. */
+    /**
+     * Returns the milliseconds from `madeAt` until the next event of the quiet account arrives. If no event arrives within ten seconds, returns
+     * 10,000.
+     */
     async nextQuiet(madeAt: number): Promise<number> {
       while (quiet.length === 0) {
         if (Date.now() - madeAt > 10_000) return 10_000;
@@ -135,7 +144,7 @@ export interface Sweep {
   tookMs: number;
 }
 
-/** Measures one sweep of 500,000 due deliveries, with 10 webhooks and with 10,000 webhooks. */
+/** Measures one sweep while 500,000 deliveries are due: first with 10 webhooks, and then with 10,000 webhooks. */
 export async function measureSweep(folder: string): Promise<Sweep[]> {
   const sweeps: Sweep[] = [];
   for (const count of [10, 10_000]) {

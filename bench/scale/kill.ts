@@ -7,15 +7,15 @@ import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
 const kills = 10;
 const atOnce = 12;
 const smallLimit = 300;
-/** The time that log writers get to write their stored entries to D1, in milliseconds. */
+/** The wait, in milliseconds, while log writers write their stored entries to D1. */
 const settledMs = 4000;
 
 export interface Kills {
-  /** The number of requests that got a response before a kill. */
+  /** The number of requests that got a successful response before a kill. */
   answered: number;
-  /** The number of answered requests that have no entry in the log. */
+  /** The number of requests that got a successful response but have no log entry. */
   lost: number;
-  /** The longest time between the response to a lost request and the following kill, in milliseconds. */
+  /** Some requests got a response but have no log entry. This is the longest time from such a response to the kill, in milliseconds. */
   earliestMs: number;
 }
 
@@ -24,7 +24,7 @@ export interface KillReport {
   slow: Kills;
   tasksMade: number;
   tasksLost: number;
-  /** The number of admitted requests of a key whose limit is 300 requests per hour. */
+  /** The number of admitted requests with a key whose limit is 300 requests per hour. */
   admittedOfLimited: number;
 }
 
@@ -34,8 +34,8 @@ interface Answer {
 }
 
 /**
- * Kills all processes with SIGKILL under load, ten times, and counts the answered requests that were lost. In every second round, other work takes
- * nine tenths of D1's time.
+ * Kills all processes with SIGKILL under load, ten times. Counts the requests that got a response but have no log entry. In every second round,
+ * other work uses 90 % of D1's time.
  */
 export async function measureKills(folder: string): Promise<KillReport> {
   const secrets = await prepare(folder, [...Array<number>(8).fill(unlimited), smallLimit]);
@@ -77,7 +77,7 @@ export async function measureKills(folder: string): Promise<KillReport> {
     await d1.stop();
     rounds.push({ isSlow, killedAt, answers });
   }
-  // New log writers write the entries that the killed log writers had stored.
+  // After a restart, new log writers write the stored entries of the killed log writers to D1.
   const { served, d1 } = await start(script, folder);
   await sleep(settledMs);
   await served.stop();

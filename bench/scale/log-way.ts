@@ -11,15 +11,15 @@ const maxDrainMs = 180_000;
 export interface LogWay {
   name: string;
   sent: number;
-  /** The number of distinct entries that have a row in D1 at the end. */
+  /** The number of distinct entries that have a row in D1 at the end of the run. */
   stored: number;
-  /** The median time from a request to its row in D1, in milliseconds. */
+  /** The median time from a request until its log row is in D1, in milliseconds. */
   p50: number;
   p99: number;
-  /** The share of time that D1 was busy with the log, from 0 to 1. */
+  /** The share of time in which D1 was busy with the log, from 0 to 1. */
   busyShare: number;
   batchesPerSecond: number;
-  /** The time from the end of the disturbance until D1 has all entries that the log writers had stored, in milliseconds. */
+  /** The time in milliseconds that the log writers need to write all stored entries to D1. The time starts at the end of the disturbance. */
   drainedMs: number;
 }
 
@@ -50,8 +50,9 @@ const away: Disturbance = {
 };
 
 /**
- * Measures the path of log entries: from simulated isolates, through the log writers, to a D1 that is as slow as a deployed D1. The first run is
- * undisturbed. In the second run, other work takes 90 % of D1's time for a minute. In the third run, D1 is unreachable for ten seconds.
+ * Measures the path of log entries from simulated isolates, through the log writers, to D1. The local D1 is slowed down to the speed of a
+ * deployed D1. The first run is undisturbed. In the second run, other work uses 90 % of D1's time for one minute. In the third run, D1 is
+ * unreachable for ten seconds.
  */
 export async function measureLogWay(folder: string): Promise<LogWay[]> {
   return [
@@ -92,8 +93,8 @@ async function run(
 }
 
 /**
- * Runs a disturbance while the load continues. Returns the milliseconds from the end of the disturbance until D1 has all entries that the log writers
- * had stored.
+ * Runs a disturbance while the load continues. Returns the time that the log writers then need to write all stored entries to D1, in
+ * milliseconds. The time starts at the end of the disturbance.
  */
 async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, url: string): Promise<number> {
   await sleep(undisturbedMs);
@@ -103,7 +104,10 @@ async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, ur
   return untilDrained(url);
 }
 
-/** Waits until D1 has all entries that the log writers had stored. Returns the elapsed time in milliseconds, or infinity after three minutes. */
+/**
+ * Waits until the log writers have written all their stored entries to D1. Returns the elapsed time in milliseconds. If the wait takes more
+ * than three minutes, returns infinity.
+ */
 async function untilDrained(url: string): Promise<number> {
   for (const from = Date.now(); ; ) {
     const { journalled } = (await (await fetch(url)).json()) as { journalled: number };

@@ -7,7 +7,7 @@ import { tell } from "./accounts.ts";
 const entries = 250_000;
 const entriesAtOnce = 10_000;
 const pollers = 8;
-/** The pause between two polls, in milliseconds. A page that refreshes itself waits at least this long, but a script can poll without a pause. */
+/** The pause between two polls, in milliseconds. A page that refreshes itself pauses at least this long. A script could poll without any pause. */
 const pollerPauseMs = 100;
 const calls = 150;
 const rounds = 3;
@@ -16,16 +16,16 @@ const keysOfFirst = 32;
 export interface Neighbour {
   path: string;
   /**
-   * The 95th percentile of response times in milliseconds. `usual` is measured while the pollers read a small account, and `beside` is measured while
-   * they read the large account.
+   * The 95th percentile of response times in milliseconds. While `usual` is measured, the pollers read the usage of a small account. While
+   * `beside` is measured, the pollers read the usage of the large account.
    */
   usual: number;
   beside: number;
 }
 
 /**
- * Measures how a large account affects another account in the same activity database. The large account has 250,000 requests in one bucket. Eight
- * pollers read the usage of a small account in one run, and the usage of the large account in the next run.
+ * Measures how a large account affects another account in the same activity database. The large account has 250,000 requests in one bucket. In
+ * one run, eight pollers read the usage of a small account. In the next run, the pollers read the usage of the large account.
  */
 export async function measureNeighbours(folder: string): Promise<Neighbour[]> {
   const secrets = await prepare(folder, Array<number>(2 * keysOfFirst + 1).fill(unlimited));

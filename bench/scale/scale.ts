@@ -5,7 +5,7 @@ import { type Kills, measureKills } from "./kill.ts";
 import { measureLogWay } from "./log-way.ts";
 import { measureNeighbours } from "./neighbours.ts";
 
-/** A row of the table: a promise and its measured result. */
+/** A table row with a promise and the measured result. */
 export interface Shown {
   what: string;
   measured: string;
@@ -95,7 +95,7 @@ async function kill(folder: string): Promise<Shown[]> {
 
 const parts: Record<string, (folder: string) => Promise<Shown[]>> = { log: logWay, accounts, neighbours, burst, sweep, kill };
 
-/** Measures all parts, or only the part that `only` names. Throws if there is no such part. */
+/** If `only` is given, measures the part with this name. Otherwise, measures all parts. Throws if `only` is not the name of a part. */
 export async function measureScale(folder: string, only?: string): Promise<Shown[]> {
   if (only !== undefined && !(only in parts)) throw new Error(`scale has the parts ${Object.keys(parts).join(", ")}`);
   const shown: Shown[] = [];

@@ -3,8 +3,9 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { timeOfId } from "../../src/ids/ids.ts";
 
-// A proxy that makes D1 as slow as a deployed D1. The proxy stands between a Worker and workerd's own D1, which does the work. Batches run one after
-// the other. A batch takes 3 ms plus 0.02 ms for each row written, and 10 ms of network latency in each direction.
+// A proxy that makes a local D1 as slow as a deployed D1. The proxy forwards batches of SQL statements from a Worker to workerd's local D1.
+// Batches run one after the other. A batch takes 3 ms, plus 0.02 ms for each row that the batch writes. The network adds 10 ms in each
+// direction.
 
 const batchMs = 3;
 const rowMs = 0.02;
@@ -13,14 +14,14 @@ const oneWayMs = 10;
 export interface SlowD1 {
   port: number;
   /**
-   * Returns the share of time that D1 was busy since the last call, from 0 to 1. A batch counts with its modeled time, or with its actual time if
-   * that is longer.
+   * Returns the share of time in which D1 was busy, from 0 to 1. The measured time starts at the previous call. Each batch has a modeled time
+   * and an actual time, and the longer of the two counts.
    */
   busyShare(): number;
-  /** The share of D1's time that other work takes, from 0 to 1. */
+  /** The share of D1's time that other work uses, from 0 to 1. */
   others: number;
   isAway: boolean;
-  /** The time from each request to the first write of its log row, in milliseconds, by the id of the log entry. */
+  /** Maps the id of each log entry to a time in milliseconds: from the request until its log row is first written. */
   arrivals: Map<string, number>;
   batches: number;
   stop(): Promise<void>;
@@ -36,7 +37,7 @@ const entriesOf = (statements: readonly Statement[]): string[] =>
     .filter(({ sql }) => sql.startsWith("INSERT INTO activity "))
     .flatMap(({ params = [] }) => (JSON.parse(String(params[0])) as [string, string][]).map(([, id]) => id));
 
-/** Starts a slow D1 in front of workerd's D1. `target` is the port of workerd's D1. */
+/** Starts the proxy that slows down D1. `target` is the port of workerd's local D1. */
 export async function startSlowD1(target: number): Promise<SlowD1> {
   let queue = Promise.resolve();
   let [busyMs, since] = [0, performance.now()];
@@ -99,7 +100,7 @@ function statementsIn(body: Buffer): Statement[] {
   }
 }
 
-/** Returns the number of rows written. D1 reports the number for each statement. */
+/** Returns the number of rows that a batch wrote. The response of D1 contains the number for each statement. */
 const rowsWrittenIn = (body: Buffer): number =>
   [...body.toString().matchAll(/"rows_written":(\d+)/g)].reduce((sum, [, rows]) => sum + Number(rows), 0);
 

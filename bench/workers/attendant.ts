@@ -13,13 +13,13 @@ export { KeyGuard } from "../../src/admission/key-guard.ts";
 interface Wanted {
   /** The migration statements of each database. */
   migrations: { main: string[]; activity: string[] };
-  /** The hourly limits of the keys to create, one key for each limit. */
+  /** The hourly limits. One key is created for each limit. */
   hourlyLimits: number[];
 }
 
 const keysPerAccount = 32;
 
-/** Creates the data for a bench with the product's own code. The bench then stops this Worker and starts the product on the same data. */
+/** Uses the product's own code to create the data for a bench. The bench then stops this Worker and starts the product with the same data. */
 export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("ready");

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 
-/** The upper bound of the platform: a router with one handler that always returns the same response. */
+/** A minimal Worker: a router with one handler that always returns the same response. This Worker shows the upper bound of the platform. */
 const app = new Hono();
 app.get("/", (c) => c.json({ ok: true }));
 

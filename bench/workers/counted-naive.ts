@@ -1,7 +1,7 @@
 import { countD1, counts } from "./counting.ts";
 import naive from "./naive.ts";
 
-/** The naive design, with its D1 statements and rows counted. */
+/** The naive design. This Worker also counts the D1 statements and rows. */
 export default {
   fetch(request, env, ctx) {
     countD1(env.DB);

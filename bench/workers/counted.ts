@@ -3,7 +3,7 @@ import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
-/** The product, with its calls to the platform counted. */
+/** The product. This Worker also counts the product's calls to the platform. */
 export class KeyGuard extends Guard {
   constructor(ctx: DurableObjectState, env: Env) {
     countStorage(ctx.storage);

@@ -1,4 +1,4 @@
-// Counts the platform operations of a Worker, by patching the prototypes of D1 and of the storage of Durable Objects.
+// Counts the platform operations of a Worker. To count, this module patches the prototypes of D1 and of Durable Object storage.
 
 export const counts = { objectCalls: 0, objectRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0 };
 
@@ -11,7 +11,7 @@ function addMeta({ meta }: Meta): void {
   counts.rowsRead += meta?.rows_read ?? 0;
 }
 
-/** Patches a method on the class of `object`, so that `after` receives each result of the method. */
+/** Patches the method `name` on the class of `object`. After each call, `after` receives the result of the method. */
 function follow(object: object, name: string, after: (result: unknown) => void): void {
   const prototype = Object.getPrototypeOf(object);
   const original = prototype[name];
@@ -42,7 +42,8 @@ export function countD1(db: D1Database): void {
       addMeta(result as Meta);
     });
   }
-  // `raw` and `first` return no `meta`, so the rows that they read are not counted. The product never writes with these methods.
+  // The methods `raw` and `first` return no `meta`, so rows that are read with these methods are not counted. The product never uses these
+  // methods to write rows.
   for (const name of ["raw", "first"]) follow(statement, name, () => counts.statements++);
 }
 

@@ -1,5 +1,6 @@
 import { wakeWriters, writerOf, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
+import { onDelete } from "../../src/references/on-delete.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
 import { bucketStart, minuteMs } from "../../src/time/clock.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
@@ -8,7 +9,8 @@ export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 /**
- * Log entries to create, spread evenly over accounts, keys and a time span. The buckets of the entries are marked dirty, as a log writer would do.
+ * The log entries to create. The entries are spread evenly over the accounts, the keys and the time from `from` to `to`. If `areFolded` is not
+ * true, the buckets of the entries are marked dirty, as a log writer does.
  */
 interface Fill {
   accounts: string[];
@@ -17,7 +19,7 @@ interface Fill {
   entries: number;
   from: number;
   to: number;
-  /** Whether the buckets were rolled up long ago and are not dirty. */
+  /** Whether the buckets count as rolled up. Such buckets are not marked dirty. */
   areFolded?: boolean;
 }
 
@@ -45,17 +47,17 @@ async function missing(d1: D1Database, sql: string, ids: string[]): Promise<stri
   return ids.filter((id) => !found.has(id));
 }
 
-/** The commands of this Worker, by URL path. */
+/** Maps each URL path to a command of this Worker. */
 const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   fill,
   accounts: async (ids: string[], env) =>
     env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT value, 'Bench', 'bench@example.com', 0 FROM json_each(?)")
       .bind(JSON.stringify(ids))
       .run(),
-  /** Returns the request ids that have no log entry. */
+  /** Returns those of the given request ids that have no log entry. */
   missingEntries: async (ids: string[], env) =>
     missing(env.ACTIVITY_0, "SELECT id FROM activity WHERE id IN (SELECT value FROM json_each(?))", ids),
-  /** Returns the ids of tasks that do not exist or have no event. */
+  /** Returns those of the given ids whose task does not exist or has no event. */
   missingTasks: async (ids: string[], env) =>
     missing(
       env.DB,
@@ -67,13 +69,16 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   wake: async (now: number, env) => wakeWriters(env, now),
   stale: async (before: number, env) =>
     env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM stale_slices WHERE start < ?").bind(before).first("count"),
-  /** Runs the job that deletes old log entries. Returns the cursor of the next run in `next`, or null when nothing is left to delete. */
+  /**
+   * Runs the job that deletes old log entries. In the result, `next` is the cursor for the next run. If nothing is left to delete, `next` is
+   * null.
+   */
   retain: async ({ cursor, now }: { cursor: string; now: number }, env) => {
     const job = jobs.find(({ name }) => name === "delete_old_log_entries");
     const outbox = { db: connect(env.DB) };
-    return job?.run({ env, now, outbox, deliver: async () => {}, cursor, atMost: job.atMost, endsAt: Date.now() + 40_000 });
+    return job?.run({ env, now, outbox, onDelete, deliver: async () => {}, cursor, atMost: job.atMost, endsAt: Date.now() + 40_000 });
   },
-  /** Inserts one due delivery for each number in `deliveries`, spread over the webhooks. */
+  /** Inserts one due delivery for each number in `deliveries`. The deliveries are spread over the webhooks. */
   due: async ({ deliveries, webhooks }: { deliveries: number[]; webhooks: number }, env) =>
     env.DB.prepare(
       `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)

@@ -9,8 +9,8 @@ import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { newId } from "../../src/ids/ids.ts";
 
 /**
- * The minimum work that the contract requires: the work of the bare Worker, plus the steps that no design can leave out. All values that can be
- * computed in advance are constants.
+ * Does only the minimum work that the contract requires. The minimum is the work of the bare Worker, plus the steps that every design needs.
+ * All values that can be computed in advance are constants.
  */
 const app = new Hono<{ Bindings: Bindings }>();
 
@@ -28,7 +28,7 @@ export class KeyGuard extends DurableObject {
   }
 }
 
-/** Makes one empty call to a Durable Object, which does no work. Every exact limit needs such a call. */
+/** Makes one call to a Durable Object. The Durable Object does no work. An exact limit is not possible without calls to a Durable Object. */
 app.get("/exchange", async (c) => {
   await c.env.KEY_GUARD.getByName("one").nothing();
   return c.json({ ok: true });
@@ -50,8 +50,8 @@ const admitted = (used: string, remaining: number) =>
   `{"account":{"id":"acc_019a1b2c3d4e7f8091a2b3c4d5e6f708","name":"Bench"},"key":{"id":"key_0123456789abcdef","name":"Key 0","scopes":["users:read"],"expires_at":null},"rate_limit":{"limit":${limit},"used":${used},"remaining":${remaining},"resets_at":"2026-11-22T15:00:00.000Z"}}`;
 
 /**
- * Serves an admitted request without any checks. The steps are: create the request id, hash the key, count in a Durable Object, return the count, and
- * write the log row.
+ * Serves an admitted request without any checks. The steps are: create the request id, hash the key, count the request in a Durable Object,
+ * return the count, and write the log row.
  */
 app.get("/admitted", async (c) => {
   const startedAt = Date.now();

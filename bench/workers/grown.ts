@@ -10,8 +10,8 @@ const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/ta
 const statuses = [200, 200, 200, 200, 200, 200, 201, 204, 404, 422, 429, 503];
 
 /**
- * Fills the log of the first key with `count` entries, through the product's own code. A quarter of the entries are in the current hour, and the rest
- * are spread over the last 29 days.
+ * Writes `count` log entries for the first key, with the product's own code. A quarter of the entries are in the current hour, and the rest are
+ * spread over the last 29 days.
  */
 export default {
   async fetch(request, env) {

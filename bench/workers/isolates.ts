@@ -8,13 +8,13 @@ export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Load {
   isolates: number;
-  /** The number of requests per second of all isolates together. */
+  /** The total number of requests per second, over all isolates. */
   rate: number;
   seconds: number;
   accounts: number;
 }
 
-/** The network latency between an isolate and a log writer in one direction, in milliseconds. */
+/** The one-way network latency between an isolate and a log writer, in milliseconds. */
 const oneWayMs = 15;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -38,8 +38,8 @@ const entryOf = (account: number): Entry => ({
 });
 
 /**
- * Simulates the buffers of many isolates with requests at random times, in front of the product's own log writers. Returns the number of created
- * entries.
+ * Simulates the log buffers of many isolates that receive requests at random times. The buffers send their entries to the product's own log
+ * writers. Returns the number of log entries that were created.
  */
 async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promise<number> {
   const endsAt = Date.now() + 1000 * seconds;

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 
 /**
- * The obvious design: each request reads the row of its key from D1, increments a counter in D1, and writes a row to the log in D1. The tables are as
- * small as possible and have no secondary index.
+ * The obvious design stores everything in D1. Each request reads the row of its key, increments a counter and writes a log row. The tables are
+ * as small as possible and have no secondary indexes.
  */
 const app = new Hono<{ Bindings: Env }>();
 
@@ -56,7 +56,7 @@ app.get("/me", async (c) => {
   return c.json({ key: key.id, used, limit: key.hourly_limit }, status);
 });
 
-/** Runs the same retention as the product: first deletes the IP addresses, then the rows. */
+/** Follows the same retention steps as the product: first deletes the IP addresses, and then deletes the rows. */
 app.post("/retain", async (c) => {
   await c.env.DB.prepare("UPDATE naive_activity SET ip = NULL WHERE ip IS NOT NULL").run();
   await c.env.DB.prepare("DELETE FROM naive_activity").run();

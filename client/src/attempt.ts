@@ -10,12 +10,12 @@ const maxTimerMs = 2 ** 31 - 1;
 /** Waits for a response and reads its whole body. If the connection breaks while the body arrives, the attempt fails. */
 async function whole(responding: Promise<Response>): Promise<Response> {
   const response = await responding;
-  // A browser reports an unfollowed redirect with status 0. The `Response` constructor does not accept status 0.
+  // If a browser does not follow a redirect, the response has status 0. The `Response` constructor does not accept status 0.
   if (response.status === 0) return response;
   return new Response(withoutBody.includes(response.status) ? null : await response.arrayBuffer(), response);
 }
 
-/** Sends a request once. Rejects with a `TimeoutError` after `timeoutMs`, or with the signal's reason when the signal aborts. */
+/** Sends a request once. Rejects with a `TimeoutError` after `timeoutMs`. If the signal aborts, rejects with the reason of the signal. */
 export async function sendOnce(send: Fetch, request: Request, timeoutMs: number): Promise<Response> {
   const attempt = new AbortController();
   const giveUp = () => attempt.abort(request.signal.reason);
@@ -33,7 +33,7 @@ export async function sendOnce(send: Fetch, request: Request, timeoutMs: number)
   }
 }
 
-/** Resolves after `ms` milliseconds. Rejects with the signal's reason when the signal aborts. */
+/** Resolves after `ms` milliseconds. If the signal aborts, rejects with the reason of the signal. */
 export const sleep = (ms: number, signal: AbortSignal) =>
   new Promise<void>((resolve, reject) => {
     const giveUp = () => {

@@ -8,21 +8,24 @@ import type { paths } from "./schema.ts";
 import { userAgent } from "./user-agent.ts";
 
 export interface ClientOptions extends RetryOptions {
-  /** The URL of the service: "https://api.example.com", with or without "/api/v1". */
+  /** The URL of the service, for example "https://api.example.com". The URL may end with "/api/v1". */
   baseUrl: string;
-  /** The API key, `dvo_...`. */
+  /** The API key, which starts with `dvo_`. */
   apiKey: string;
   /** The function that sends requests. The default is the platform's `fetch`. */
   fetch?: Fetch;
 }
 
-/** A client of openapi-fetch with typed paths: `client.GET("/api/v1/me")`. */
+/** An openapi-fetch client with typed paths: `client.GET("/api/v1/me")`. */
 export type ApiClient = Client<paths>;
 
-/** The path for reports of leaked keys. A report needs no API key and takes no Idempotency-Key. */
+/** The path for reporting leaked keys. A report is sent without an API key and without an Idempotency-Key. */
 const reportOfLeak = "/api/v1/keys/revoke-leaked";
 
-/** Returns the URL that the paths of the OpenAPI document are appended to. Throws a `TypeError` if `baseUrl` is not an HTTP URL. */
+/**
+ * Returns the root URL of the service. The paths of the OpenAPI document are appended to this URL. Throws a `TypeError` if `baseUrl` is not an
+ * HTTP URL.
+ */
 function rootOf(baseUrl: string): string {
   if (!URL.canParse(baseUrl)) throw new TypeError(`baseUrl must be a URL like https://api.example.com, and is ${baseUrl}.`);
   const { origin, pathname, protocol } = new URL(baseUrl);
@@ -31,9 +34,10 @@ function rootOf(baseUrl: string): string {
 }
 
 /**
- * Creates a client for every operation, typed from the OpenAPI document. Call an operation by method, `client.tasks.create(...)`, or by path,
- * `client.POST("/api/v1/tasks", ...)`. A call rejects with a `ProblemError` if the service responds with an error. The client retries a failed
- * request if a retry is safe. Each POST has an `Idempotency-Key`, so a retried POST acts only once.
+ * Creates a client that supports every operation. The types come from the OpenAPI document. You can call an operation by method, as in
+ * `client.tasks.create(...)`, or by path, as in `client.POST("/api/v1/tasks", ...)`. If the service responds with an error, the call rejects
+ * with a `ProblemError`. If a request fails and a retry is safe, the client retries the request. The client sends an `Idempotency-Key` with
+ * each POST, except with reports of leaked keys. With this key, a retried POST takes effect only once.
  */
 export function createClient({
   baseUrl,
@@ -45,7 +49,8 @@ export function createClient({
   const client = createFetchClient<paths>({
     baseUrl: rootOf(baseUrl),
     fetch: retrying(send, defaults),
-    // The service never redirects. Following a redirect of another server could reveal the key and turn a POST into a GET.
+    // The service never sends redirects. If the client followed a redirect from another server, the client could reveal the API key and turn a
+    // POST into a GET.
     redirect: "manual",
   });
   const agent = userAgent();
@@ -72,7 +77,7 @@ export function createClient({
   );
 }
 
-/** Returns the body of a call by path: `const task = await dataOf(client.GET("/api/v1/tasks/{id}", ...))`. */
+/** Returns the response body of a call by path: `const task = await dataOf(client.GET("/api/v1/tasks/{id}", ...))`. */
 export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
   const { data } = await call;
   return data as Data;

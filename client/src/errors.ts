@@ -1,4 +1,4 @@
-/** No response arrived, because the connection failed or broke. `cause` is the error of the platform. */
+/** No response arrived, because the connection failed or broke. `cause` is the original error from the platform. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError";
 
@@ -19,13 +19,13 @@ export class TimeoutError extends Error {
 }
 
 /**
- * The response did not come from the service, or its body is empty or truncated. Redirects and the responses of proxies cause this error. A failed
- * HEAD request also throws this error, because its response has no body.
+ * This error is thrown if the response did not come from the service, or if the response body is empty or truncated. For example, redirects and
+ * responses from proxies cause this error. A HEAD request that fails also causes this error, because the response has no body.
  */
 export class UnexpectedResponseError extends Error {
   override readonly name = "UnexpectedResponseError";
   readonly status: number;
-  /** The id of the request. Null if the response did not come from the service. */
+  /** The id of the request, or null if the response did not come from the service. */
   readonly requestId: string | null;
   readonly response: Response;
 
@@ -39,7 +39,7 @@ export class UnexpectedResponseError extends Error {
   }
 }
 
-/** Throws an `UnexpectedResponseError` if the body of a successful response is not JSON or YAML, for example a sign-in page. */
+/** Throws an `UnexpectedResponseError` if the body of a successful response is neither JSON nor YAML. An example is the HTML of a sign-in page. */
 export async function requireBody(response: Response): Promise<void> {
   const text = await response.clone().text();
   const type = response.headers.get("Content-Type") ?? "";
@@ -52,14 +52,15 @@ export async function requireBody(response: Response): Promise<void> {
   }
 }
 
-/** A key or webhook in a replayed response. */
+/** A key or webhook from a replayed response, without its secret. */
 interface WithoutSecret {
   id: string;
 }
 
 /**
- * An earlier attempt succeeded, but its response got lost. The service shows a secret only once, so the secret in that response is lost too. The key
- * or webhook in `data` exists. Create a new secret with `client.keys.rotate(error.data.id)` or `client.webhooks.rotateSecret(error.data.id)`.
+ * An earlier attempt succeeded, but the response was lost. The service shows a secret only once, so the secret in the lost response cannot be
+ * shown again. The key or webhook in `data` exists. Create a new secret with `client.keys.rotate(error.data.id)` or
+ * `client.webhooks.rotateSecret(error.data.id)`.
  */
 export class SecretLostError extends Error {
   override readonly name = "SecretLostError";

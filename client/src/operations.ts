@@ -14,16 +14,16 @@ type WriteOf<Path extends keyof paths> = {
 }[Verb];
 
 /**
- * The names of all operations in the OpenAPI document, in the form that `operations` uses below. `LIST` stands for a GET that returns pages. A
- * trailing question mark stands for a GET that takes a query.
+ * The names of all operations in the OpenAPI document. The object `operations` below uses these names. `LIST` means a GET request that returns
+ * pages. A question mark at the end means a GET request with query parameters.
  */
 export type OperationName = {
   [Path in keyof paths]: (paths[Path] extends { get: object } ? ReadOf<Path> : never) | WriteOf<Path>;
 }[keyof paths];
 
 /**
- * The methods of the client, by resource. `npm run generate` writes the resources that have only standard operations. This file fails to compile if
- * an operation is missing or a name matches no operation.
+ * The methods of the client, grouped by resource. `npm run generate` writes the resources that have only standard operations. If an operation
+ * is missing, or if a name matches no operation, this file does not compile.
  */
 export const operations = {
   ...standardOperations,
@@ -33,33 +33,33 @@ export const operations = {
   },
   rateLimit: {
     /**
-     * Returns the hourly limit and the numbers of used and remaining requests. This request does not count against the limit and works even when the
-     * limit is reached.
+     * Returns the hourly limit and the numbers of used and remaining requests. This request does not count against the limit. The request also
+     * works when the limit is reached.
      */
     get: "GET /api/v1/rate-limit",
   },
   usage: { get: "GET /api/v1/usage?", breakdown: "GET /api/v1/usage/breakdown?" },
   keys: {
     list: "LIST /api/v1/keys",
-    /** Returns the secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
+    /** Returns the secret. The secret is shown only once. If an earlier response with the secret was lost, rejects with a `SecretLostError`. */
     create: "POST /api/v1/keys",
     get: "GET /api/v1/keys/{id}",
     update: "PATCH /api/v1/keys/{id}",
     /** Revokes a key permanently. */
     revoke: "DELETE /api/v1/keys/{id}",
-    /** Returns the new secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
+    /** Returns the new secret. The secret is shown only once. If an earlier response with the secret was lost, rejects with a `SecretLostError`. */
     rotate: "POST /api/v1/keys/{id}/rotate",
-    /** Reports a leaked secret. This request does not send the key of the client. */
+    /** Reports a leaked secret. This request does not contain the client's API key. */
     revokeLeaked: "POST /api/v1/keys/revoke-leaked",
   },
   webhooks: {
     list: "LIST /api/v1/webhooks",
-    /** Returns the secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
+    /** Returns the secret. The secret is shown only once. If an earlier response with the secret was lost, rejects with a `SecretLostError`. */
     create: "POST /api/v1/webhooks",
     get: "GET /api/v1/webhooks/{id}",
     update: "PATCH /api/v1/webhooks/{id}",
     delete: "DELETE /api/v1/webhooks/{id}",
-    /** Returns the new secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
+    /** Returns the new secret. The secret is shown only once. If an earlier response with the secret was lost, rejects with a `SecretLostError`. */
     rotateSecret: "POST /api/v1/webhooks/{id}/rotate-secret",
     test: "POST /api/v1/webhooks/{id}/test",
     /** Sends past events to the webhook again. */
@@ -70,7 +70,7 @@ export const operations = {
     list: "LIST /api/v1/webhooks/{id}/deliveries",
     get: "GET /api/v1/deliveries/{id}",
     redeliver: "POST /api/v1/deliveries/{id}/redeliver",
-    /** Attempts a pending delivery now, before its next scheduled attempt. */
+    /** Attempts a pending delivery immediately, without waiting for the next scheduled attempt. */
     attempt: "POST /api/v1/deliveries/{id}/attempt",
   },
   eventTypes: { list: "GET /api/v1/event-types" },
@@ -80,6 +80,6 @@ export const operations = {
 export type Operations = typeof operations;
 
 type Named = { [Resource in keyof Operations]: Operations[Resource][keyof Operations[Resource]] }[keyof Operations];
-/** Fails to compile if an operation has no method. The compile error names the missing operations. */
+/** If an operation has no method, this type does not compile. The compile error names the missing operations. */
 type Complete<_Missing extends never> = true;
 export type EveryOperationHasAMethod = Complete<Exclude<OperationName, Named>>;

@@ -4,7 +4,7 @@ import type { paths } from "./schema.ts";
 /** One page of a list. */
 export interface Page<Item> {
   data: Item[];
-  /** The cursor of the next page: send it as `cursor`. Null on the last page. */
+  /** The cursor of the next page. Send this value as the parameter `cursor`. On the last page, the value is null. */
   next_cursor: string | null;
   has_more: boolean;
 }
@@ -22,10 +22,10 @@ export type ItemOf<Path extends ListPath> = PageOf<Path>["data"][number];
 
 type ParametersOf<Path extends ListPath> = paths[Path] extends { get: { parameters: infer Parameters } } ? Parameters : never;
 
-/** The largest page size that the API accepts. Large pages need fewer requests for a whole list. */
+/** The largest page size that the API accepts. With larger pages, reading a whole list takes fewer requests. */
 const maxPageSize = 100;
 
-/** Reads the page after a cursor, or the first page without a cursor. */
+/** Reads the page after `cursor`. Without a cursor, reads the first page. */
 type ReadPage<Item> = (query: { limit?: number; cursor?: string }) => Promise<Page<Item>>;
 
 async function* items<Item>(read: ReadPage<Item>, signal: AbortSignal | undefined): AsyncGenerator<Item, void, undefined> {
@@ -41,8 +41,8 @@ async function* items<Item>(read: ReadPage<Item>, signal: AbortSignal | undefine
 }
 
 /**
- * A list whose pages are read only when you use the list. `for await` yields every item. A page has 100 items, unless you set `limit`. `await`
- * returns one page.
+ * A list that loads its pages on demand. A `for await` loop yields every item of the list. The loop reads pages of 100 items, unless you set
+ * `limit`. Awaiting the list returns one page.
  */
 export class List<Item> implements PromiseLike<Page<Item>>, AsyncIterable<Item> {
   readonly #read: ReadPage<Item>;
@@ -67,7 +67,7 @@ export class List<Item> implements PromiseLike<Page<Item>>, AsyncIterable<Item> 
 }
 
 /**
- * Yields every item of a list by path, page after page:
+ * Yields every item of a list, page by page. The list is named by its path:
  * `for await (const task of pages(client, "/api/v1/tasks", { query: { status: ["todo"] }, signal }))`.
  */
 export function pages<Path extends ListPath>(

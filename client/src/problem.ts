@@ -1,7 +1,10 @@
 import { UnexpectedResponseError } from "./errors.ts";
 import type { Problem } from "./schema.ts";
 
-/** Every problem code that this version of the service returns. Later versions may add codes: handle an unknown code by its status. */
+/**
+ * Every problem code that this version of the service returns. Later versions may add codes. If a code is unknown, handle the error by its HTTP
+ * status.
+ */
 export const problemCodes = [
   "malformed_json",
   "invalid_parameter",
@@ -39,8 +42,8 @@ type FieldError = NonNullable<Problem["errors"]>[number];
 const namedErrors = 5;
 
 /**
- * Formats a field error, for example "title is required" or "parameter limit must be a whole number". A member of the body is named by its JSON
- * pointer without the first slash.
+ * Formats a field error, for example "title is required" or "parameter limit must be a whole number". A field of the request body is named by
+ * its JSON pointer, without the first slash.
  */
 function wordsOf({ pointer, parameter, header, detail }: FieldError): string {
   const place = pointer === undefined ? (parameter === undefined ? `header ${header}` : `parameter ${parameter}`) : pointer.slice(1);
@@ -50,18 +53,18 @@ function wordsOf({ pointer, parameter, header, detail }: FieldError): string {
   return predicate === undefined ? `${place}: ${said}` : `${place} ${predicate.charAt(0).toLowerCase()}${predicate.slice(1)}`;
 }
 
-/** Formats the message of a problem: "422 invalid_body: title is required (request req_...)". */
+/** Formats the message of a problem, for example "422 invalid_body: title is required (request req_...)". */
 function messageOf({ status, code, detail, errors = [], request_id }: Problem): string {
   const named = errors.slice(0, namedErrors).map(wordsOf);
   if (errors.length > namedErrors) named.push(`and ${errors.length - namedErrors} more`);
   return `${status} ${code}: ${named.join("; ") || detail.replace(/\.$/, "")} (request ${request_id})`;
 }
 
-/** An error response of the service, as a problem (RFC 9457). */
+/** An error response of the service. The response body is a problem as defined in RFC 9457. */
 export class ProblemError extends Error {
   override readonly name = "ProblemError";
   readonly problem: Problem;
-  /** The response of the service, whose body can still be read. */
+  /** The response of the service. You can still read the body of this response. */
   readonly response: Response;
 
   constructor(problem: Problem, response: Response) {
@@ -70,7 +73,7 @@ export class ProblemError extends Error {
     this.response = response;
   }
 
-  /** The error code, for programs to check. */
+  /** The error code, which programs can check. */
   get code(): ProblemCode {
     return this.problem.code;
   }
@@ -79,17 +82,17 @@ export class ProblemError extends Error {
     return this.problem.status;
   }
 
-  /** The id of the request. Quote this id when you ask for help. */
+  /** The id of the request. Include this id when you ask for help. */
   get requestId(): string {
     return this.problem.request_id;
   }
 
-  /** The field errors: one for each invalid place in the request. */
+  /** The field errors. There is one error for each invalid part of the request. */
   get errors(): FieldError[] {
     return this.problem.errors ?? [];
   }
 
-  /** The number of seconds to wait before a retry, from `Retry-After`. Undefined if the service does not ask for a wait. */
+  /** The number of seconds to wait before a retry, from the header `Retry-After`. If the header is absent or invalid, the value is undefined. */
   get retryAfterSeconds(): number | undefined {
     return secondsToWait(this.response);
   }
@@ -109,8 +112,8 @@ export async function errorOf(response: Response): Promise<ProblemError | Unexpe
 }
 
 /**
- * Returns the wait that `Retry-After` asks for, in seconds. The header contains a number of seconds or a date. Returns undefined if the header is
- * absent or invalid.
+ * Returns the number of seconds to wait, from the header `Retry-After`. The header contains a number of seconds or a date. If the header is
+ * absent or invalid, returns undefined.
  */
 export function secondsToWait(response: Response): number | undefined {
   const text = response.headers.get("Retry-After");

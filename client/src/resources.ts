@@ -5,23 +5,26 @@ import { type ItemOf, List, type ListPath, type Page } from "./pages.ts";
 import type { RetryOptions } from "./retry.ts";
 import type { paths } from "./schema.ts";
 
-/** The options that every method takes as its last argument. */
+/** The options that every method accepts as its last argument. */
 export interface CallOptions extends RetryOptions {
-  /** Stops the call immediately, including waits between attempts and reads of further pages. */
+  /** Stops the call immediately. The signal also ends waits between attempts and stops the loading of further pages. */
   signal?: AbortSignal;
 }
 
 /** The options of a POST. */
 export interface PostOptions extends CallOptions {
-  /** Ensures that the call takes effect only once in 24 hours, even if the program restarts. By default, each call gets a new key. */
+  /**
+   * The `Idempotency-Key` of the call. Calls with the same key take effect only once in 24 hours, even if your program restarts. By default,
+   * each call gets a new key.
+   */
   idempotencyKey?: string;
 }
 
 /** The options of a PATCH or DELETE. */
 export interface ChangeOptions extends CallOptions {
   /**
-   * The `ETag` of the version to change: `responseOf(task).headers.get("ETag")`. The call rejects with 412 `precondition_failed` if the resource has
-   * another version.
+   * The `ETag` of the version that you want to change: `responseOf(task).headers.get("ETag")`. If the resource has another version, the call
+   * rejects with 412 `precondition_failed`.
    */
   ifMatch?: string;
 }
@@ -39,7 +42,7 @@ type OperationOf<Name extends OperationName> = paths[PathOf<Name>][Lowercase<Ver
   : never];
 
 type Json<Content> = Content extends { content: { "application/json": infer Body } } ? Body : never;
-/** The body that a method can return. A replay with a null secret is excluded, because such a replay rejects with a `SecretLostError`. */
+/** The body that a method can return. Bodies with a null secret are excluded. For such a body, the method rejects with a `SecretLostError`. */
 type Shown<Body> = Body extends { secret_key: string | null } | { secret: string | null }
   ? Body extends { secret_key: string } | { secret: string }
     ? Body
@@ -89,7 +92,10 @@ export type Resources = {
 
 const responses = new WeakMap<object, Response>();
 
-/** Returns the response that a result was read from, to give access to its headers. Returns undefined for any other object. */
+/**
+ * Returns the HTTP response of a result, for example to read the response headers. If no method of the client returned the object, returns
+ * undefined.
+ */
 export const responseOf = (result: object): Response | undefined => responses.get(result);
 
 type Send = (path: string, init: object) => Promise<{ data: unknown; response: Response }>;
@@ -101,7 +107,7 @@ function idIn(name: string, args: unknown[]): { id: string } | undefined {
   return { id };
 }
 
-/** Returns the method of an operation. `retryingWith`: returns a `fetch` with the retry options of one call. */
+/** Returns the client method of an operation. `retryingWith` returns a `fetch` function that uses the retry options of one call. */
 function methodOf(client: ApiClient, name: OperationName, retryingWith: (options: RetryOptions) => Fetch) {
   const [verb = "", target = ""] = name.split(" ");
   const path = target.replace("?", "");
@@ -111,7 +117,7 @@ function methodOf(client: ApiClient, name: OperationName, retryingWith: (options
     const id = idIn(name, args);
     const input = verb === "GET" || verb === "DELETE" ? (target.endsWith("?") ? args.shift() : undefined) : args.shift();
     const { signal, idempotencyKey, ifMatch, ...retry } = (args.shift() ?? {}) as PostOptions & ChangeOptions;
-    // `fetch` drops an empty header, so the service would never see the empty key or the empty condition.
+    // `fetch` does not send empty headers. The service would therefore never see an empty `Idempotency-Key` or an empty `If-Match`.
     if (idempotencyKey === "" || ifMatch === "") throw new TypeError(`${name}: idempotencyKey and ifMatch must not be empty.`);
     const header = {
       ...(idempotencyKey !== undefined && { "Idempotency-Key": idempotencyKey }),

@@ -621,7 +621,7 @@ export interface paths {
         };
         /**
          * List audit entries
-         * @description Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are kept for 400 days. Requires a key with the scope `audit:read`.
+         * @description Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are stored for 400 days. Requires a key with the scope `audit:read`.
          */
         get: operations["listAudit"];
         put?: never;

@@ -6,8 +6,8 @@ interface Platform {
 }
 
 /**
- * Returns the User-Agent of this client. Returns undefined in browsers: a browser sends its own User-Agent, and a custom one would require a
- * preflight request.
+ * Returns the User-Agent of this client. Returns undefined in browsers. A browser sends its own User-Agent, and a custom User-Agent would
+ * require a preflight request.
  */
 export function userAgent(): string | undefined {
   const { process, navigator } = globalThis as Platform;

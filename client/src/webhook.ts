@@ -3,7 +3,10 @@ import type { WebhookEvent } from "./schema.ts";
 
 type GivenHeaders = Headers | Record<string, string | string[] | undefined>;
 
-/** A webhook request without a valid signature, or with a timestamp that is more than five minutes off. */
+/**
+ * This error is thrown if a webhook request has no valid signature. The error is also thrown if the timestamp is more than five minutes in the
+ * past or in the future.
+ */
 export class WebhookVerificationError extends Error {
   override readonly name = "WebhookVerificationError";
 }
@@ -15,14 +18,14 @@ const plain = (headers: GivenHeaders): Record<string, string> =>
     ),
   );
 
-/** A webhook secret. Undefined and empty secrets are skipped. */
+/** A webhook secret. Undefined and empty secrets are ignored. */
 type GivenSecret = string | undefined;
 
 /**
- * Returns the event of a genuine webhook request. A genuine request was signed with one of the secrets (`whsec_...`) in the last five minutes. Pass
- * several secrets if you have several webhooks, or during a secret rotation. Undefined and empty secrets are skipped. `rawBody`: the body before
- * parsing. Throws a `WebhookVerificationError` if the request is not genuine. Throws a `TypeError` if no secret is given or a secret has the wrong
- * form.
+ * Verifies a webhook request and returns its event. The request must have been signed with one of the secrets (`whsec_...`) in the last five
+ * minutes. If you have several webhooks, or while you rotate a secret, pass several secrets. Undefined and empty secrets are ignored. `rawBody`
+ * is the request body before it is parsed. Throws a `WebhookVerificationError` if the verification fails. Throws a `TypeError` if no secret is
+ * given or if a secret has the wrong format.
  */
 export function verifyWebhook(
   secrets: GivenSecret | readonly GivenSecret[],

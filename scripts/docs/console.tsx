@@ -3,8 +3,9 @@ import { demoKeyPlaceholder } from "../../src/docs/page.ts";
 import { type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
 /**
- * The form on the page of an operation. The form sends a request to the origin of the page. The key is kept only in memory, and is sent in a header.
- * The form needs JavaScript. Without JavaScript, use the samples on the page. On a local Worker, the form offers the demo key.
+ * The form that calls an operation from the operation's page. The form sends the request to the origin of the page. The form keeps the key
+ * only in memory, and sends the key in a header. The form needs JavaScript. Without JavaScript, use the samples on the page. On a local
+ * Worker, the form offers the demo key.
  */
 export const Console = ({
   document,
@@ -57,7 +58,7 @@ export const Console = ({
             </textarea>
           </div>
         )}
-        <p class="fault" role="alert" data-fault hidden />
+        <p class="field-error" role="alert" data-error hidden />
         <button class="main" type="submit">
           Send request
         </button>

@@ -26,7 +26,7 @@ function groupsOf(document: JsonObject, pages: readonly DocPage[]): Group[] {
   ];
 }
 
-/** The groups of the navigation as HTML. */
+/** Renders the groups of the navigation as HTML. */
 export const builtGroups = (document: JsonObject, pages: readonly DocPage[]): BuiltGroup[] =>
   groupsOf(document, pages).map(({ name, entries }) => {
     const list = (

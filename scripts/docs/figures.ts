@@ -41,40 +41,43 @@ function duration(ms: number): string {
 
 const list = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(", ");
 
-/** Returns the bounds that the document sets for the size of a page and of an Idempotency-Key. */
+/** Returns the bounds for the page size and for the length of an Idempotency-Key. The bounds come from the OpenAPI document. */
 function fromDocument(document: JsonObject): Record<string, string> {
   const { parameters } = document.components as { parameters: Record<string, { schema: Record<string, number> }> };
   const [limit, key] = [parameters.limit?.schema, parameters.IdempotencyKey?.schema];
   return {
-    "page.least": String(limit?.minimum),
-    "page.most": String(limit?.maximum),
-    "page.usual": String(limit?.default),
-    "idempotency.least": String(key?.minLength),
-    "idempotency.most": String(key?.maxLength),
+    "page.min": String(limit?.minimum),
+    "page.max": String(limit?.maximum),
+    "page.default": String(limit?.default),
+    "idempotency.min": String(key?.minLength),
+    "idempotency.max": String(key?.maxLength),
   };
 }
 
-/** Returns the bounds in the manifests: the maximum number of rows by table, further limits, and the notes about limits. */
+/** Returns the limits that the manifests define: the maximum number of rows of each table, other limits, and notes about limits. */
 function fromManifests(): Record<string, string> {
   const values = Object.fromEntries([
-    ...storedNames.map(({ key, label }) => [`${label}.most`, integer(maxStored[key])]),
+    ...storedNames.map(({ key, label }) => [`${label}.max`, integer(maxStored[key])]),
     ...manifests.flatMap(({ name, limits = {} }) => Object.entries(limits).map(([limit, value]) => [`${name}.${limit}`, integer(value)])),
   ]);
   const stored = storedNames.map(({ key, label }) => `${integer(maxStored[key])} ${label}`);
   return {
     ...values,
-    "stored.most": new Intl.ListFormat("en").format(stored),
+    "stored.max": new Intl.ListFormat("en").format(stored),
     "resources.limits": manifests.flatMap(({ limitNotes = [] }) => limitNotes.map((note) => `- ${withFigures(note, values)}`)).join("\n"),
   };
 }
 
-/** Returns the values that guides refer to in double braces. Each value comes from the code that enforces it. */
+/**
+ * Returns the values for the names that guides contain in double braces. The values come from the code of the service, so the guides always
+ * match the code.
+ */
 export const figures = (document: JsonObject, origin: string): Record<string, string> => ({
   origin,
   "limit.ceiling": integer(limitCeiling),
   "body.kib": String(maxBodyBytes / 1024),
   "body.wait": duration(maxWaitMs),
-  "keys.most": String(maxLiveKeys),
+  "keys.max": String(maxLiveKeys),
   "keys.made": integer(maxCreatedPerDay),
   "keys.madeByAdmin": integer(reservedForRole),
   "keys.madeByOwner": integer(2 * reservedForRole),
@@ -82,18 +85,18 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "passkeys.max": String(maxPasskeys),
   "signIn.changes": String(maxOwn["passkey.added"]),
   "signIn.recorded": String(maxOwn["session.started"]),
-  "redeliveries.most": String(maxUnfinished),
+  "redeliveries.max": String(maxUnfinished),
   "keys.expiryNotice": duration(expiryNoticeMs),
   "scopes.all": list(scopes),
-  "scopes.usual": list(defaultScopes),
-  "idempotency.kept": duration(idempotencyKeptMs),
+  "scopes.default": list(defaultScopes),
+  "idempotency.retention": duration(idempotencyKeptMs),
   "storage.quota": inMib(defaultQuotaBytes),
   "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
-  "activity.kept": duration(defaultDays * dayMs),
+  "activity.retention": duration(defaultDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),
-  "audit.kept": duration(auditRetentionMs),
-  "webhooks.most": String(maxWebhooks),
+  "audit.retention": duration(auditRetentionMs),
+  "webhooks.max": String(maxWebhooks),
   "webhooks.atOnce": String(maxInFlight.ofWebhook),
   "webhooks.atOnceOfAccount": String(maxInFlight.ofAccount),
   "webhooks.attempts": String(maxAttempts),
@@ -101,23 +104,23 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "webhooks.timeout": duration(timeoutMs),
   "webhooks.jitter": `${jitter * 100} %`,
   "webhooks.maxRetryAfter": duration(maxRetryAfterMs),
-  "webhooks.patience": duration(maxFailingMs),
-  "events.kept": duration(eventRetentionMs),
+  "webhooks.maxFailing": duration(maxFailingMs),
+  "events.retention": duration(eventRetentionMs),
   "limit.lines": thresholds.map(([, share]) => `${share * 100} %`).join(" and at "),
   ...fromDocument(document),
   ...fromManifests(),
   "webhooks.pace": String(secondMs / paceMs),
   "session.idle": duration(sessionIdleMs),
-  "session.longest": duration(maxSessionMs),
-  "session.fresh": duration(stepUpMs),
-  "invitation.kept": duration(invitationKeptMs),
+  "session.max": duration(maxSessionMs),
+  "session.stepUp": duration(stepUpMs),
+  "invitation.expiry": duration(invitationKeptMs),
   "recovery.attempts": String(maxAttemptsPerMinute),
   "recovery.codes": String(codesPerMember),
   "errors.table": table(
     ["Status", "Code", "Description"],
     Object.entries(failures).map(([code, { status, title }]) => [String(status), `[\`${code}\`](${errorPath(code)})`, title]),
   ),
-  "errors.faults": table(
+  "errors.fieldErrors": table(
     ["Code", "What is wrong there"],
     Object.entries(fieldErrorCodes).map(([code, words]) => [`\`${code}\``, words]),
   ),
@@ -127,7 +130,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   ),
 });
 
-/** Replaces the names in double braces with their values. Throws if a name is unknown. */
+/** Replaces each name in double braces with its value. Throws if a name is unknown. */
 export const withFigures = (text: string, values: Record<string, string>): string =>
   text.replaceAll(/\{\{([\w.]+)\}\}/g, (_, name: string) => {
     const value = values[name];

@@ -10,8 +10,8 @@ import { buildIndex } from "./search.ts";
 export { guideNames } from "./pages/guides.ts";
 
 /**
- * Builds all pages of the documentation and the search index. The sources are an OpenAPI document and the guides. `guides` maps the name of each
- * guide to its text.
+ * Builds the search index and all pages of the documentation. The sources are an OpenAPI document and the guides. `guides` maps the name of
+ * each guide to its text.
  */
 export function buildLibrary(document: JsonObject, guides: Readonly<Record<string, string>>): BuiltLibrary {
   const places = new Map(operationsIn(document).map((place) => [operationPath(place.operation.operationId), place]));

@@ -2,7 +2,7 @@ export const fence = (language: string, code: string) => `\`\`\`${language}\n${c
 
 export const jsonFence = (value: unknown) => fence("json", JSON.stringify(value, null, 2));
 
-/** Escapes a text for a cell of a table. */
+/** Escapes a text for use in a cell of a Markdown table. */
 export const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
 /** Returns a table in Markdown, or an empty string if there are no rows. */
@@ -12,7 +12,7 @@ export function table(heads: readonly string[], rows: readonly (readonly string[
   return [line(heads), line(heads.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-/** Joins the non-empty parts of a page with blank lines. */
+/** Joins the parts of a page with blank lines between them. Skips empty parts. */
 export const paragraphs = (...parts: readonly (string | undefined | false)[]) =>
   parts.filter((part): part is string => typeof part === "string" && part !== "").join("\n\n");
 

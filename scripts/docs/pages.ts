@@ -7,7 +7,7 @@ import { indexPage } from "./pages/index.ts";
 import { operationPages } from "./pages/operations.ts";
 import { schemaPages } from "./pages/schemas.ts";
 
-/** Returns every page of the documentation. The sources are the OpenAPI document, the guides, the catalogue of events and the code. */
+/** Returns every page of the documentation. The pages are built from the OpenAPI document, the guides, the event catalogue and the code. */
 export function docPages(document: JsonObject, guides: Readonly<Record<string, string>>): DocPage[] {
   const pages = [
     ...guidePages(document, originPlaceholder, guides),

@@ -13,8 +13,8 @@ const slugOf = (text: string) =>
 const languages: Record<string, string> = { sh: "A command", js: "JavaScript", python: "Python", go: "Go", json: "JSON", yaml: "YAML" };
 
 /**
- * Renders a Markdown page as HTML. Headings of the first level are left out, because the layout shows the title. Headings have stable anchors, and
- * code scrolls in its own box.
+ * Renders a Markdown page as HTML. Headings of the first level are left out, because the layout shows the title. Each heading has a stable
+ * anchor. Each code block scrolls in its own box.
  */
 export function renderMarkdown(markdown: string): string {
   const used = new Map<string, number>();
@@ -40,7 +40,7 @@ export function renderMarkdown(markdown: string): string {
         const inline = (cell: Tokens.TableCell) => this.parser.parseInline(cell.tokens);
         const heads = header.map((cell) => `<th scope="col">${inline(cell)}</th>`).join("");
         const body = rows.map(([first, ...rest]) => {
-          // A table can be shown as cards, so each cell has the heading of its column as a label.
+          // Each cell has the heading of its column as a label, because the layout can show a table as cards.
           const labels = header.slice(1).map((cell) => escapeHtml(cell.text));
           const others = rest
             .map((cell, index) => `<td${cell.text === "" ? "" : ` data-label="${labels[index]}"`}>${inline(cell)}</td>`)

@@ -1,6 +1,7 @@
 import { isObject, type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
-// Samples show one call of an operation in several languages. The tests run each sample unchanged, with the key in $API_KEY.
+// The samples of an operation show the same call in several languages. The tests run every sample unchanged, and set the variable API_KEY
+// to a key.
 
 export interface Call {
   method: string;
@@ -9,7 +10,10 @@ export interface Call {
   body: JsonObject | undefined;
 }
 
-/** Returns a call built from the examples in the document, with the required parameters and the body if there is one. */
+/**
+ * Builds a call from the examples in the OpenAPI document. The call contains the required parameters. If the document has an example body,
+ * the call contains this body too.
+ */
 export function callOf(
   document: JsonObject,
   { method, path, operation }: { method: string; path: string; operation: Operation },
@@ -31,7 +35,7 @@ export function callOf(
   };
 }
 
-/** Returns the call as a curl command, with the key as `$API_KEY` in double quotes. */
+/** Returns the call as a curl command. The command contains `$API_KEY` in double quotes, so the shell inserts the key. */
 export function inCurl({ method, url, isPublic, body }: Call): string {
   const lines = [`curl${method === "GET" ? "" : ` -X ${method}`} "${url}"`];
   if (!isPublic) lines.push(`-H "Authorization: Bearer $API_KEY"`);
@@ -39,7 +43,7 @@ export function inCurl({ method, url, isPublic, body }: Call): string {
   return lines.join(" \\\n  ");
 }
 
-/** Returns the call as JavaScript for Node 20 or later. */
+/** Returns the call as JavaScript code for Node 20 or later. */
 export function inJavaScript({ method, url, isPublic, body }: Call): string {
   const headers = [
     ...(isPublic ? [] : ["    Authorization: `Bearer $" + "{process.env.API_KEY}`,"]),
@@ -65,7 +69,7 @@ const inPythonLiteral = (value: unknown): string => {
   return JSON.stringify(value);
 };
 
-/** Returns the call as Python that needs only the standard library. */
+/** Returns the call as Python code that needs only the standard library. */
 export function inPython({ method, url, isPublic, body }: Call): string {
   const headers = [
     ...(isPublic ? [] : [`        "Authorization": "Bearer " + os.environ["API_KEY"],`]),

@@ -2,8 +2,8 @@ import type { DocPage } from "../../src/docs/page.ts";
 import { type Posting, places, wordsOf } from "../../src/docs/search-index.ts";
 
 /**
- * Returns the lower-case words by which a search finds a text: whole words and their parts. For example, the parts of "rate_limit.warning" are
- * "rate", "limit" and "warning".
+ * Returns the words under which the search index lists a text, in lower case. These are the whole words and the parts of each word. For
+ * example, the parts of "rate_limit.warning" are "rate", "limit" and "warning".
  */
 function indexedWordsOf(text: string): Set<string> {
   const whole = wordsOf(text);
@@ -11,7 +11,7 @@ function indexedWordsOf(text: string): Set<string> {
   return new Set([...whole, ...parts].filter((word) => word !== "").map((word) => word.toLowerCase()));
 }
 
-/** Returns whether search results may show a line of Markdown as text. */
+/** Returns whether a line of Markdown is plain text that search results can show. */
 const isTextLine = (line: string): boolean => /^[A-Za-z]/.test(line);
 
 /** Builds the search index: the sorted words of all pages, and the postings of each word. */

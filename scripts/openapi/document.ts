@@ -4,24 +4,24 @@ import { Problem } from "../../src/api/route-parts/responses.ts";
 import { type ApiRouter, createRouter } from "../../src/api/router.ts";
 import { find, type Json, type JsonObject, resolve } from "../../src/openapi/document.ts";
 import { laptop } from "../../src/openapi/servers.ts";
+import { addErrorResponses } from "./error-responses.ts";
 import { addEventRequests } from "./event-requests.ts";
 import { addEventSchemas } from "./event-schemas.ts";
 import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { externalDocs, info, tags } from "./info.ts";
 import { addLinks } from "./links.ts";
-import { addRefusals } from "./refusals.ts";
 import { addScopes } from "./scopes.ts";
 import { shareParts } from "./shared-parts.ts";
 
 /**
- * Returns the OpenAPI 3.1.0 document with every operation of `routers`, as plain JSON. This document is for clients, so its response schemas allow
- * new members and new codes.
+ * Returns the OpenAPI 3.1.0 document with every operation of `routers`, as plain JSON. Clients read this document, so its response schemas
+ * allow unknown members and unknown error codes.
  */
 export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
   const document = closedDocument(routers);
   addEventRequests(document);
-  openAnswers(document);
+  openResponses(document);
   addExamples(document);
   addLinks(document);
   addScopes(document);
@@ -30,8 +30,8 @@ export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
 }
 
 /**
- * Returns the document with closed response schemas, which allow only the members and codes of this version. The tests check responses against these
- * schemas.
+ * Returns the document with strict response schemas. These schemas allow only the members and error codes of this version. The tests check
+ * responses against these schemas.
  */
 export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   const registry = createRouter().openAPIRegistry;
@@ -51,15 +51,15 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [apiBase + path, item]));
   const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
   addEventSchemas(document);
-  addRefusals(document);
+  addErrorResponses(document);
   return document;
 }
 
 /**
- * Changes every schema of a response or webhook request to allow later additions. Objects allow unknown members. Problems and field errors allow
- * unknown codes too.
+ * Changes the schemas of all responses and webhook requests so that they allow later additions. The schemas of objects then allow unknown
+ * members. The schemas of problems and field errors also allow unknown error codes.
  */
-function openAnswers(document: JsonObject): void {
+function openResponses(document: JsonObject): void {
   const seen = new Set<Json>();
   const open = (node: Json): void => {
     if (typeof node !== "object" || node === null || seen.has(node)) return;

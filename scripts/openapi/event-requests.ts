@@ -2,7 +2,7 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type CataloguedEvent, exampleBodyOf } from "../../src/events/event.ts";
 import { type JsonObject, pascalCase, payloadName } from "../../src/openapi/document.ts";
 
-// The `webhooks` of the document: one request for each event type.
+// Builds the `webhooks` member of the OpenAPI document. This member describes one request for each event type.
 
 const header = (name: string, description: string, example: string): JsonObject => ({
   name,
@@ -61,7 +61,7 @@ const requestOf = (kind: CataloguedEvent): JsonObject => ({
   },
 });
 
-/** Adds the requests that webhooks receive. */
+/** Adds the member `webhooks` to the OpenAPI document. */
 export function addEventRequests(document: JsonObject): void {
   document.webhooks = Object.fromEntries(eventCatalogue.kinds.map((kind) => [kind.type, requestOf(kind)]));
 }

@@ -4,14 +4,14 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type CataloguedEvent, exampleBodyOf, previousShape } from "../../src/events/event.ts";
 import { type JsonObject, payloadName, resolve } from "../../src/openapi/document.ts";
 
-// The schemas of events. Each event type has two named components: the body of a webhook request, and the event in `GET /events`. Most generators
-// create no types for schemas without a name.
+// Builds the schemas of events. Each event type has two named schemas: one for the body of a webhook request, and one for the event in `GET
+// /events`. Most code generators create no types for schemas without a name.
 
-/** Returns the name of the component for an event type in `GET /events`. */
+/** Returns the name of the schema that an event type has in `GET /events`. */
 const storedName = (type: string) => `Stored${payloadName(type)}`;
 
 const reference = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
-/** The schema has `enum` in addition to `const`, because some generators read only `enum`. */
+/** The schema has `enum` in addition to `const`, because some code generators ignore `const`. */
 const constant = (type: string): JsonObject => ({
   type: "string",
   const: type,
@@ -19,7 +19,7 @@ const constant = (type: string): JsonObject => ({
   description: `The type of the event: \`${type}\`.`,
 });
 
-/** Returns the schema of the former values in an event about a change. */
+/** Returns the schema of `previous`, which contains the values before a change. */
 function previousOf(schema: z.ZodObject): JsonObject {
   const { $schema, ...shape } = z.toJSONSchema(schema) as JsonObject;
   return { ...shape, description: "The previous values of the members of `data` that changed, including `updated_at`." };
@@ -42,7 +42,7 @@ function payloadOf(kind: CataloguedEvent): JsonObject {
   };
 }
 
-/** Returns the schema of an event in `GET /events`. `event` is the common schema of all events. */
+/** Returns the schema that one event type has in `GET /events`. `event` is the common schema of all events. */
 const storedOf = (event: JsonObject, { type, description, schema }: CataloguedEvent): JsonObject => ({
   ...event,
   description,

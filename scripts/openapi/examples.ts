@@ -1,6 +1,9 @@
 import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/openapi/document.ts";
 
-/** Returns the example of a schema, or builds one from the examples of its members. Returns undefined if no example can be built. */
+/**
+ * Returns the example of a schema. If the schema has no example, builds an example from the examples of its members. Returns undefined if
+ * no example can be built.
+ */
 export function exampleOf(document: JsonObject, schema: JsonObject): Json | undefined {
   if (typeof schema.$ref === "string") return exampleOf(document, resolve(document, schema.$ref) as JsonObject);
   if (schema.example !== undefined) return schema.example;
@@ -19,7 +22,7 @@ export function exampleOf(document: JsonObject, schema: JsonObject): Json | unde
   return undefined;
 }
 
-/** Returns the example of an `allOf`: the merged examples of its parts. */
+/** Merges the examples of the parts of an `allOf`. */
 function exampleOfAll(document: JsonObject, parts: JsonObject[]): Json | undefined {
   const examples = parts.map((part) => exampleOf(document, part)).filter((example) => example !== undefined);
   return examples.every(isObject) ? Object.assign({}, ...examples) : examples[0];

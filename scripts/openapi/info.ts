@@ -1,7 +1,7 @@
 import packageJson from "../../package.json" with { type: "json" };
 import { manifests } from "../../src/registry/manifests.ts";
 
-/** The description in the document: a short guide for people who read only the document. */
+/** The description in the OpenAPI document. It is a short guide for readers who have only this document. */
 const description = `This API manages users, tasks, API keys and webhooks. The API also provides analytics, usage figures, exact rate limits and a log of requests. The guides are at \`/docs\`.
 
 ## Authentication

@@ -1,6 +1,9 @@
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 
-/** Adds a link to the response of each POST that creates a resource. The link leads to the GET operation that reads the created resource. */
+/**
+ * For each POST operation that creates a resource, adds a link to the response. The link leads to the GET operation that reads the created
+ * resource.
+ */
 export function addLinks(document: JsonObject): void {
   const all = operationsIn(document);
   for (const { method, path, operation } of all) {

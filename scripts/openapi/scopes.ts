@@ -1,7 +1,10 @@
 import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 
-/** Describes who may call an operation. Generated clients show descriptions, but not `security`. */
+/**
+ * Returns a sentence about the key and the scope that an operation requires. Generated clients show descriptions, but do not show the
+ * `security` member.
+ */
 function accessTo({ security }: Operation): string {
   const [requirement] = security as Record<string, string[]>[];
   if (!requirement) return "Requires no key.";

@@ -3,12 +3,12 @@ import { type JsonObject, type Operation, operationsIn, pascalCase } from "../..
 
 interface Uses {
   part: JsonObject;
-  /** The name of the part if it becomes a component. */
+  /** The name that the part gets if it becomes a component. */
   name: string;
   places: { in: JsonObject | JsonObject[]; at: string | number }[];
 }
 
-/** Moves parameters and problem responses that occur more than once to the components, and replaces them with references. */
+/** Moves repeated parameters and problem responses to the components of the document. References replace the repeated parts. */
 export function shareParts(document: JsonObject): void {
   const components = document.components as Record<string, JsonObject>;
   const responses = new Map<string, Uses>();
@@ -39,7 +39,7 @@ function codesOf({ content }: JsonObject): string[] {
   return Object.keys(media?.examples ?? {});
 }
 
-/** For each status, returns the error codes that all problem responses of the status share. */
+/** For each status, returns the error codes that occur in every problem response with this status. */
 function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
   const common = new Map<string, string[]>();
   for (const [status, response] of problems) {
@@ -50,19 +50,21 @@ function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
 }
 
 /**
- * Returns the component name of a problem response. The name is the reason phrase of the status, like "BadRequest". If the response has codes that
- * other responses of the status lack, the name lists these codes, like "MalformedJsonOrInvalidHeader".
+ * Returns the component name of a problem response. Usually, the name is the reason phrase of the status, like "BadRequest". A response can
+ * have codes that some other responses with its status do not have. The name then consists of these codes, like
+ * "MalformedJsonOrInvalidHeader".
  */
 function responseName(status: string, response: JsonObject, common: Map<string, string[]>): string {
   const further = codesOf(response).filter((code) => !common.get(status)?.includes(code));
   const reason = (STATUS_CODES[status] ?? "Problem").replaceAll(/[^A-Za-z]/g, "");
-  // If an operation needs no key, its responses have different headers.
+  // Responses of operations without a key have different headers, so these responses need a different name.
   const isPublic = !("RateLimit" in (response.headers as JsonObject));
   return `${isPublic ? "Public" : ""}${further.map(pascalCase).join("Or") || reason}`;
 }
 
 /**
- * Returns the component name of a parameter, like "limit" or "IdempotencyKey". The name of an id in a path includes the resource, like "idOfTask".
+ * Returns the component name of a parameter, like "limit" or "IdempotencyKey". For an id in a path, the name includes the resource, like
+ * "idOfTask".
  */
 function parameterName(path: string, { name, in: where }: JsonObject): string {
   if (where === "path") return `idOf${pascalCase(singular(path.split("/{")[0]?.split("/").at(-1) ?? ""))}`;
@@ -72,8 +74,8 @@ function parameterName(path: string, { name, in: where }: JsonObject): string {
 const singular = (segment: string) => segment.replace(/ies$/, "y").replace(/s$/, "");
 
 /**
- * Replaces the parts that occur more than once with references, and returns them by name. Throws if two different parts have the same name. Names are
- * not numbered, because a numbered name could refer to a different part after a change of the API.
+ * Replaces each repeated part with references. Returns the replaced parts by name. Throws if two different parts have the same name. Names
+ * contain no numbers, because after a change of the API, the same number could refer to another part.
  */
 function move(all: Map<string, Uses>, kind: "responses" | "parameters"): JsonObject {
   const moved: JsonObject = {};

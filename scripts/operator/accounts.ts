@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import type { Answer } from "../operator-client.ts";
+import type { OperatorResponse } from "../operator-client.ts";
 import { at, type Command, callAgain, counted, type Given, listed, note, out, print, required, table, whole } from "./command.ts";
 
 const mib = 1024 * 1024;
@@ -94,13 +94,13 @@ export const accounts: Record<string, Command> = {
   },
   "keep-days": {
     form: "keep-days ID DAYS|default",
-    what: "set how long the account's log is kept, from 2 to 90 days",
+    what: "set the retention of the account's log, from 2 to 90 days",
     args: 2,
     run: async (given) => {
       const days = given.args[1] === "default" ? null : whole(given.args[1], "DAYS");
       const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/keep-days`, { days });
       await print(given, body, () =>
-        days === null ? "The account's log is kept for the default number of days." : `The account's log is kept for ${days} days.`,
+        days === null ? "The account's log has the default retention." : `The account's log has a retention of ${days} days.`,
       );
     },
   },
@@ -122,12 +122,15 @@ export const accounts: Record<string, Command> = {
 async function exportAccount(given: Given): Promise<void> {
   let lines = 0;
   for (let next: string | null = ""; next !== null; ) {
-    const { text, headers }: Answer = await given.client.call("GET", `/accounts/${at(given, 0)}/export${next && `?after=${next}`}`);
+    const { text, headers }: OperatorResponse = await given.client.call(
+      "GET",
+      `/accounts/${at(given, 0)}/export${next && `?after=${next}`}`,
+    );
     await out(text);
     lines += text.split("\n").length - 1;
     next = headers.get("X-Next");
   }
-  // An export without the line of type `end` is incomplete.
+  // If an export does not end with a line of type `end`, the export is incomplete.
   await out(`${JSON.stringify({ type: "end", lines })}\n`);
   note(`${counted(lines, "line")}.`);
 }

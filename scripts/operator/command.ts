@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import type { Answer, OperatorClient } from "../operator-client.ts";
+import type { OperatorClient, OperatorResponse } from "../operator-client.ts";
 
 // Shared code of the operator's commands.
 
@@ -16,7 +16,7 @@ export interface Given {
 }
 
 export interface Command {
-  /** The verb with its arguments and options, as the help shows them. */
+  /** The line for this command in the help, with the verb, the arguments and the options. */
   form: string;
   what: string;
   args: number;
@@ -33,10 +33,12 @@ export const note = (text: string): void => void process.stderr.write(`${text}\n
 export const print = ({ isJson }: Given, body: unknown, say: () => string): Promise<void> =>
   out(`${isJson ? JSON.stringify(body, null, 2) : say()}\n`);
 
-/** Replaces control characters. Customers choose the names, and a control character in a name could change the terminal. */
+/**
+ * Replaces control characters. Customers choose names, and a control character in a name could change the state of the operator's terminal.
+ */
 export const plain = (text: string): string => text.replaceAll(/\p{Cc}/gu, "?");
 
-/** Formats rows under their headings. A column is as wide as its longest cell. */
+/** Formats rows as a table with headings. A column is as wide as its longest cell. */
 export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
   const all = [headings, ...rows].map((row) => row.map((cell) => plain(String(cell ?? "-"))));
   const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
@@ -50,11 +52,11 @@ export function table(headings: readonly string[], rows: readonly (readonly unkn
     .join("\n");
 }
 
-/** Returns the items of all pages of a list. */
+/** Requests all pages of a list, and returns the items of all pages. */
 export async function listed(client: OperatorClient, path: string): Promise<{ data: Record<string, unknown>[] }> {
   const data: Record<string, unknown>[] = [];
   for (let next: string | null = ""; next !== null; ) {
-    const { body }: Answer = await client.call("GET", next === "" ? path : `${path}?after=${encodeURIComponent(next)}`);
+    const { body }: OperatorResponse = await client.call("GET", next === "" ? path : `${path}?after=${encodeURIComponent(next)}`);
     data.push(...body.data);
     next = body.next ?? null;
   }
@@ -64,8 +66,10 @@ export async function listed(client: OperatorClient, path: string): Promise<{ da
 export const isTransient = (error: unknown) =>
   error instanceof CommandError && (error.exitCode === exitCodes.unreachable || error.isTransient);
 
-/** Sends a POST request for one step of a long operation. Repeats the request if it fails for a transient reason, and throws after three failures. */
-export async function callAgain(client: OperatorClient, path: string, body: unknown): Promise<Answer> {
+/**
+ * Sends a POST request for one step of a long operation. After a transient failure, sends the request again. Throws after three failures.
+ */
+export async function callAgain(client: OperatorClient, path: string, body: unknown): Promise<OperatorResponse> {
   for (let tries = 1; ; tries++) {
     try {
       return await client.call("POST", path, body);

@@ -2,8 +2,8 @@ import { CommandError } from "../exit-codes.ts";
 import { at, type Command, type Given, print, required, table, whole } from "./command.ts";
 
 /**
- * Returns the id of a key. `text` is the id (`key_` and 16 characters), the form in logs (`dvo_` and the same 16 characters), or a whole secret key.
- * Returns null for any other text.
+ * Returns the id of the key that `text` identifies. `text` can be the id (`key_` and 16 characters), the form in logs (`dvo_` and the same
+ * 16 characters), or a whole secret key. Returns null for any other text.
  */
 export const keyIdIn = (text: string): string | null => {
   const [, id] = /^(?:key|dvo)_([0-9A-Za-z]{16})(?![0-9A-Za-z])/.exec(text.trim()) ?? [];
@@ -11,8 +11,8 @@ export const keyIdIn = (text: string): string | null => {
 };
 
 /**
- * Returns the id of the key in the first argument. If the argument is a whole secret key, only the id in it leaves this machine. Throws
- * `CommandError` if the argument is not a key.
+ * Returns the id of the key in the first argument. If the argument is a whole secret key, the command sends only the id from that key to
+ * the Worker. Throws `CommandError` if the argument is not a key.
  */
 function keyOf({ args }: Given): string {
   const id = keyIdIn(args[0] ?? "");

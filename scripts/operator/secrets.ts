@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { readDeployment } from "../deployment.ts";
 import { CommandError } from "../exit-codes.ts";
 import { replaceLocalSecret } from "../local-secrets.ts";
-import type { Answer } from "../operator-client.ts";
+import type { OperatorResponse } from "../operator-client.ts";
 import { newSecret } from "../secrets.ts";
 import { wrangler } from "../wrangler.ts";
 import { type Command, callAgain, counted, type Given, print, table } from "./command.ts";
@@ -34,12 +34,7 @@ async function listSecrets(given: Given): Promise<void> {
   }
   const row =
     (binding: string, what: string) =>
-    ({ name, isNewest, isThere, used }: Use) => [
-      binding,
-      name,
-      isNewest ? "makes what is new" : isThere ? "reads" : "MISSING",
-      `${used} ${what}`,
-    ];
+    ({ name, isNewest, isThere, used }: Use) => [binding, name, isNewest ? "current" : isThere ? "older" : "MISSING", `${used} ${what}`];
   const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "keys")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhooks"))];
   const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
   await print(given, body, () => table(["BINDING", "NAME", "STATE", "USED BY"], rows) + unknown);
@@ -101,8 +96,9 @@ async function rotateSecret(given: Given): Promise<void> {
 const environmentOf = ({ options }: Given): string => (typeof options.env === "string" ? options.env : "");
 
 /**
- * Throws `CommandError` unless wrangler would change the same Worker that this command calls. wrangler selects a Worker by an environment of
- * wrangler.toml, and this command selects a Worker by its address. An overwritten secret cannot be read back.
+ * Checks that wrangler would change the same Worker that this command calls. If not, throws `CommandError`. wrangler selects a Worker by an
+ * environment of wrangler.toml, but this command selects a Worker by its address. A secret that was overwritten by mistake cannot be
+ * restored.
  */
 async function requireOneWorker(given: Given): Promise<void> {
   const { origin, isLocal } = given.client;
@@ -124,8 +120,8 @@ async function requireOneWorker(given: Given): Promise<void> {
 const heardWithinMs = 120_000;
 
 /**
- * Uploads a new secret with wrangler, and waits until the Worker has the secret. wrangler neither prints nor stores the secret. Throws `CommandError`
- * after two minutes.
+ * Uploads a new secret with wrangler, and waits until the Worker has the secret. wrangler neither prints the secret nor stores it on this
+ * machine. If the Worker does not have the secret after two minutes, throws `CommandError`.
  */
 async function putSecret(given: Given, place: string, name: string): Promise<void> {
   const { client } = given;
@@ -143,9 +139,9 @@ async function putSecret(given: Given, place: string, name: string): Promise<voi
 async function reseal(given: Given): Promise<void> {
   let resealed = 0;
   for (let hasMore = true; hasMore; ) {
-    const { body }: Answer = await callAgain(given.client, "/secrets/reseal", {});
+    const { body }: OperatorResponse = await callAgain(given.client, "/secrets/reseal", {});
     resealed += body.resealed;
     hasMore = body.has_more;
   }
-  await print(given, { resealed }, () => `Sealed anew: ${counted(resealed, "webhook")}.`);
+  await print(given, { resealed }, () => `Encrypted with the newest secret: ${counted(resealed, "webhook")}.`);
 }

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { CommandError } from "../exit-codes.ts";
-import type { Answer } from "../operator-client.ts";
+import type { OperatorResponse } from "../operator-client.ts";
 import { at, type Command, callAgain, counted, type Given, listed, note, print, table, whole } from "./command.ts";
 
 export const owners: Record<string, Command> = {
   link: {
     form: "link ACCOUNT",
-    what: "print a setup link for an account that has lost its owners; the previous link ends",
+    what: "print a setup link for an account that has lost its owners, and end the previous link",
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/owners`);
@@ -68,7 +68,7 @@ export const audit: Record<string, Command> = {
 async function reconcileGuards(given: Given): Promise<void> {
   const all = { checked: 0, reconciled: [] as string[], revoked: [] as string[], unreachable: [] as string[] };
   for (let after: string | null = ""; after !== null; ) {
-    const { body }: Answer = await callAgain(given.client, "/guards/line-up", { after });
+    const { body }: OperatorResponse = await callAgain(given.client, "/guards/line-up", { after });
     all.checked += body.checked;
     for (const what of ["reconciled", "revoked", "unreachable"] as const) all[what].push(...body[what]);
     after = body.next;

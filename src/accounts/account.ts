@@ -11,8 +11,8 @@ export { limitCeiling };
 export const newAccountId = (now: number): string => newId("acc", now);
 
 /**
- * Creates an account whose request log is stored in the activity database `activityStore`. Only the operator creates accounts: no API route calls
- * this function. The `alongside` statements run in the same batch.
+ * Creates an account. `activityStore` is the activity database for the request log of the account. Only the operator creates accounts, so
+ * no route of the public API calls this function. The statements in `alongside` run in the same batch as the insert.
  */
 export async function createAccount(
   { db, now }: { db: Db; now: number },
@@ -35,14 +35,14 @@ export async function createAccount(
   return account;
 }
 
-/** Returns up to `limit` accounts whose ids come after `after`, sorted by id. */
+/** Returns up to `limit` accounts, sorted by id. The list starts after the id `after`. */
 export const accountsAfter = (db: Db, after: string, limit: number): Promise<Account[]> =>
   db.select().from(accounts).where(gt(accounts.id, after)).orderBy(asc(accounts.id)).limit(limit);
 
 /** Returns all accounts, oldest first. */
 export const listAccounts = (db: Db): Promise<Account[]> => db.select().from(accounts).orderBy(asc(accounts.createdAt), asc(accounts.id));
 
-/** Returns the statement that updates an account. */
+/** Returns an SQL statement that updates an account. */
 export const updateAccount = (db: Db, id: string, members: Partial<Omit<Account, "id">>): Statement =>
   db.update(accounts).set(members).where(eq(accounts.id, id));
 

@@ -1,18 +1,18 @@
 import type { Db } from "../db/client.ts";
 
-/** The party that acts: a key in the API, a member in the overview, the operator, or the service itself. */
+/** The party that performs an operation. This is a key in the API, a member in the overview, the operator, or the service itself. */
 export type Party = { type: "key" | "member"; id: string } | { type: "operator" | "system"; id: null };
 export type PartyType = Party["type"];
 
-/** The client address and the country of a request, as far as the platform provides them. */
+/** The client address and the country of a request. If the platform does not provide a value, the value is null. */
 export interface Origin {
   ip: string | null;
   country: string | null;
 }
 
 /**
- * The party on whose behalf an operation runs. The operation itself checks the permissions of a key. The permissions of a member are checked before
- * the operation is called.
+ * The account on which an operation runs, and the party that performs the operation. If the party is a key, the operation itself checks the
+ * permissions. If the party is a member, the permissions are checked before the operation is called.
  */
 export interface Actor {
   accountId: string;
@@ -22,10 +22,10 @@ export interface Actor {
 
 const nowhere: Origin = { ip: null, country: null };
 
-/** Returns an actor for the operator, who acts on an account. */
+/** Returns the actor for an operation that the operator performs on an account. */
 export const operatorOn = (accountId: string): Actor => ({ accountId, by: { type: "operator", id: null }, from: nowhere });
 
-/** Returns an actor for the service itself, which acts on an account. */
+/** Returns the actor for an operation that the service itself performs on an account. */
 export const systemOn = (accountId: string): Actor => ({ accountId, by: { type: "system", id: null }, from: nowhere });
 
 /** The context of a read operation. `now` is in milliseconds since the epoch. */
@@ -35,12 +35,15 @@ export interface ReadContext {
   now: number;
 }
 
-/** Returns an activity database by the name of its binding. */
+/** Provides access to the activity databases. `activityIn` returns the activity database with the given binding. */
 export interface StoreReadContext {
   activityIn: (store: string) => Db;
 }
 
-/** The context of an operation that reads the request log or its usage figures. `activity` is the database that contains the log of the account. */
+/**
+ * The context of an operation that reads the request log or the usage figures of an account. `activity` is the database that contains this
+ * log and these figures.
+ */
 export interface LogReadContext extends ReadContext {
   activity: Db;
 }

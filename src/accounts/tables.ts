@@ -13,16 +13,19 @@ export const accounts = sqliteTable("accounts", {
   limitCeiling: integer("limit_ceiling").notNull().default(limitCeiling),
   /** The binding of the database that contains the account's log and usage figures. */
   activityStore: text("activity_store").notNull().default("ACTIVITY_0"),
-  /** The retention of the account's log in days, or null for the default, ACTIVITY_DAYS. Only the operator can change this value. */
+  /**
+   * The retention of the account's log in days. If the value is null, the default ACTIVITY_DAYS applies. Only the operator can change this
+   * value.
+   */
   keepDays: integer("keep_days"),
   /**
-   * The account's storage quota in the main database in bytes, or null for the default quota (src/storage/storage.ts). Only the operator can change
-   * this value.
+   * The account's storage quota in the main database, in bytes. If the value is null, the default quota in src/storage/storage.ts applies.
+   * Only the operator can change this value.
    */
   storageQuotaBytes: integer("storage_quota_bytes"),
-  /** All data from before this time is sample data. The value is null if the account has no sample data. */
+  /** All data that was created before this time is sample data. The value is null if the account has no sample data. */
   sampleUntil: integer("sample_until"),
   createdAt: integer("created_at").notNull(),
-  /** When the operator suspended the account. The value is null if the account is not suspended. */
+  /** The time when the operator suspended the account. The value is null if the account is not suspended. */
   suspendedAt: integer("suspended_at"),
 });

@@ -10,42 +10,51 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { EntryJournal } from "./entry-journal.ts";
 import { writeEntries } from "./write-entries.ts";
 
-/** The time that entries wait for a full batch, in milliseconds. D1 executes about 300 batches a second, regardless of their size. */
+/**
+ * The maximum time that entries wait until a batch is full, in milliseconds. D1 executes about 300 batches a second, regardless of the
+ * batch size.
+ */
 const paceMs = 100;
 /**
- * The time to wait for D1's confirmation, in milliseconds. If D1 does not confirm in time, the entries go to the journal and the sender's call
- * returns.
+ * The maximum time to wait until D1 confirms a batch, in milliseconds. After this time, the log writer adds the entries to the journal, and
+ * the sender's call returns.
  */
 const confirmedWithinMs = 400;
 const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
-/** The maximum number of entries that wait in one log writer. If the log writer is full, the sender keeps its entries or uses the next log writer. */
+/**
+ * The maximum number of entries that wait in one log writer. If a log writer has reached this maximum, the sender keeps its entries or uses
+ * the next log writer.
+ */
 const maxWaiting = 20_000;
-/** The interval at which the size of a full database is measured again, in milliseconds. */
+/** If a database is full, its size is measured again after this time, in milliseconds. */
 const fullProbeMs = minuteMs;
-/** The maximum size of the journal: about two million entries. If the journal is full, new entries are dropped, counted and reported. */
+/**
+ * The maximum size of the journal in bytes. This is about two million entries. If the journal is full, the log writer drops new entries and
+ * reports their number.
+ */
 const maxJournalBytes = 1e9;
 /**
- * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Each log writer starts `nextWriterMs` after the previous log
- * writer.
+ * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Each log writer starts its roll-up `nextWriterMs`
+ * later than the log writer with the previous number.
  */
 const rollUpDelayMs = 5 * secondMs;
 const nextWriterMs = 3 * secondMs;
-/** The time after which an alarm stops its work, in milliseconds. */
+/** The maximum time that one alarm works, in milliseconds. */
 const maxAlarmMs = minuteMs;
 const askTimeoutMs = 5 * secondMs;
 
-/** The status of a log writer, for `/health` and for operators. */
+/** The status that a log writer reports to `/health` and to operators. */
 export interface WriterStatus {
-  /** The number of entries that D1 has not confirmed yet. */
+  /** The number of entries in the journal. D1 has not confirmed these entries yet. */
   journalled: number;
-  /** The number of lost entries since this Durable Object started. An entry is lost if no storage accepts it. */
+  /** The number of entries that were lost since this Durable Object started. If no storage accepts an entry, the entry is lost. */
   dropped: number;
   /** Whether the database of this log writer is full. */
   isFull: boolean;
 }
 
-/** A batch of entries from one isolate. `stored` resolves the isolate's call, and `failed` rejects it. */
+/** A batch of entries from one isolate. `stored` resolves the promise of the isolate's call, and `failed` rejects this promise. */
 interface Waiting {
   entries: readonly Entry[];
   stored: () => void;
@@ -55,10 +64,10 @@ interface Waiting {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Writes the request log of some accounts to their activity database and rolls it up into usage. Isolates do not write to D1 themselves, because
- * their batches would be too small. The small batches of seventeen busy isolates would use all of D1's time. If an isolate crashes, the entries that
- * it has not sent are lost: about 200 ms of requests. Isolates send unacknowledged entries again. The name of a log writer is the binding of its
- * database and a number, for example `ACTIVITY_0/3`.
+ * Writes the request log of some accounts to their activity database. Also rolls up this log into usage figures. Isolates do not write to
+ * D1 themselves, because their batches would be too small. The small batches of seventeen busy isolates would use all of D1's time. If an
+ * isolate crashes, it loses the entries of about 200 ms that it has not sent yet. If a log writer does not acknowledge entries, the isolate
+ * sends these entries again. The name of a log writer consists of the binding of its database and a number, for example `ACTIVITY_0/3`.
  */
 export class ActivityWriter extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -68,7 +77,7 @@ export class ActivityWriter extends DurableObject<Env> {
   #waiting: Waiting[] = [];
   #isWriting = false;
   #lastBatchAt = 0;
-  /** A write that D1 did not confirm in time but may still commit. */
+  /** The write that D1 has not confirmed in time. D1 may still commit this write. */
   #inDoubt: Promise<void> | null = null;
   #isFull = false;
   #measuredAt = 0;
@@ -93,8 +102,9 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   /**
-   * Stores entries. Resolves when D1 or the journal has stored the entries. Also resolves if the journal is full and the entries were dropped. Throws
-   * if too many entries are waiting. `dropped`: the number of entries that the sender has dropped since its last call.
+   * Stores entries. Resolves when D1 or the journal has stored the entries. Also resolves if the journal is full and the entries were
+   * dropped. Throws if too many entries are already waiting. `dropped` is the number of entries that the sender has dropped since its last
+   * call.
    */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
     if (dropped > 0) this.#drop(dropped, "by an isolate whose writers could not be reached");
@@ -106,19 +116,23 @@ export class ActivityWriter extends DurableObject<Env> {
     });
   }
 
-  /** Rolls up the dirty buckets of an account before its usage is read. Does nothing if the account was rolled up a moment ago. */
+  /**
+   * Rolls up the dirty buckets of an account. Callers do this before they read the usage of the account. Does nothing if a roll-up of the
+   * account has just run.
+   */
   refresh(accountId: string): Promise<void> {
     return this.#refreshes.refresh(accountId);
   }
 
-  /** Sets the alarm to now, because due work is waiting. */
+  /** Sets the alarm to the current time. Callers do this when due work is waiting. */
   wake(): void {
     this.#setAlarmBy(Date.now());
   }
 
-  /** Removes an account's entries from the journal. Returns how many entries were removed. */
+  /** Removes an account's entries from the journal. Returns the number of removed entries. */
   async erase(accountId: string): Promise<number> {
-    // Wait until the unconfirmed write has settled. If D1 commits the write, the caller then deletes the written entries from D1.
+    // Wait until D1 has committed or rejected the unconfirmed write. If D1 commits the write, the caller deletes the written entries from
+    // D1 afterwards.
     await this.#inDoubt;
     return this.#journal.erase(accountId);
   }
@@ -131,7 +145,8 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#alarmAt = null;
     const endsAt = Date.now() + maxAlarmMs;
     try {
-      // Set the next alarm before any step that can fail, and let no error escape. The platform gives up on an alarm after six failures.
+      // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm
+      // again.
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + maxAlarmMs + this.#retryMs);
       await this.#drain(endsAt);
       await this.#rollUpClosed(endsAt);
@@ -144,14 +159,14 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   get #name(): string {
-    return `the writer ${this.#store}/${this.#number}`;
+    return `the log writer ${this.#store}/${this.#number}`;
   }
 
   get #d1(): D1Database {
     return activityDatabase(this.env, this.#store);
   }
 
-  /** Writes waiting entries, one batch after another, until none are left. */
+  /** Writes one batch of waiting entries after another, until no entries are waiting. */
   async #writeWaiting(): Promise<void> {
     this.#isWriting = true;
     try {
@@ -180,7 +195,7 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#lastBatchAt = Date.now();
   }
 
-  /** Takes the oldest waiting batches, with at most 500 entries in total. Always takes at least one batch. */
+  /** Takes the oldest waiting batches, up to 500 entries in total. If the oldest batch alone has more entries, takes this batch only. */
   #takeBatch(): Waiting[] {
     const batch: Waiting[] = [];
     for (let sum = 0; this.#waiting[0] && (batch.length === 0 || sum + this.#waiting[0].entries.length <= entriesAtOnce); ) {
@@ -192,8 +207,8 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   /**
-   * Writes entries to D1, or to the journal if D1 does not confirm them in time. While the journal has entries, all new entries go to the journal,
-   * because the journal is written to D1 in full batches.
+   * Writes entries to D1. If D1 does not confirm the entries in time, adds the entries to the journal. While the journal has entries, all
+   * new entries go to the journal, because the journal is written to D1 in full batches.
    */
   async #storeBatch(entries: readonly Entry[]): Promise<void> {
     if (this.#journal.count > 0 || this.#isFull) return void this.#keep(entries);
@@ -206,7 +221,7 @@ export class ActivityWriter extends DurableObject<Env> {
     }
   }
 
-  /** Removes a batch from the journal if D1 confirms it late. */
+  /** If D1 confirms a batch late, removes the batch from the journal. */
   async #settle(written: Promise<void>, row: number | null): Promise<void> {
     const isWritten = await written.then(
       () => true,
@@ -223,7 +238,9 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#setAlarmBy(bucketStart(now) + bucketMs + rollUpDelayMs + this.#number * nextWriterMs);
   }
 
-  /** Adds entries to the journal. Returns the row of the batch, or null if the journal is full and the entries were dropped. */
+  /**
+   * Adds entries to the journal. Returns the journal's row for these entries. If the journal is full, drops the entries and returns null.
+   */
   #keep(entries: readonly Entry[]): number | null {
     if (this.#journal.bytes > maxJournalBytes) {
       this.#drop(entries.length, `since ${this.#name} has kept as many as it may`);
@@ -239,7 +256,10 @@ export class ActivityWriter extends DurableObject<Env> {
     console.error(`${count} activity entries were dropped ${why}`);
   }
 
-  /** Writes the journal to D1 in full batches. Throws if D1 does not accept a batch. Checks the size of a full database again after a minute. */
+  /**
+   * Writes the journal to D1 in full batches. Throws if D1 does not accept a batch. If the database is full, checks its size again after a
+   * minute.
+   */
   async #drain(endsAt: number): Promise<void> {
     if (this.#isFull && (await this.#isStillFull())) {
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + fullProbeMs);
@@ -264,8 +284,8 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   /**
-   * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. If the
-   * database is full, the roll-up continues, because D1 would not accept new entries.
+   * Rolls up the five-minute buckets that have ended. Stops when the journal receives new entries, because writing the journal to D1 has
+   * priority. If the database is full, continues anyway, because D1 would not accept the new entries.
    */
   async #rollUpClosed(endsAt: number): Promise<void> {
     const before = bucketStart(Date.now() - rollUpDelayMs);
@@ -273,7 +293,10 @@ export class ActivityWriter extends DurableObject<Env> {
     if (again !== null) this.#setAlarmBy(again);
   }
 
-  /** Returns the delay before the next retry, in milliseconds. The jitter keeps log writers that failed together from retrying together. */
+  /**
+   * Returns the delay before the next retry, in milliseconds. The delay varies randomly. Log writers that failed at the same time therefore
+   * retry at different times.
+   */
   #backOff(): number {
     return this.#retryMs * (0.5 + Math.random());
   }

@@ -4,8 +4,8 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 
 /**
- * Sends entries to a log writer or to D1. `dropped`: the number of entries that were lost before this call. Returns how many of the dropped entries
- * were reported to a log writer. Rejects if nothing accepted the entries.
+ * Sends entries to a log writer or to D1. `dropped` is the number of entries that were lost before this call. Returns how many of these
+ * lost entries were reported to a log writer. Rejects if neither a log writer nor D1 accepted the entries.
  */
 export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 
@@ -15,7 +15,8 @@ const intervalMs = 200;
 const maxEntries = 10_000;
 const shortestWaitMs = 50;
 /**
- * The time after which a request stops flushing, in milliseconds. The platform ends work 30 s after the response, and one send takes at most 15 s.
+ * The maximum time that one request flushes the buffer, in milliseconds. The platform ends the work of a request 30 s after its response.
+ * Sending one batch takes at most 15 s.
  */
 const maxFlushMs = 10 * secondMs;
 const abandonedMs = 20 * secondMs;
@@ -23,22 +24,22 @@ const abandonedMs = 20 * secondMs;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Collects the entries of all requests of an isolate for one log writer. One request at a time flushes the buffer. The flushing request waits for the
- * interval to pass, then sends the entries of all requests. Requests share data here but never promises, because a request must not wait for the I/O
- * of another request.
+ * Collects the entries that an isolate sends to one log writer. The entries come from all requests of the isolate. Only one request at a
+ * time flushes the buffer. The flushing request waits until the interval has passed, and then sends the entries of all requests. Requests
+ * share data in this buffer, but never share promises. A request must not wait for the I/O of another request.
  */
 export class ActivityBuffer {
   #entries: Entry[] = [];
   readonly #shared = new EntryAggregator();
   /**
-   * The batch in flight and the time when its send started. If the platform ended the sending request midway, a later flush sends the batch again.
-   * Storing a batch twice does no harm.
+   * The batch that is being sent, and the time when the sending started. If the platform ends the sending request midway, a later flush
+   * sends the batch again. Storing the same batch twice does no harm.
    */
   #sent: { entries: Entry[]; at: number } | null = null;
   #lastSentAt = 0;
   /**
-   * The time until which a request is assumed to be flushing, in milliseconds since the epoch. If a flushing request was ended early, another request
-   * takes over after this time.
+   * Until this time, the buffer assumes that a request is flushing. The time is in milliseconds since the epoch. If the platform ends the
+   * flushing request early, another request takes over after this time.
    */
   #flushingUntil = 0;
   #dropped = 0;
@@ -60,8 +61,8 @@ export class ActivityBuffer {
   }
 
   /**
-   * Flushes the buffer, unless another request is doing so. The caller passes the returned promise to `waitUntil`. Stops when the buffer is empty or
-   * after ten seconds. The last batch may still be in flight while the next request takes over.
+   * Flushes the buffer, unless another request is flushing it. The caller passes the returned promise to `waitUntil`. Stops when the buffer
+   * is empty, but after ten seconds at the latest. When the next request takes over, the last batch of this flush may still be in flight.
    */
   async flush(send: Send): Promise<void> {
     const endsAt = Date.now() + maxFlushMs;
@@ -74,26 +75,26 @@ export class ActivityBuffer {
         this.#flushingUntil = 0;
         if (this.#isSending(Date.now())) continue;
       }
-      // The last batch includes open shared entries, because no other request may follow to send them.
+      // The last batch includes the shared entries that are still open. Perhaps no later request comes that could send these entries.
       isLast = Date.now() >= endsAt;
       const entries = this.#take(Date.now(), isLast);
       if (entries.length > 0) await this.#send(send, entries, isLast);
     }
   }
 
-  /** Whether a batch is in flight and was sent too recently to be considered lost. */
+  /** Whether a batch is in flight. After 20 seconds without a result, a batch counts as lost and is no longer in flight. */
   #isSending(now: number): boolean {
     return this.#sent !== null && now - this.#sent.at <= abandonedMs;
   }
 
-  /** Returns how long to wait before the next send, in milliseconds. Returns null if there is nothing to send. */
+  /** Returns the time to wait before the next batch is sent, in milliseconds. Returns null if there is nothing to send. */
   #waitMs(now: number): number | null {
     if (this.#isSending(now)) return this.#entries.length === 0 ? null : shortestWaitMs;
     if (this.#entries.length === 0 && this.#sent === null) return this.#shared.closesAt === null ? null : intervalMs;
     return Math.max(0, this.#lastSentAt + intervalMs - now);
   }
 
-  /** Takes the next batch. The batch starts with any entries from a batch that was considered lost. */
+  /** Takes the next batch. If an earlier batch counts as lost, the next batch starts with the entries of the lost batch. */
   #take(now: number, openToo: boolean): Entry[] {
     this.#entries.push(...this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now));
     const abandoned = this.#sent?.entries ?? [];

@@ -1,12 +1,13 @@
 import { connect, type Db } from "../db/client.ts";
 import { errorsOf } from "../errors/failure.ts";
 
-// The activity databases hold the request log and the usage figures. Each database serves some of the accounts. The binding of the database is stored
-// in the row of the account and in the configuration of each key. No request therefore needs a lookup.
+// The activity databases hold the request log and the usage figures. Each database serves some of the accounts. The binding of an account's
+// database is stored in the account's row and in the configuration of each of its keys. A request therefore needs no query to find the
+// database.
 
 export const firstStore = "ACTIVITY_0";
 
-/** Returns all activity databases by binding, in order of their numbers: `ACTIVITY_0` and any further ones in wrangler.toml. */
+/** Returns all activity databases from wrangler.toml, mapped by binding and sorted by number. The first binding is `ACTIVITY_0`. */
 export function activityDatabases(env: object): Map<string, D1Database> {
   const bound = Object.entries(env).filter(([name]) => /^ACTIVITY_\d+$/.test(name));
   return new Map((bound as [string, D1Database][]).toSorted(([a], [b]) => numberOf(a) - numberOf(b)));
@@ -15,8 +16,8 @@ export function activityDatabases(env: object): Map<string, D1Database> {
 const numberOf = (store: string) => Number(store.slice(store.lastIndexOf("_") + 1));
 
 /**
- * Returns the activity database with this binding. If the binding does not exist, every statement fails as if D1 were down. A missing activity
- * database affects only the log.
+ * Returns the activity database with the binding `store`. If the binding does not exist, every statement on the returned database fails, as
+ * in an outage of D1. A missing activity database affects only the log.
  */
 export const activityDatabase = (env: object, store: string): D1Database => activityDatabases(env).get(store) ?? unbound(store);
 
@@ -26,14 +27,17 @@ function unbound(store: string): D1Database {
   return { prepare: () => statement, batch: fail, exec: fail } as unknown as D1Database;
 }
 
-/** Returns the binding of the least full database for a new account. Skips databases that do not respond. Throws if no database responds. */
+/**
+ * Returns the binding of the activity database that holds the fewest bytes. A new account uses this database. Skips databases that do not
+ * respond. Throws if no database responds.
+ */
 export async function leastFullStore(env: object): Promise<string> {
   const outcomes = await Promise.allSettled(
     [...activityDatabases(env)].map(async ([store, d1]) => ({ store, bytes: (await d1.prepare("SELECT 1").run()).meta.size_after ?? 0 })),
   );
   const sizes = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
   const [leastFull] = sizes.toSorted((a, b) => a.bytes - b.bytes);
-  if (!leastFull) throw new Error("no activity database answers", { cause: errorsOf(outcomes)[0] });
+  if (!leastFull) throw new Error("no activity database responds", { cause: errorsOf(outcomes)[0] });
   return leastFull.store;
 }
 

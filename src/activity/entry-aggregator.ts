@@ -1,12 +1,12 @@
 import { secondMs } from "../time/clock.ts";
 import type { Entry } from "./entry.ts";
 
-/** The fields that requests must have in common to share an entry. */
+/** Requests can share an entry only if all of these fields are equal. */
 export type AggregationKey = Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip">;
 
 /**
- * The requests of one second that have the same aggregation key. `shared`: the entry that all requests except the first share. `durationMs`: the
- * total duration of the requests that share the entry.
+ * The requests of one second that have the same aggregation key. `shared`: the entry for all requests of the group except the first.
+ * `durationMs`: the total duration of the requests in the shared entry.
  */
 interface Group {
   endsAt: number;
@@ -18,17 +18,18 @@ const nameOf = ({ keyId, status, errorCode, method, route, ip }: AggregationKey,
   `${second} ${keyId} ${status} ${errorCode} ${method} ${route} ${ip}`;
 
 /**
- * Aggregates requests that do not count against the limit. A flood of such requests stays cheap to log, and the counts stay exact. In each second,
- * the first request with an aggregation key gets its own entry. The other requests in the same second share one entry, and its `count` is the number
- * of requests. No entry spans two hours, because no second does.
+ * Combines the log entries of requests that do not count against the limit. Logging a flood of such requests therefore stays cheap, and the
+ * counts stay exact. In each second, the first request with an aggregation key gets its own entry. All later requests with the same key and
+ * second share one other entry. The `count` of the shared entry is the number of requests that share it. An entry covers one clock second
+ * and therefore never spans two hours.
  */
 export class EntryAggregator {
   /** The groups of requests. All requests of a group have the same aggregation key and the same second. */
   readonly #groups = new Map<string, Group>();
 
   /**
-   * Returns the entry to write for a request, or null if the request was added to a shared entry. In each second, calls `makeEntry` at most twice for
-   * each aggregation key.
+   * If the request was added to a shared entry, returns null. Otherwise returns the entry to write for the request. In each second, calls
+   * `makeEntry` at most twice for each aggregation key.
    */
   aggregate(key: AggregationKey, { startedAt, endedAt }: { startedAt: number; endedAt: number }, makeEntry: () => Entry): Entry | null {
     const second = Math.floor(startedAt / secondMs);
@@ -44,7 +45,10 @@ export class EntryAggregator {
     return null;
   }
 
-  /** Removes and returns the shared entries whose second is over at `now`. The duration of a shared entry is the mean duration of its requests. */
+  /**
+   * Removes and returns the shared entries whose second has ended by the time `now`. The duration of a shared entry is the mean duration of
+   * its requests.
+   */
   close(now: number): Entry[] {
     const closed: Entry[] = [];
     for (const [name, { endsAt, shared, durationMs }] of this.#groups) {

@@ -1,12 +1,14 @@
 import type { Entry } from "./entry.ts";
 
-/** Entries from the journal. `rows`: the journal rows to remove once D1 has confirmed the entries. */
+/**
+ * Entries from the journal. `rows`: the journal rows that hold these entries. The rows can be removed after D1 has confirmed the entries.
+ */
 export interface Journalled {
   rows: number[];
   entries: Entry[];
 }
 
-/** The entries that D1 has not confirmed yet, in the storage of a log writer. Each row holds one batch. */
+/** Stores entries in a log writer until D1 has confirmed the entries. Each row holds one batch. */
 export class EntryJournal {
   readonly #sql: SqlStorage;
   #count: number;
@@ -27,7 +29,7 @@ export class EntryJournal {
     return this.#sql.databaseSize;
   }
 
-  /** Adds a batch of entries and returns its row. */
+  /** Stores a batch of entries in a new row. Returns the number of the row. */
   add(entries: readonly Entry[]): number {
     const insert = "INSERT INTO batches (entries, count) VALUES (?, ?) RETURNING row";
     const { row } = this.#sql.exec<{ row: number }>(insert, JSON.stringify(entries), entries.length).one();
@@ -36,8 +38,8 @@ export class EntryJournal {
   }
 
   /**
-   * Returns the oldest batches, with at most `limit` entries in total. Always returns at least one batch if there is one. The batches stay in the
-   * journal until they are removed.
+   * Returns the oldest batches and does not remove them from the journal. If the journal is not empty, returns at least one batch. Adds
+   * further batches only while the total number of entries is at most `limit`.
    */
   oldest(limit: number): Journalled {
     const found: Journalled = { rows: [], entries: [] };
@@ -54,7 +56,7 @@ export class EntryJournal {
   erase(accountId: string): number {
     let erased = 0;
     const next = "SELECT row, entries, count FROM batches WHERE row > ? AND instr(entries, ?) > 0 ORDER BY row LIMIT 1";
-    // Batches are read one at a time, because all of them together may not fit into memory.
+    // Batches are read one at a time, because all batches together may be too large for memory.
     for (let after = 0; ; ) {
       const [found] = this.#sql.exec<{ row: number; entries: string; count: number }>(next, after, accountId).toArray();
       if (!found) break;

@@ -4,14 +4,14 @@
  */
 export const entriesAtOnce = 500;
 
-/** One request in the log, as it is buffered, journaled and written. The `id` contains the time of the request. */
+/** An entry of the request log, in the form that is buffered, journaled and written to D1. The `id` contains the time of the request. */
 export interface Entry {
   accountId: string;
   id: string;
   keyId: string;
   method: string;
   path: string;
-  /** The path of the operation, such as `/api/v1/users/{id}`, or `/api/v1/*` if no operation matched. */
+  /** The path of the matched operation, for example `/api/v1/users/{id}`. If no operation matched, the value is `/api/v1/*`. */
   route: string;
   status: number;
   durationMs: number;
@@ -22,6 +22,6 @@ export interface Entry {
   admitted: boolean;
   counted: boolean;
   count: number;
-  /** Whether the request used the current secret of the key or a previous one. */
+  /** Whether the request used the key's current secret or a previous secret. */
   secret: "current" | "previous" | null;
 }

@@ -4,22 +4,22 @@ import { idBound, timeOfId } from "../ids/ids.ts";
 import { activity } from "./log-tables.ts";
 import { entriesScannedAtOnce } from "./read-activity.ts";
 
-/** The recent requests of a key. */
+/** Figures about the recent requests of a key. */
 export interface KeyTraffic {
   /**
-   * The start of the period that was read, in milliseconds since the epoch. The period is shorter than requested if the account has more than 10,000
-   * entries in it.
+   * The start of the period that was read, in milliseconds since the epoch. If the account has more than 10,000 entries in the requested
+   * period, only the latest part of the period was read.
    */
   from: number;
   requests: number;
-  /** The number of requests with the current secret, and with a secret from before a rotation. */
+  /** The number of requests with the key's current secret, and the number of requests with older secrets. */
   bySecret: { current: number; previous: number };
   byRoute: { method: string; route: string; requests: number }[];
 }
 
 /**
- * Returns the requests that a key made since the given time, grouped by operation. The busiest operation comes first. Reads at most the latest 10,000
- * entries of the account.
+ * Counts the requests that a key has made since the given time: in total, by secret and by operation. The busiest operation comes first.
+ * Reads at most the latest 10,000 entries of the account.
  */
 export async function readKeyTraffic({ activity: log, actor }: LogReadContext, keyId: string, since: number): Promise<KeyTraffic> {
   const rows = await log

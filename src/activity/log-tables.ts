@@ -20,24 +20,24 @@ export const activity = sqliteTable(
     admitted: integer({ mode: "boolean" }).notNull(),
     /** Whether the request counted against the limit. */
     counted: integer({ mode: "boolean" }).notNull(),
-    /**
-     * The number of requests that the entry represents. The number is above 1 only if requests that do not count against the limit share the entry.
-     */
+    /** The number of requests that the entry represents. Requests can share an entry only if they do not count against the limit. */
     count: integer().notNull(),
-    /** The secret of the key that the request used. Null in entries that were written before this column existed. */
+    /**
+     * Whether the request used the key's current secret or a previous secret. Null in entries that were written before this column existed.
+     */
     secret: text({ enum: ["current", "previous"] }),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] })],
 );
 
 /**
- * The start of each account's log, once retention has deleted entries. Entries from before the start are rejected, and five-minute buckets from
- * before the start are not rolled up.
+ * The start of each account's log. A log has a start only after retention has deleted entries from it. Entries that are older than the
+ * start are rejected. Five-minute buckets that are older than the start are not rolled up.
  */
 export const logStarts = sqliteTable("log_starts", {
   accountId: text("account_id").primaryKey(),
   /** The start of the log, in milliseconds since the epoch. The value is always the start of a five-minute bucket. */
   startsAt: integer("starts_at").notNull(),
-  /** The lower bound for the ids of entries at or after `startsAt`. */
+  /** If the id of an entry sorts before this value, the entry is older than `startsAt`. */
   firstId: text("first_id").notNull(),
 });

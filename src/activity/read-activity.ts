@@ -8,12 +8,15 @@ import { apiKeys } from "../keys/tables.ts";
 import type { Entry } from "./entry.ts";
 import { activity } from "./log-tables.ts";
 
-/** An entry with the current name of its key. The name is null if the key no longer exists. */
+/** An entry with the current name of its key. If the key no longer exists, the name is null. */
 export type ReadEntry = Entry & { keyName: string | null };
 
 export interface ActivityFilter {
   method?: string | undefined;
-  /** Status codes or first digits of status classes. For example, 404 selects one status, and 4 selects all statuses from 400 to 499. */
+  /**
+   * Each number is a status code or the first digit of a status class. For example, 404 selects one status, and 4 selects all statuses from
+   * 400 to 499.
+   */
   statuses?: readonly number[] | undefined;
   keyId?: string | undefined;
   path?: string | undefined;
@@ -21,16 +24,22 @@ export interface ActivityFilter {
   to?: number | undefined;
 }
 
-/** The maximum number of entries that a filtered page scans. The bound keeps a filter with few matches from reading the whole log. */
+/**
+ * The maximum number of entries that are scanned to fill one filtered page. Without this bound, a filter with few matches could read the
+ * whole log.
+ */
 export const entriesScannedAtOnce = 10_000;
 
 export interface ActivityPage {
   entries: ReadEntry[];
-  /** The id after which the next page starts. Null if this is the last page. */
+  /** The id after which the next page starts. Null on the last page. */
   next: string | null;
 }
 
-/** Lists entries of the account, newest first. If `filter` has few matches, a page can be short and still have a `next`. */
+/**
+ * Lists entries of the account, newest first. If `filter` has few matches, a page can have fewer than `limit` entries although it is not
+ * the last page.
+ */
 export async function listActivity(
   context: LogReadContext,
   { filter, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
@@ -74,7 +83,7 @@ export async function readEntry(context: LogReadContext, id: string): Promise<Re
   return entry;
 }
 
-/** Adds the current key name to each entry. The keys are stored in the main database. */
+/** Adds the current name of the key to each entry. The keys are stored in the main database. */
 async function withKeyNames({ db, actor }: LogReadContext, entries: readonly Entry[]): Promise<ReadEntry[]> {
   const ids = [...new Set(entries.map(({ keyId }) => keyId))];
   if (ids.length === 0) return [];

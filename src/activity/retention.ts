@@ -9,8 +9,8 @@ export const retentionDays = { min: 2, max: 90 };
 export const defaultDays = 31;
 
 /**
- * Returns the retention of the log in days, for accounts without a retention of their own. Throws if `ACTIVITY_DAYS` is not a whole number from 2 to
- * 90.
+ * Returns the log retention of accounts that have no retention of their own, in days. Throws if `ACTIVITY_DAYS` is not a whole number from
+ * 2 to 90.
  */
 export function activityDays({ ACTIVITY_DAYS = String(defaultDays) }: { ACTIVITY_DAYS?: string }): number {
   const days = Number(ACTIVITY_DAYS);
@@ -19,19 +19,21 @@ export function activityDays({ ACTIVITY_DAYS = String(defaultDays) }: { ACTIVITY
   return days;
 }
 
-/** Five-minute buckets are kept one day longer than entries. The extra day ensures that a recomputed hour has all of its buckets. */
+/**
+ * Five-minute buckets are kept one day longer than entries. If an hour is recomputed, all five-minute buckets of that hour therefore still
+ * exist.
+ */
 const bucketsLongerMs = dayMs;
 
-/** The retention of an account's log. */
 export interface Retention {
   accountId: string;
   days: number;
 }
 
 /**
- * Deletes whole hours of entries after their retention has ended, and five-minute buckets one day later. Raises the start of each log before it
- * deletes entries. Deletes at most 5,000 entries and 5,000 buckets in one batch. Returns the number of deleted entries, and whether the accounts may
- * have more entries or buckets to delete.
+ * Deletes entries whose retention has ended, in whole hours. Deletes five-minute buckets one day later. Before entries are deleted, the
+ * start of their log is raised. One call deletes at most 5,000 entries and 5,000 buckets. Returns the number of deleted entries. `hasMore`:
+ * whether there may be more entries or buckets to delete.
  */
 export async function deleteOldEntries(
   d1: D1Database,
@@ -50,7 +52,7 @@ export async function deleteOldEntries(
 const due = "json_each(?) AS due CROSS JOIN";
 
 const deletions = [
-  // Raises the start only for logs with entries to delete, because D1 bills every row that it writes.
+  // Only logs with entries to delete get a new start, because D1 bills every written row.
   `INSERT INTO log_starts (account_id, starts_at, first_id)
     SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
     WHERE EXISTS (SELECT 1 FROM activity WHERE account_id = value ->> 0 AND id < value ->> 2)

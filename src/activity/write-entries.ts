@@ -1,5 +1,5 @@
 import { getTableColumns } from "drizzle-orm";
-import { isRefusedContent, messagesOf } from "../db/failures.ts";
+import { isRejectedContent, messagesOf } from "../db/failures.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { bucketStart, dayMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -8,12 +8,15 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { activity } from "./log-tables.ts";
 
 const writeTimeoutMs = 5 * secondMs;
-/** A lower bound for the retention of every log, in milliseconds. Entries younger than this bound are never too old to be written. */
+/**
+ * A time that is shorter than the retention of any log, in milliseconds. An entry that is younger than this time is never rejected as too
+ * old.
+ */
 const minRetentionMs = dayMs;
 
 /**
- * Maps each column of the log to the property of an entry. The INSERT names its columns, so that a Worker of an earlier release keeps working after a
- * migration.
+ * The columns of the log, each with the matching property of `Entry`. The INSERT lists its columns by name. Workers of an earlier release
+ * therefore keep working after a migration.
  */
 const columns = Object.entries(getTableColumns(activity)).map(([member, { name, notNull }]) => ({
   member: member as keyof Entry,
@@ -31,9 +34,10 @@ export interface LogWriteContext {
 }
 
 /**
- * Writes entries to the log and marks their five-minute buckets as dirty, in one transaction per 500 entries. Leaves existing entries unchanged, so a
- * batch can be repeated. Entries from before the start of their account's log are rejected and reported, because their bucket is incomplete. Returns
- * the size of the database in bytes, as reported by D1. Throws if D1 does not confirm a batch within 5 s. D1 may still commit an unconfirmed batch.
+ * Writes entries to the log and marks their five-minute buckets as dirty. One transaction covers up to 500 entries. Existing entries stay
+ * unchanged, so the same batch can safely be written again. Rejects and reports entries that are older than their account's log, because
+ * the five-minute buckets of such entries are incomplete. Returns the size of the database in bytes, as reported by D1. If D1 does not
+ * confirm a batch within 5 s, throws an error. D1 may still commit that batch later.
  */
 export async function writeEntries(context: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   let bytes = 0;
@@ -42,12 +46,12 @@ export async function writeEntries(context: LogWriteContext, entries: readonly E
   return bytes;
 }
 
-/** Writes entries. Skips and reports entries whose content D1 rejects, so that the other entries are still written. */
+/** Writes entries. If D1 rejects the content of an entry, reports and skips that entry and writes the others. */
 async function writeWhatIsTaken(context: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   try {
     return await withDeadline(writeBatch(context, entries), writeTimeoutMs, "Writing activity entries to D1");
   } catch (error) {
-    if (!isRefusedContent(error)) throw error;
+    if (!isRejectedContent(error)) throw error;
     const whole = entries.filter(isWhole);
     if (whole.length < entries.length) {
       setAside(
@@ -66,17 +70,20 @@ async function writeWhatIsTaken(context: LogWriteContext, entries: readonly Entr
   }
 }
 
-/** Whether an entry has a value for every required column. NaN counts as missing, because JSON cannot represent it. */
+/** Whether an entry has a value for every required column. NaN counts as missing, because JSON has no such value. */
 const isWhole = (entry: Entry): boolean =>
   columns.every(({ member, isNeeded }) => !isNeeded || (entry[member] != null && !Number.isNaN(entry[member])));
 
 const setAside = (entries: readonly Entry[], error: unknown): void =>
-  console.error(`D1 refuses activity entries, which are set aside: ${entries.map(({ id }) => id).join(", ")}:`, messagesOf(error));
+  console.error(`D1 rejects activity entries, which are set aside: ${entries.map(({ id }) => id).join(", ")}:`, messagesOf(error));
 
-/** The SQL condition for an entry that is older than the log of its account. `value` is the entry as JSON. */
+/**
+ * An SQL condition that is true if an entry is older than the start of its account's log. In the condition, `value` is the entry as JSON.
+ */
 const isTooOld = "value ->> 1 < coalesce((SELECT first_id FROM log_starts WHERE account_id = value ->> 0), '')";
 
-// An entry that already exists is left unchanged. Any other constraint violation fails the batch, because `OR IGNORE` would drop the entry silently.
+// If an entry already exists, the INSERT leaves the stored entry unchanged. Any other constraint violation makes the batch fail. With `OR
+// IGNORE`, D1 would silently drop the entry instead.
 const insertEntries = `INSERT INTO activity (${columns.map(({ name }) => name).join(", ")})
   SELECT ${columns.map((_, index) => `value ->> ${index}`).join(", ")} FROM json_each(?)
   WHERE NOT ${isTooOld} ON CONFLICT (account_id, id) DO NOTHING`;
@@ -85,11 +92,11 @@ const countTooOld = `SELECT count(*) AS tooOld FROM json_each(?) WHERE ${isTooOl
 async function writeBatch({ d1, writer, now }: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   const rows = JSON.stringify(entries.map(row));
   const marks = entries.map(({ accountId, id }) => [accountId, bucketStart(timeOfId(id))] as const);
-  const stale = [...new Map(marks.map((mark) => [mark.join(" "), mark])).values()];
+  const dirty = [...new Map(marks.map((mark) => [mark.join(" "), mark])).values()];
   const mayBeTooOld = entries.some(({ id }) => timeOfId(id) < now - minRetentionMs);
   const outcomes = await d1.batch<{ tooOld: number }>([
     d1.prepare(insertEntries).bind(rows),
-    d1.prepare(markBuckets).bind(JSON.stringify(stale), writer, now),
+    d1.prepare(markBuckets).bind(JSON.stringify(dirty), writer, now),
     ...(mayBeTooOld ? [d1.prepare(countTooOld).bind(rows)] : []),
   ]);
   const tooOld = mayBeTooOld ? (outcomes.at(-1)?.results[0]?.tooOld ?? 0) : 0;

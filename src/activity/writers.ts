@@ -27,7 +27,10 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
 }
 
 const maxCached = 10_000;
-/** The hashes of account ids, as numbers. Every request needs the hash of its account, and hashing costs more than all other steps of logging. */
+/**
+ * A cache of the hashes of account ids, as numbers. Every logged request needs the hash of its account id. Computing the hash costs more
+ * than all other steps of logging.
+ */
 const numbers = new Map<string, number>();
 
 function numberOf(accountId: string): number {
@@ -54,12 +57,12 @@ export const refreshBy =
     withDeadline(
       writerAt(env, store, writerOf(accountId, writersOf(env))).refresh(accountId),
       10 * secondMs,
-      "Asking a writer for a refresh",
+      "Asking a log writer for a refresh",
     );
 
-/** The health of the log, across the log writers of all activity databases. */
+/** The health of the request log: the combined status of the log writers of all activity databases. */
 export interface LogHealth {
-  /** The number of entries that wait in log writers for their database. */
+  /** The number of entries that are stored in log writers and not yet confirmed by D1. */
   journalled: number;
   dropped: number;
   /** The bindings of the databases that are full. */
@@ -77,12 +80,12 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
   await Promise.all(
     all.map(async ({ store, number }) => {
       try {
-        const status = await withDeadline(writerAt(env, store, number).status(), statusTimeoutMs, "Asking a writer how it does");
+        const status = await withDeadline(writerAt(env, store, number).status(), statusTimeoutMs, "Asking a log writer for its status");
         health.journalled += status.journalled;
         health.dropped += status.dropped;
         if (status.isFull && !health.full.includes(store)) health.full.push(store);
       } catch (error) {
-        console.error(`the writer ${store}/${number} cannot be reached:`, messagesOf(error));
+        console.error(`the log writer ${store}/${number} cannot be reached:`, messagesOf(error));
         health.unreachable.push(`${store}/${number}`);
       }
     }),
@@ -95,15 +98,15 @@ export async function eraseInWriters(env: WriterEnv, store: string, accountId: s
   const all = Array.from({ length: maxWriters }, (_, number) => number);
   const erased = await Promise.all(
     all.map((number) =>
-      withDeadline(writerAt(env, store, number).erase(accountId), 10 * secondMs, `Erasing in the writer ${store}/${number}`),
+      withDeadline(writerAt(env, store, number).erase(accountId), 10 * secondMs, `Erasing in the log writer ${store}/${number}`),
     ),
   );
   return erased.reduce((sum, each) => sum + each, 0);
 }
 
 /**
- * Wakes each log writer with dirty buckets that ended over a minute ago. Also wakes log writers whose alarms failed, and log writers from before
- * `ACTIVITY_WRITERS` was reduced. Returns how many log writers were woken.
+ * If a dirty bucket ended over a minute ago, wakes the log writer of that bucket. Such a log writer may have missed its alarm. Or the log
+ * writer gets no more entries, because `ACTIVITY_WRITERS` was reduced. Returns how many log writers were woken.
  */
 export async function wakeWriters(env: WriterEnv, now: number): Promise<number> {
   const outcomes = await Promise.allSettled(
@@ -121,9 +124,10 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
 }
 
 /**
- * Sends entries to a log writer. Retries a failed call after 200 to 1,000 ms, because a deploy resets all Durable Objects at once. Tries the next log
- * writer if the retry fails, and finally writes to D1 directly. Entries may be written twice, which does no harm. Rejects if every target fails.
- * `dropped`: the number of entries that were lost before this call. Returns how many of the dropped entries were reported to a log writer.
+ * Sends entries to a log writer. A deploy resets all Durable Objects at once, so a failed call is retried after a random pause of 200 to
+ * 1,000 ms. If the retry fails, the next log writer is tried. If that log writer also fails, the entries are written to D1 directly. An
+ * entry may be sent twice, but the log stores it only once. If the write to D1 fails too, the returned promise rejects. `dropped`: the
+ * number of entries that were lost before this call. Returns the number of dropped entries that were reported to a log writer.
  */
 export async function sendEntries(
   env: WriterEnv,
@@ -138,7 +142,7 @@ export async function sendEntries(
       await withDeadline(writerAt(env, store, writer).write(entries, dropped), sendTimeoutMs, "Sending activity entries");
       return dropped;
     } catch (error) {
-      console.error(`the writer ${store}/${writer} did not take ${entries.length} activity entries:`, String(error));
+      console.error(`the log writer ${store}/${writer} did not take ${entries.length} activity entries:`, String(error));
     }
   }
   await writeEntries({ d1: activityDatabase(env, store), writer: number, now: Date.now() }, entries);

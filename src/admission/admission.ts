@@ -2,12 +2,12 @@ import { firstStore } from "../activity/databases.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
 
-/** The configuration of a key, as its guard stores it. D1 is the source of the configuration. */
+/** The configuration of a key, in the form that the key's guard stores. The guard gets the configuration from D1. */
 export interface KeyConfig {
   version: number;
   /**
-   * A new random id for each write of the key's row. After a restore of D1, two different writes can have the same version but never the same
-   * revision.
+   * A random id. Every change to the row of the key sets a new id. After a restore of D1, two different writes can have the same version
+   * but never the same revision.
    */
   revision: string;
   accountId: string;
@@ -24,12 +24,12 @@ export interface KeyConfig {
   last4: string;
   previousSecretHash: string | null;
   overlapEndsAt: number | null;
-  /** When the account was suspended, in milliseconds since the epoch. Configurations stored by older guards lack this field. */
+  /** The time when the account was suspended, in milliseconds since the epoch. Configurations stored by older guards lack this field. */
   suspendedAt?: number | null;
 }
 
-// The Worker and a guard exchange objects with named members, because they may run different releases during a rollout. Unknown members are ignored,
-// and every member added later must be optional.
+// During a rollout, the Worker and a guard may run different releases. The two therefore exchange objects with named members. Both sides
+// ignore unknown members. Every member that is added later must be optional.
 
 /** The data that a guard needs to decide on one request. */
 export interface AdmissionRequest {
@@ -37,11 +37,11 @@ export interface AdmissionRequest {
   ip: string;
   /** The scope that the route requires, or null if any key may call the route. */
   scope: string | null;
-  /** False for a route that does not count against the limit and responds even when the limit is reached. */
+  /** False if requests to the route do not count against the limit. Such a route responds even when the limit is reached. */
   counted: boolean;
 }
 
-/** The reasons for which a guard denies a request. */
+/** The reasons why a guard can deny a request. */
 export const denialCodes = [
   "invalid_key",
   "revoked_key",
@@ -59,11 +59,11 @@ export interface Admission {
   refusal: DenialCode | null;
   key: KeyFacts;
   rateLimit: RateLimit;
-  /** The kind of secret that the request used. Every secret from before the last rotation counts as `previous`. */
+  /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */
   secret?: "current" | "previous";
 }
 
-/** The facts about a key that a response may contain. */
+/** The facts about a key that may appear in a response. */
 export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "activityStore" | "name" | "scopes" | "expiresAt">;
 
 export const factsOf = ({ accountId, accountName, activityStore = firstStore, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
@@ -82,7 +82,9 @@ export interface RateLimit {
   resetsAt: number;
 }
 
-/** Returns whether a secret is the key's current one, or its previous one during the overlap. */
+/**
+ * Returns whether a key accepts a secret. A key accepts its current secret. During the overlap, the key also accepts its previous secret.
+ */
 export const isLiveSecret = (
   config: Pick<KeyConfig, "secretHash" | "previousSecretHash" | "overlapEndsAt">,
   secretHash: string,
@@ -91,7 +93,7 @@ export const isLiveSecret = (
   secretHash === config.secretHash ||
   (secretHash === config.previousSecretHash && config.overlapEndsAt !== null && now < config.overlapEndsAt);
 
-/** Returns the denial code for a revoked, disabled or expired key, or null for any other key. */
+/** If the key is revoked, disabled or expired, returns the denial code. Otherwise returns null. */
 export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "expiresAt">, now: number): DenialCode | null {
   if (state === "revoked") return "revoked_key";
   if (state === "disabled") return "disabled_key";
@@ -99,8 +101,8 @@ export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "e
 }
 
 /**
- * Returns the first reason to deny a request, or null if there is none. The API contract fixes the order of the checks: secret, state, expiry,
- * suspension, IP address, scope. This function does not check the rate limit.
+ * Returns the first reason to deny a request, or null if there is no such reason. The API contract fixes the order of the checks: secret,
+ * state, expiry, suspension, IP address, scope. This function does not check the rate limit.
  */
 export function denialOf(config: KeyConfig, allowed: readonly AddressRange[], request: AdmissionRequest, now: number): DenialCode | null {
   if (!isLiveSecret(config, request.secretHash, now)) return "invalid_key";
@@ -124,8 +126,8 @@ export const missingKey = unauthorized("missing_key", "Send an API key: Authoriz
 export const invalidKey = unauthorized("invalid_key", "This is not a key of this service, or its secret has been replaced.");
 
 /**
- * Returns the error for a denied request. Errors about the key itself or a missing scope include the `WWW-Authenticate` challenge of RFC 6750.
- * `limit` is in requests per hour.
+ * Returns the error for a denied request. If the key is not valid or lacks the scope, the error includes the `WWW-Authenticate` challenge
+ * of RFC 6750. `limit` is in requests per hour.
  */
 export function denialContent(code: DenialCode, { scope, limit }: { scope: string | null; limit: number }): FailureContent {
   switch (code) {

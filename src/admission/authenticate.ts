@@ -4,32 +4,35 @@ import { type Admission, type AdmissionRequest, denialContent, invalidKey, missi
 import { denialCache } from "./denial-cache.ts";
 import { type Guards, requestAdmission } from "./guards.ts";
 
-// Authenticates and admits keys, independently of the routes that use them. Denials are returned, not thrown: in a flood of denied requests, stack
-// traces would cost more than all other work.
+// Authenticates and admits keys. This code does not depend on any route. Denials are returned, not thrown. In a flood of denied requests,
+// the stack traces of thrown errors would cost more than all other work.
 
 /** The request to authenticate, without the secret itself. */
 export type KeyRequest = Omit<AdmissionRequest, "secretHash">;
 
-/** A key whose secret has a valid tag, and the request to send to the key's guard. */
+/** The id of a key whose secret has a valid tag, and the admission request for the key's guard. */
 export interface Credential {
   keyId: string;
   request: AdmissionRequest;
 }
 
-/** The key that a request was sent with, and the guard's decision on the request. */
+/** The key of a request, and the decision of the key's guard on this request. */
 export interface Principal {
   keyId: string;
   ip: string;
   admission: Admission;
 }
 
-/** A denied request. `principal` is absent if the key is not known. */
+/** A denied request. If the key is not known, `principal` is absent. */
 export interface Denied {
   denial: FailureContent;
   principal?: Principal;
 }
 
-/** Verifies a secret key without any I/O. Denies a missing key, a forged key, and a key whose denial this isolate has cached. */
+/**
+ * Verifies a secret key without any I/O. Denies the request if the key is missing or forged, or if this isolate has a cached denial of the
+ * same request.
+ */
 export function authenticateKey(
   verifiedKeys: KeyVerifier,
   secretKey: string,

@@ -2,7 +2,7 @@ import { secondMs } from "../time/clock.ts";
 import type { Admission, AdmissionRequest, DenialCode } from "./admission.ts";
 
 const cacheMs = secondMs;
-/** How long a key change is remembered, in milliseconds. The time must exceed the timeout of a guard call, which is 5 s. */
+/** The time for which a change of a key is remembered, in milliseconds. This time must be longer than the timeout of a guard call (5 s). */
 const changeCacheMs = 10 * secondMs;
 /** The maximum number of cached denials, for all keys together. A full cache takes about 2 MB of an isolate's 128 MB. */
 const maxDenials = 2_000;
@@ -18,16 +18,16 @@ interface Denial {
 }
 
 /**
- * Caches denials in an isolate, so that a flood of denied requests costs little. Only denials of a revoked key or an exhausted limit are cached. A
- * denial expires one second after the guard was asked, or at the end of the hour if that is earlier. Admissions are never cached, so a stricter
- * configuration of a key takes effect immediately. A less strict configuration takes effect within two seconds.
+ * Caches denials in an isolate, so that a flood of denied requests costs little. A denial is cached only if the key is revoked or the limit
+ * is exhausted. A cached denial expires one second after the guard was asked, and at the latest at the end of the hour. Admissions are
+ * never cached, so a stricter configuration of a key takes effect immediately. A less strict configuration takes effect within two seconds.
  */
 export class DenialCache {
-  /** The denials of each key id. The inner map has the denials by the request to the guard. */
+  /** The cached denials, mapped by key id. The inner maps hold the denials of one key, mapped by the fields of the request. */
   readonly #denials = new Map<string, Map<string, Denial>>();
   /**
-   * The time of this isolate's last change to each key, in milliseconds since the epoch. A denial is ignored if the guard was asked before the
-   * change.
+   * The time at which this isolate last changed a key, mapped by key id, in milliseconds since the epoch. If the guard was asked before
+   * that change, its denial is ignored.
    */
   readonly #changes = new Map<string, number>();
   #size = 0;
@@ -39,15 +39,15 @@ export class DenialCache {
 
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
     const denial = this.#denials.get(keyId)?.get(questionOf(request));
-    // If the clock is set back, a denial could stay valid for too long, so `now` is also compared with `requestedAt`.
+    // If the clock is set back, a denial could stay valid for too long. The condition therefore also compares `now` with `requestedAt`.
     return denial && now >= denial.requestedAt && now < denial.until && denial.requestedAt > this.#changedAt(keyId)
       ? denial.admission
       : null;
   }
 
   /**
-   * Caches a guard's decision if the decision is a denial that may be cached. `requestedAt` is when the guard was asked, not when the guard
-   * responded. A cached denial is therefore at most one second old.
+   * If a guard's decision is a denial that may be cached, caches this decision. `requestedAt` is the time when the guard was asked, not the
+   * time when the guard responded. A cached denial is therefore at most one second old.
    */
   store(keyId: string, request: AdmissionRequest, admission: Admission, requestedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;
@@ -60,7 +60,7 @@ export class DenialCache {
     this.#size += ofKey.size;
   }
 
-  /** Deletes the cached denials of a key that was changed, so that the next request asks the guard. */
+  /** Deletes the cached denials of a changed key. The next request with the key therefore asks the guard again. */
   forget(keyId: string, now: number): void {
     this.#expire(now);
     this.#size -= this.#denials.get(keyId)?.size ?? 0;
@@ -78,7 +78,7 @@ export class DenialCache {
     this.#size = 0;
   }
 
-  /** Deletes expired entries, at most once a second. */
+  /** Deletes expired entries. If the last deletion was less than one second ago, does nothing. */
   #expire(now: number): void {
     if (now < this.#expiredAt + cacheMs) return;
     this.#expiredAt = now;

@@ -1,6 +1,6 @@
 import type { Event } from "../events/event.ts";
 
-/** Stores the rate limit events of a key in its guard until D1 has accepted them. */
+/** Stores the rate limit events of a key in the key's guard until D1 has accepted the events. */
 export class EventJournal {
   readonly #sql: SqlStorage;
 
@@ -13,7 +13,7 @@ export class EventJournal {
     for (const event of events) this.#sql.exec("INSERT OR IGNORE INTO events VALUES (?, ?)", event.id, JSON.stringify(event));
   }
 
-  /** Returns the oldest events, at most `limit`, without removing them. */
+  /** Returns the oldest events, but at most `limit` events. Does not remove the returned events. */
   oldest(limit: number): Event[] {
     const rows = this.#sql.exec<{ item: string }>("SELECT item FROM events ORDER BY id LIMIT ?", limit);
     return [...rows].map((row) => JSON.parse(row.item) as Event);

@@ -23,7 +23,7 @@ export const thresholds = [
 
 export const lowestThreshold = Math.min(...thresholds.map(([, share]) => share));
 
-/** Returns an event for each threshold that the window has reached, except for event types in `notified`. */
+/** Returns one event for each threshold that the window has reached. Omits the event types that are listed in `notified`. */
 export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, notified: readonly string[], now: number): Event[] {
   return thresholds
     .filter(([{ type }, share]) => window.used >= share * config.hourlyLimit && !notified.includes(type))

@@ -9,11 +9,11 @@ export type Guards = DurableObjectNamespace<KeyGuard>;
 const timeoutMs = 5 * secondMs;
 
 /** Calls the guard of a key and returns its response. Throws `unavailable` if the call fails or takes longer than 5 s. */
-export async function callGuard<Answer>(
+export async function callGuard<Result>(
   guards: Guards,
   keyId: string,
-  ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Answer>,
-): Promise<Answer> {
+  ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Result>,
+): Promise<Result> {
   try {
     return await withDeadline(ask(guards.getByName(keyId)), timeoutMs, "Asking a guard");
   } catch (cause) {
@@ -22,14 +22,14 @@ export async function callGuard<Answer>(
 }
 
 /**
- * Asks the guard of a key whether one request may run. Returns null if no such key exists. Throws `unavailable` if the guard does not respond within
- * 5 s, because no request may run without a decision.
+ * Asks the guard of a key whether one request may run. Returns null if no such key exists. If the guard does not respond within 5 s, throws
+ * `unavailable`. No request may run without the guard's decision.
  */
 export async function requestAdmission(guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
   const admission = await callGuard(guards, keyId, (guard) => guard.admit(request));
   // A guard of a newer release may return a denial code that this Worker does not know.
   if (admission !== null && admission.refusal !== null && !denialCodes.includes(admission.refusal))
-    throw unreachable(new Error(`a guard refuses with the unknown code ${admission.refusal}`));
+    throw unreachable(new Error(`a guard denies with the unknown code ${admission.refusal}`));
   return admission;
 }
 

@@ -21,9 +21,10 @@ const firstRetryMs = secondMs;
 const maxRetryMs = 60 * secondMs;
 
 /**
- * The only authority on one API key. An exact limit needs a single place that counts requests, so each key has its own Durable Object. One object per
- * key is enough, because requests of different keys never need to be counted together. An object that dies in the middle of a burst resumes counting
- * from its stored reservation. A crash can therefore waste up to 63 requests of the hour, but the key never exceeds its limit.
+ * The guard of one API key: the only authority that decides which requests with the key may run. An exact limit needs a single place that
+ * counts requests, so each key has its own Durable Object. One object per key is enough, because requests of different keys never need to
+ * be counted together. If the object crashes during a burst, it resumes counting from the stored reservation. A crash can therefore waste
+ * up to 63 requests of the hourly limit, but the key never exceeds the limit.
  */
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -32,9 +33,9 @@ export class KeyGuard extends DurableObject<Env> {
   #key: LoadedKey | null = null;
   #isErased: boolean;
   #window: Window;
-  /** The types of the limit events already created in the window that starts at `startsAt`. */
+  /** The types of the rate limit events that already exist for the window. `startsAt` is the start of this window. */
   #notified: { startsAt: number; types: string[] };
-  /** The latest time seen, in milliseconds since the epoch. `#now()` never returns an earlier time. */
+  /** The latest time that `#now()` has returned, in milliseconds since the epoch. Later calls never return an earlier time. */
   #latest = 0;
   #lastCountedAt = 0;
   #alarmAt: number | null = null;
@@ -52,16 +53,20 @@ export class KeyGuard extends DurableObject<Env> {
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /** Decides on one request and counts it, in one synchronous step. Returns null if no such key exists. */
+  /**
+   * Decides on one request. The decision and the counting of the request happen in one synchronous step. Returns null if no such key
+   * exists.
+   */
   async admit(request: AdmissionRequest): Promise<Admission | null> {
     const key = this.#key ?? (await this.#load());
     return key && this.#decide(key, request);
   }
 
   /**
-   * Applies a configuration, unless the same or a newer version is already in force. Every `admit` call that starts after this method has returned
-   * uses the new configuration. Returns the configuration in force. The returned revision differs from the given revision if a later change was
-   * applied first, or if D1 was restored to an earlier state. A revoked key stays revoked, even if D1 says otherwise.
+   * Applies a configuration, unless the same or a newer version is already in force. Every `admit` call that starts after this method has
+   * returned uses the new configuration. Returns the configuration in force. If a later change was applied first or D1 was restored to an
+   * earlier state, the returned revision differs from the given revision. A revoked key stays revoked, even if the given configuration is
+   * not revoked.
    */
   configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
@@ -77,7 +82,8 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /**
-   * Revokes a key whose row is missing in D1. Raises the version above any version that a restored row can have. Does nothing if no such key exists.
+   * Revokes a key whose row is missing in D1. Raises the version of the key above any version that a restored row can have. Does nothing if
+   * no such key exists.
    */
   revoke(): void {
     const known = this.#key?.config;
@@ -85,8 +91,8 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /**
-   * Ends the overlap of a key whose row is missing in D1. Raises the version above any version that a restored row can have. Does nothing if the key
-   * has no overlap.
+   * Ends the overlap of a key whose row is missing in D1. Raises the version of the key above any version that a restored row can have.
+   * Does nothing if the key has no overlap.
    */
   endOverlap(): void {
     const known = this.#key?.config;
@@ -107,10 +113,10 @@ export class KeyGuard extends DurableObject<Env> {
     this.#notified = { startsAt: 0, types: [] };
   }
 
-  /** Does nothing. A call that returns shows that the object can be reached. */
+  /** Does nothing. If a call returns, the object can be reached. */
   ping(): void {}
 
-  /** Returns the state of the window without counting a request, or null if no such key exists. */
+  /** Returns the state of the key's current rate limit window. Does not count a request. Returns null if no such key exists. */
   async rateLimit(): Promise<RateLimit | null> {
     const key = this.#key ?? (await this.#load());
     return key && this.#rateLimit(key.config, this.#now());
@@ -120,7 +126,8 @@ export class KeyGuard extends DurableObject<Env> {
     this.#alarmAt = null;
     try {
       const events = this.#events.oldest(eventsAtOnce);
-      // The next alarm is set before any step that can fail, and no error escapes. The platform stops retrying an alarm after six failures.
+      // The platform stops retrying an alarm after six failures. This method therefore catches all errors, and sets the next alarm before
+      // any step that can fail.
       if (events.length > 0) this.#setAlarmBy(this.#now() + this.#retryMs);
       this.#giveBackUnused(this.#now());
       if (events.length > 0) await this.#drain(events);
@@ -155,12 +162,12 @@ export class KeyGuard extends DurableObject<Env> {
     const before = windowAt(this.#window, now);
     const after = countOne(before, config.hourlyLimit);
     if (after === null) {
-      // After a crash, the whole reservation counts as used, so the window may be full before its events were created.
+      // After a crash, the whole reservation counts as used. The window may therefore be full although its events do not exist yet.
       this.#notify(config, now);
       return false;
     }
     this.#window = after;
-    // The platform holds back the response until this write is on disk.
+    // The platform sends the response only after this write is on disk.
     if (after.reserved > before.reserved) this.#persistWindow();
     this.#lastCountedAt = now;
     if (after.used >= lowestThreshold * config.hourlyLimit) this.#notify(config, now);
@@ -169,7 +176,8 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /**
-   * Stores an event for each threshold that the window has reached, once per window. Runs in the same step as the count that reaches the threshold.
+   * For each threshold that the window has reached, stores one event per window. When a request makes the count reach a threshold, the
+   * event is stored in the same synchronous step.
    */
   #notify(config: KeyConfig, now: number): void {
     const { startsAt } = windowAt(this.#window, now);
@@ -187,10 +195,7 @@ export class KeyGuard extends DurableObject<Env> {
     return { limit: config.hourlyLimit, used: window.used, resetsAt: resetsAt(window) };
   }
 
-  /**
-   * Releases the unused part of the reservation after 5 s without a counted request. Sets an alarm for later if the last counted request is less than
-   * 5 s old.
-   */
+  /** If no request was counted in the last 5 s, releases the unused part of the reservation. Otherwise sets an alarm to try again later. */
   #giveBackUnused(now: number): void {
     if (this.#window.reserved <= this.#window.used) return;
     const quietAt = this.#lastCountedAt + quietMs;
@@ -213,15 +218,15 @@ export class KeyGuard extends DurableObject<Env> {
       await withDeadline(commitEvents({ db, enqueue }, events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
-      // The remaining events are drained immediately, without the backoff.
+      // The remaining events are written immediately, without a backoff pause.
       if (!this.#events.isEmpty) this.#setAlarmBy(this.#now());
     } catch (error) {
-      console.error("D1 still does not take what a guard keeps for it:", messagesOf(error));
+      console.error("a guard cannot write its events to D1:", messagesOf(error));
       this.#retryMs = Math.min(this.#retryMs * 2, maxRetryMs);
     }
   }
 
-  /** Makes sure that the object's alarm fires at `at` or earlier. */
+  /** Makes sure that the object's alarm fires no later than `at`. */
   #setAlarmBy(at: number): void {
     if (this.#alarmAt !== null && this.#alarmAt <= at) return;
     this.#alarmAt = at;
@@ -234,7 +239,10 @@ export class KeyGuard extends DurableObject<Env> {
   }
 }
 
-/** A configuration and the values derived from it, which are computed once instead of for each request. */
+/**
+ * A configuration, and values that are derived from the configuration. The values are computed once per configuration, not once per
+ * request.
+ */
 interface LoadedKey {
   config: KeyConfig;
   facts: KeyFacts;

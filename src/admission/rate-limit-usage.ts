@@ -10,7 +10,10 @@ import type { RateLimit } from "./admission.ts";
 import { callGuard, type Guards } from "./guards.ts";
 import { isLiveKey } from "./live-keys.ts";
 
-/** The figure "Rate Limit Usage": the requests of a key that were counted in the current hour. The key is null if the account has no live key. */
+/**
+ * The figure "Rate Limit Usage": how many requests of a key were counted in the current hour. If the account has no live key, `keyId` and
+ * `keyName` are null.
+ */
 export interface RateLimitUsage extends RateLimit {
   keyId: string | null;
   keyName: string | null;
@@ -20,8 +23,8 @@ type LimitedKey = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit
 const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.hourlyLimit };
 
 /**
- * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. The guard of a key is called only if the log
- * contains at least one counted request of that key in the current hour. All other keys have used 0 requests.
+ * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log
+ * contains a counted request of the guard's key in the current hour. A key without such a request has used 0 requests.
  */
 export async function readLiveUsages(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = context;
@@ -35,15 +38,17 @@ export async function readLiveUsages(context: Refreshed<LogReadContext & { guard
 }
 
 /**
- * Returns the usage of the live key that has used the highest share of its limit. If two keys have the same share, `highestOf` chooses one of them.
+ * Returns the usage of the live key that has used the highest share of its limit. If two keys have the same share, `highestOf` chooses
+ * between the two keys.
  */
 export async function readHighestUsage(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(context), context.now);
 }
 
 /**
- * Returns the usage with the highest share of its limit. If two shares are equal, returns the usage with more requests. If the requests are also
- * equal, returns the usage that is earlier in the list. For an empty list, returns 0 used requests and the default ceiling as the limit.
+ * Returns the usage with the highest share of its limit. If two shares are equal, returns the usage with more requests. If the numbers of
+ * requests are also equal, returns the usage that is earlier in the list. If the list is empty, returns a usage of 0 requests, with the
+ * default ceiling as the limit.
  */
 export function highestOf(usages: readonly RateLimitUsage[], now: number): RateLimitUsage {
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;

@@ -4,7 +4,7 @@ import type { Db } from "../db/client.ts";
 import { apiKeys } from "../keys/tables.ts";
 import type { KeyConfig } from "./admission.ts";
 
-/** The columns of a guard's configuration, from the rows of the key and its account. */
+/** The columns that make up a guard's configuration. The values come from the row of the key and the row of its account. */
 export const configColumns = {
   version: apiKeys.version,
   revision: apiKeys.revision,

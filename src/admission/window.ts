@@ -1,17 +1,17 @@
 import { hourMs, hourStart } from "../time/clock.ts";
 
 /**
- * The request count of one UTC clock hour, with a reservation on disk. The guard stores `reserved` on disk before it responds to any request that the
- * reservation covers. An object that dies therefore resumes counting from `reserved`. The resumed count can be too high by the unused part of the
- * reservation, but never too low.
+ * The request count of a key in one UTC clock hour, with a reservation on disk. The guard first stores `reserved` on disk. Only then does
+ * the guard respond to requests that the reservation covers. If the object crashes, it resumes counting from `reserved`. The resumed count
+ * is never too low. It can be too high, but at most by the unused part of the reservation.
  */
 export interface Window {
   startsAt: number;
   used: number;
   reserved: number;
   /**
-   * The number of requests that the next reservation adds: 1, 2, 4 and so on, up to 64. Bursts therefore need few writes, and slow keys waste no
-   * requests.
+   * The size of the next reservation, in requests: 1, 2, 4 and so on, up to 64. Bursts therefore need few writes to disk, and keys with
+   * little traffic waste no requests.
    */
   block: number;
 }
@@ -20,7 +20,7 @@ export const largestBlock = 64;
 
 export const openWindow = (startsAt: number): Window => ({ startsAt, used: 0, reserved: 0, block: 1 });
 
-/** Returns the window of an object that has lost its state in memory. The whole reservation counts as used. */
+/** Rebuilds the window after the object has lost its in-memory state. The whole reservation counts as used. */
 export const recoveredWindow = (startsAt: number, reserved: number): Window => ({ startsAt, used: reserved, reserved, block: 1 });
 
 /** Returns the window at `now`. If the clock is set back, the window stays the same. */
@@ -28,7 +28,10 @@ export const windowAt = (window: Window, now: number): Window => (now >= window.
 
 export const resetsAt = (window: Window): number => window.startsAt + hourMs;
 
-/** Counts one request, or returns null if the limit is reached. If `reserved` has grown, the caller must store it before the request may run. */
+/**
+ * If the limit is reached, returns null. Otherwise counts one request and returns the new window. If `reserved` has grown, the caller must
+ * store the new value before the request may run.
+ */
 export function countOne(window: Window, limit: number): Window | null {
   if (window.used >= limit) return null;
   const used = window.used + 1;
@@ -36,5 +39,5 @@ export function countOne(window: Window, limit: number): Window | null {
   return { ...window, used, reserved: Math.min(window.used + window.block, limit), block: Math.min(window.block * 2, largestBlock) };
 }
 
-/** Releases the unused part of the reservation after a quiet period, and resets the block size to 1. */
+/** Releases the unused part of the reservation and resets the block size to 1. Called after a quiet period. */
 export const releaseReservation = (window: Window): Window => ({ ...window, reserved: window.used, block: 1 });

@@ -73,7 +73,7 @@ const list = createRoute({
   path: "/audit",
   operationId: "listAudit",
   summary: "List audit entries",
-  description: "Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are kept for 400 days.",
+  description: "Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are stored for 400 days.",
   tags: ["Audit"],
   ...requireScope("audit:read"),
   request: {

@@ -7,7 +7,7 @@ const one = <Found extends HTMLElement>(selector: string) => document.querySelec
 const inShell = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function say(text: string): void {
-  const errorLine = one("[data-fault]");
+  const errorLine = one("[data-error]");
   if (!errorLine) return;
   errorLine.textContent = text;
   errorLine.hidden = text === "";

@@ -11,7 +11,7 @@ const ceremonies = {
 } as const;
 
 const errorLineOf = (form: HTMLElement) =>
-  form.querySelector<HTMLElement>("[data-fault]") ?? document.querySelector<HTMLElement>("[data-fault]");
+  form.querySelector<HTMLElement>("[data-error]") ?? document.querySelector<HTMLElement>("[data-error]");
 
 function say(form: HTMLElement, text: string): void {
   const errorLine = errorLineOf(form);

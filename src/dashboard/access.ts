@@ -33,7 +33,8 @@ export const requireAccess = (build: Pick<Build, "isOpen">) =>
  * a change in a suspended account.
  */
 async function denial(c: PageContext, { needs, stepUp }: Access, build: Pick<Build, "isOpen">): Promise<Response | null> {
-  const instead =
-    (await requireSession(c, build)) ?? (await requirePermission(c, needs === "public" || needs === "session" ? null : needs));
-  return instead ?? (stepUp === "always" ? askForStepUp(c) : null);
+  const instead = await requireSession(c, build);
+  if (instead !== null || needs === "any session") return instead;
+  const forbidden = await requirePermission(c, needs === "public" || needs === "session" ? null : needs);
+  return forbidden ?? (stepUp === "always" ? askForStepUp(c) : null);
 }

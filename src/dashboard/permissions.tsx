@@ -32,16 +32,12 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
     );
 }
 
-/** Returns whether members of a suspended account may still send a form to this path. */
-const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/logout";
-
 /**
  * Returns the "Not allowed" page if the visitor's role lacks the permission, otherwise null. If `permission` is null, any role is allowed.
  * Throws `account_suspended` for a change in a suspended account.
  */
 export async function requirePermission(c: PageContext, permission: Permission | null): Promise<Response | null> {
-  if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD" && !isOpenToSuspended(c))
-    throw suspended();
+  if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD") throw suspended();
   return permission === null || visitorMay(c, permission) ? null : showForbidden(c, permission);
 }
 

@@ -1,10 +1,10 @@
 import { deleteCookie } from "hono/cookie";
 import { urlOf } from "../http/request-url.ts";
 import { readSigned, setSigned } from "../http/signed-cookie.ts";
+import { maxSessionMs } from "../identity/sessions.ts";
 import { isLoopback } from "../net/loopback.ts";
+import { secondMs } from "../time/clock.ts";
 import type { PageContext } from "./context.ts";
-
-const fourteenDays = 14 * 24 * 3600;
 
 /**
  * Returns whether a local build received the request over plain HTTP on a loopback host. The cookie then has no `__Host-` prefix, because
@@ -20,7 +20,7 @@ const options = (c: PageContext) => ({ path: "/", httpOnly: true, secure: !isPla
 export const sessionToken = (c: PageContext): Promise<string | undefined> => readSigned(c, nameOf(c));
 
 export const setSession = (c: PageContext, token: string): Promise<void> =>
-  setSigned(c, nameOf(c), token, { ...options(c), maxAge: fourteenDays });
+  setSigned(c, nameOf(c), token, { ...options(c), maxAge: maxSessionMs / secondMs });
 
 export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));
 

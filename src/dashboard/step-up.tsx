@@ -108,7 +108,7 @@ const askToConfirm = (c: PageContext, form: Form, formError?: FormError) =>
         <button class="main" type="submit" data-needs-script hidden>
           Confirm with a passkey
         </button>
-        <p class="fault" role="alert" data-fault hidden />
+        <p class="field-error" role="alert" data-error hidden />
         <div class="field">
           <label for="confirm_code">Recovery code</label>
           <input id="confirm_code" name="confirm_code" autocomplete="one-time-code" data-code />

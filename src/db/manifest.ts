@@ -106,8 +106,8 @@ export interface Manifest {
   /** The other areas whose tables this area reads. An area never writes to tables of other areas. */
   reads?: readonly string[];
   /**
-   * Files of this area that handle deletions in other areas, by the name of the other area. The other area calls the file when it deletes a
-   * row to which this area refers.
+   * Files of this area, by the name of another area. Each file exports `onDelete` (`src/jobs/on-delete.ts`). The other area runs `onDelete` before it
+   * deletes a row to which rows of this area may refer.
    */
   onDelete?: Readonly<Record<string, string>>;
 }

@@ -32,7 +32,7 @@ export function pageFrom<Row, Position>(
   return { rows, next: found.length > limit && last ? positionOf(last) : lastScanned };
 }
 
-interface Asked<Row> {
+interface PageQuery<Row> {
   /** The SQL condition that selects the rows after the previous page. */
   range: SQL | undefined;
   /** The SQL condition of the filter, or undefined if the list has no filter. */
@@ -51,7 +51,7 @@ interface Asked<Row> {
 export async function newestFirst<Row extends { id: string }>(
   db: Db,
   table: SQLiteTable & { id: SQLiteColumn },
-  { range, matches, limit, scanned = scannedAtOnce, rows }: Asked<Row>,
+  { range, matches, limit, scanned = scannedAtOnce, rows }: PageQuery<Row>,
 ): Promise<Page<Row, string>> {
   const [last] = matches
     ? await db

@@ -13,6 +13,7 @@ import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
+import { maxWebhooks } from "../webhooks/write-webhooks.ts";
 
 /** One id of each resource type. The keys are id prefixes, for example `usr`. */
 export type OwnIds = Readonly<Record<string, string | undefined>>;
@@ -30,7 +31,6 @@ export const withOwnIds = (text: string, ids: OwnIds): string =>
     .replaceAll(exampleIds, (example, prefix: string | undefined, key: string | undefined) => ids[prefix ?? key ?? ""] ?? example);
 
 const maxKeys = 100;
-const maxWebhooks = 20;
 const maxDeliveries = 10;
 
 /**

@@ -12,5 +12,5 @@ export const requireResponse = createMiddleware<AppEnv>(async function requireRe
   } catch (thrown) {
     throw thrown instanceof Error ? thrown : new Error("something was thrown that is no Error", { cause: thrown });
   }
-  if (!c.finalized) throw new Error("the route answered nothing");
+  if (!c.finalized) throw new Error("the route returned no response");
 });

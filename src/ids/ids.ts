@@ -7,8 +7,8 @@ const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(
 let latest = { timeMs: -1, seq: 0 };
 
 /**
- * Returns a new opaque id: the prefix and a UUIDv7 in hex. Ids with the same prefix sort by creation time (RFC 9562, 5.7). Ids that one isolate
- * creates in the same millisecond keep their order of creation when sorted (RFC 9562, 6.2, method 1).
+ * Returns a new opaque id: the prefix and a UUIDv7 in hex. Ids with the same prefix sort by creation time (RFC 9562, 5.7). If one isolate
+ * creates several ids in the same millisecond, these ids still sort in their order of creation (RFC 9562, 6.2, method 1).
  */
 export function newId(prefix: IdPrefix, timeMs: number): string {
   const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
@@ -16,16 +16,17 @@ export function newId(prefix: IdPrefix, timeMs: number): string {
   return `${prefix}_${bytesToHex(v7({ msecs: timeMs, seq }, new Uint8Array(16)))}`;
 }
 
-/** Returns a random start value that leaves room to count up. */
+/** Returns a random start value from the lower half of the 32-bit range. This leaves room to count up. */
 const firstSeq = () => (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 
-/** Returns the time when `newId` created an id, in milliseconds since the epoch. */
+/** Returns the creation time of an id from `newId`, in milliseconds since the epoch. */
 export function timeOfId(id: string): number {
   return Number.parseInt(id.slice(id.indexOf("_") + 1, id.indexOf("_") + 13), 16);
 }
 
 /**
- * Returns a string that separates ids by their time of creation. Ids from before `timeMs` sort before the string, and all other ids sort after it.
+ * Returns a string to compare ids with. Ids that were created before `timeMs` sort before the string. All other ids with the same prefix
+ * sort after the string.
  */
 export function idBound(prefix: IdPrefix, timeMs: number): string {
   return `${prefix}_${hexOfTime(timeMs)}`;

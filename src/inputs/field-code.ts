@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { FieldErrorCode } from "../errors/failure.ts";
 
-/** Returns the field error code for a zod issue. Custom checks state their code in `params`. Most other issues keep the code that zod gives them. */
+/** Returns the field error code for a zod issue. Custom checks state their code in `params`. Most other issues keep zod's own code. */
 export function fieldCode(issue: z.core.$ZodIssue): FieldErrorCode {
   switch (issue.code) {
     case "custom":

@@ -47,16 +47,17 @@ interface RefusedCharacters {
   pattern: RegExp;
   message: string;
   /**
-   * The rejected characters as a character class for the OpenAPI document. Patterns in the OpenAPI document have no flags, so the class contains only
-   * code points with four hex digits.
+   * The rejected characters, as a regular-expression character class for the OpenAPI document. Patterns in the OpenAPI document have no
+   * flags, so the class contains only code points with four hex digits.
    */
   ranges: string;
 }
 
 const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL characters.", ranges: "\\u0000" };
 /**
- * Matches invisible characters, including those that reverse the direction of the surrounding text. Two joiners and two variation selectors are
- * allowed, because emoji and Persian text need them. A text that contains only joiners and selectors counts as blank.
+ * Matches invisible characters, including characters that reverse the direction of the surrounding text. Emoji and Persian text need two
+ * joiners and two variation selectors, so these four characters are allowed. A text that contains only joiners and selectors counts as
+ * blank.
  */
 const hidden: RefusedCharacters = {
   pattern: /(?![\u200c\u200d]|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u,
@@ -104,8 +105,8 @@ const label = `${letter}(?:[A-Za-z0-9${beyondAscii}-]{0,61}${letter})?`;
 const emailPattern = `^${atom}(?:\\.${atom})*@${label}(?:\\.${label})+$`;
 
 /**
- * The schema of an email address. Does not check that the mailbox exists. In the OpenAPI document, this schema has a pattern but no `format`. The
- * format `email` would exclude addresses in other scripts, and few validators know `idn-email`.
+ * The schema of an email address. Does not check that the mailbox exists. In the OpenAPI document, this schema has a pattern but no
+ * `format`. The format `email` would exclude addresses with non-ASCII characters, and few validators know the format `idn-email`.
  */
 export const email = visibleText(1, 254).regex(new RegExp(emailPattern), "Must be an email address.").meta({ pattern: emailPattern });
 
@@ -121,10 +122,13 @@ export const timeInput = z
   .refine((timeMs) => timeMs >= firstTime && timeMs <= endOfTime, "Must be in the years 0000 to 9999.")
   .meta({ type: "string", format: "date-time" });
 
-/** Accepts an RFC 3339 time or null. The type is repeated here, because `.meta({ type })` removes `.nullable()` from the OpenAPI document. */
+/**
+ * Accepts an RFC 3339 time or null. In the OpenAPI document, the `type` in the metadata of `timeInput` overrides `.nullable()`. The type is
+ * therefore repeated here, with null.
+ */
 export const timeInputOrNull = timeInput.nullable().meta({ type: ["string", "null"], format: "date-time" });
 
-/** The query parameters that limit a list to a span of time. */
+/** The query parameters that limit a list to a period. */
 export const timeSpan = {
   from: timeInput.optional().meta({
     type: "string",

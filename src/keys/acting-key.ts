@@ -9,8 +9,8 @@ import type { Authority } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-// After a request is admitted, its key can expire or be revoked, disabled or restricted. D1 therefore makes a change only if the acting key still has
-// permission for the change.
+// A key can expire, or be revoked, disabled or restricted, while an admitted request is still running. A change is therefore written to D1
+// only if the acting key still has permission for the change.
 
 const denialFailure = (code: DenialCode, scope: string | null): Failure => {
   const { message, headers } = denialContent(code, { scope, limit: 0 });

@@ -15,18 +15,19 @@ export const maxLiveKeys = 50;
 const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count() }).from(apiKeys).where(isLiveKey(actor.accountId, now));
 
 /**
- * The maximum number of keys that an account may create in 24 hours. The rows of revoked and expired keys are kept, and some queries read all of
- * them.
+ * The maximum number of keys that an account may create in 24 hours. The rows of revoked and expired keys are kept, and some queries read
+ * all of these rows.
  */
 export const maxCreatedPerDay = 1_000;
 /**
- * The number of keys that admins may create in 24 hours in addition to `maxCreatedPerDay`. Owners may create twice as many additional keys. Members
- * therefore cannot use up the keys of a higher role.
+ * A reserve for admins: the number of keys per 24 hours in addition to `maxCreatedPerDay`. The reserve for owners is twice as large.
+ * Members therefore cannot use up the keys that a higher role may create.
  */
 export const reservedForRole = 100;
 
 /**
- * Returns an SQL condition that is true if the limit per 24 hours lets the actor create one more key. The condition is always true for the operator.
+ * Returns an SQL condition. The condition is true if the limit per 24 hours allows the actor to create one more key. For the operator, the
+ * condition is always true.
  */
 export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
@@ -37,7 +38,7 @@ export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">):
   return sql`(${made}) < ${max}`;
 };
 
-/** Returns an SQL condition that is true if the account may have one more live key. */
+/** Returns an SQL condition that is true if the account has room for one more live key. */
 export const hasRoomForKey = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
@@ -49,7 +50,7 @@ const tooManyMade = () =>
     `An account may create ${maxCreatedPerDay.toLocaleString("en")} keys in 24 hours. Its admins and owners may create some more. Rotate a key instead, or wait.`,
   );
 
-/** Throws `limit_reached` if the limit per 24 hours does not let the actor create another key. */
+/** If the limit per 24 hours does not allow the actor to create another key, throws `limit_reached`. */
 export async function requireMayMake(context: ReadContext): Promise<void> {
   if (!(await holdsNow(context.db, mayMakeMore(context)))) throw tooManyMade();
 }
@@ -67,7 +68,10 @@ export async function readCeiling(db: Db, accountId: string): Promise<number> {
   return account.limitCeiling;
 }
 
-/** Throws `invalid_body` if the hourly limit exceeds the account's ceiling or the expiry is in the past. The error names each invalid field. */
+/**
+ * Throws `invalid_body` if the hourly limit exceeds the account's ceiling, or if the expiry is in the past. The error names each invalid
+ * field.
+ */
 export async function requireBounds(
   { db, actor, now }: ReadContext,
   { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },

@@ -21,11 +21,12 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 };
 
 /**
- * Changes the given fields of a key. Writes nothing if no value changes. Pushes an earlier change if the guard has not confirmed that change. Throws
- * `invalid_body` if the limit, the expiry or the end of the overlap is out of bounds. Throws `not_found` or `precondition_failed`. Throws `conflict`
- * if the key is revoked, and `forbidden` if the acting key may not grant the change. Throws `limit_reached` if the change revives an expired key and
- * the account has no room for another live key. Throws `conflict` if a member who may know the key's secret was removed after the key had expired.
- * Throws `unavailable` if the change is stored but the key's guard cannot be reached.
+ * Changes the given fields of a key. If no value changes, writes nothing. If the guard has not confirmed an earlier change, pushes that
+ * change. Throws `invalid_body` if the limit, the expiry or the end of the overlap is out of bounds. Throws `not_found` if the key does not
+ * exist, and `precondition_failed` if `precondition` is not met. Throws `conflict` if the key is revoked. Throws `forbidden` if the acting
+ * key may not grant the change. Throws `limit_reached` if the change revives an expired key and the account has no room for another live
+ * key. A key's expiry cannot be changed if a member who may know the key's secret was removed after the expiry. Such a change throws
+ * `conflict`. If the change is stored but the key's guard cannot be reached, throws `unavailable`.
  */
 export async function changeKey(
   context: KeyContext,
@@ -43,8 +44,8 @@ export async function changeKey(
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
-      // A key that gains permissions or becomes active again is treated as a new key. The acting key must be allowed to grant all permissions of such
-      // a key.
+      // If a key gains permissions or becomes active again, the same rule applies as for a new key. The acting key must be allowed to grant
+      // all permissions of the changed key.
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, context.actor) };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
@@ -60,8 +61,8 @@ export async function changeKey(
 }
 
 /**
- * Throws `conflict` if a member who may know the key's secret was removed after the key had expired. The page on which a member is removed does not
- * list expired keys, so nobody has decided whether to keep such a key.
+ * Throws `conflict` if a member was removed after the key had expired and this member may know the key's secret. The page for removing a
+ * member does not list expired keys. Nobody has therefore decided whether to keep such a key.
  */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
   if (await holdsNow(db, isDead))
@@ -69,8 +70,8 @@ async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
 }
 
 /**
- * Returns the changes with which the key's previous secret stops working at `endsAt`. Throws `invalid_body` if a future `endsAt` would start or
- * extend an overlap.
+ * Returns the field changes that make the key's previous secret stop working at `endsAt`. If `endsAt` is in the future and would start or
+ * extend an overlap, throws `invalid_body`.
  */
 function overlapUntil(before: KeyRow, endsAt: number | null | undefined, now: number): Partial<KeyRow> {
   if (endsAt === undefined) return {};

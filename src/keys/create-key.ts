@@ -18,13 +18,12 @@ import { defaultScopes } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";
 
 type Content = ReturnType<typeof newKeyOf>;
-/** The settings of a new key. */
 export type NewKey = Pick<Content, "name"> & Partial<Content>;
 
 /**
- * Creates a key and returns it with its secret, which cannot be read again. Throws `forbidden` if the acting key may not grant the permissions of the
- * new key. Throws `invalid_body` if the hourly limit exceeds the account's ceiling or the expiry is in the past. Throws `limit_reached` if the
- * account has 50 live keys or has created 1,000 keys in 24 hours.
+ * Creates a key. Returns the key and its secret. The secret cannot be read again later. Throws `forbidden` if the acting key may not grant
+ * the permissions of the new key. Throws `invalid_body` if the hourly limit exceeds the account's ceiling, or if the expiry is in the past.
+ * Throws `limit_reached` if the account has 50 live keys, or if it has created 1,000 keys in 24 hours.
  */
 export async function createKey(
   context: WriteContext & { signing: SigningSecret },
@@ -47,7 +46,7 @@ export async function authorizeNewKey(context: ReadContext, input: NewKey): Prom
   if (own) requireGrantable(await permissionsOf(context, input, own), own);
 }
 
-/** Inserts the key. Returns null if the account has reached a limit or the acting key has changed since it was read. */
+/** Inserts the key. Returns null if the account has reached a limit, or if the acting key has changed since it was read. */
 async function insertKey(
   context: WriteContext & { signing: SigningSecret },
   input: NewKey,
@@ -92,8 +91,8 @@ async function insertKey(
 }
 
 /**
- * Returns the permissions of a new key. The limit, the addresses and the expiry default to those of the acting key. The scopes default to
- * `defaultScopes`.
+ * Returns the permissions of a new key. The limit, the addresses and the expiry default to the values of the acting key. The scopes default
+ * to `defaultScopes`.
  */
 async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: KeyRow | null): Promise<Permissions> {
   const ceiling = await readCeiling(db, actor.accountId);

@@ -1,10 +1,11 @@
 import { callGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 
-// Erases the keys of an account. Each guard is erased before the row of its key, because the guard cannot be found once the key id is lost.
+// Erases the keys of an account. Each guard is erased before the row of its key. Without the key id from the row, the guard can no longer
+// be found.
 
 const guardsAtOnce = 50;
-/** The maximum number of groups of keys that one call erases. The platform limits the number of requests that one invocation may send. */
+/** One call erases at most this many groups of 50 keys. The platform limits the number of requests that one invocation may send. */
 const maxGroups = 15;
 
 /** The context for erasing keys. `activity` is the database of the account's log. */
@@ -33,8 +34,8 @@ export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, acco
 }
 
 /**
- * Erases keys until none is left, `endsAt` has passed, or this call has erased 750 keys. Returns whether all keys are erased. Calls `count` with the
- * number of keys erased in each group.
+ * Erases keys of the account. Stops when no key is left, when `endsAt` has passed, or after 750 keys. Returns whether all keys are erased.
+ * After each group of keys, calls `count` with the number of erased keys.
  */
 export async function eraseKeys(
   { db, guards }: ErasingKeys,

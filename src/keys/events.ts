@@ -6,7 +6,7 @@ import { KeyData, keyData } from "./schemas.ts";
 
 export const eventKinds = kindsOf(manifest.events[0], KeyData);
 
-/** The notice period before a key expires, in milliseconds. The event `key.expiring` is created in this period. */
+/** The notice period before the expiry of a key, in milliseconds. In this period, the event `key.expiring` is created. */
 export const expiryNoticeMs = 7 * dayMs;
 
 const maker =

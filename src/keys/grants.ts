@@ -3,8 +3,8 @@ import { isWithin } from "../net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
- * The permissions of a key. A key can grant another key only permissions that it has itself. The operator and members are not bound by such
- * permissions.
+ * The permissions of a key. A key can grant only its own permissions to another key. This rule does not apply to the operator and to
+ * members.
  */
 export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;
 
@@ -16,7 +16,9 @@ export function requireScopesWithin(touched: readonly string[], own: Permissions
   if (missing.length > 0) throw forbidden(`This key may only act on keys whose scopes it also has. Missing scopes: ${missing.join(", ")}.`);
 }
 
-/** Throws `forbidden` if one of the `granted` permissions exceeds the acting key's own. Omitted permissions are not checked. */
+/**
+ * If one of the `granted` permissions exceeds the permissions of the acting key, throws `forbidden`. Omitted permissions are not checked.
+ */
 export function requireGrantable(granted: Partial<Permissions>, own: Permissions): void {
   if (granted.scopes) requireScopesWithin(granted.scopes, own);
   if (granted.hourlyLimit !== undefined && granted.hourlyLimit > own.hourlyLimit) {
@@ -30,7 +32,7 @@ export function requireGrantable(granted: Partial<Permissions>, own: Permissions
   }
 }
 
-/** Returns whether `after` lets a key do more than `before`: another scope, a higher limit, more addresses or a later expiry. */
+/** Returns whether `after` allows more than `before`: an additional scope, a higher limit, more addresses or a later expiry. */
 export function widens(before: Permissions, after: Permissions): boolean {
   const expiresLater = before.expiresAt !== null && (after.expiresAt === null || after.expiresAt > before.expiresAt);
   return (

@@ -6,7 +6,7 @@ export type KeyRow = InferSelectModel<typeof apiKeys>;
 export const keyStatuses = ["active", "disabled", "revoked", "expired"] as const;
 export type KeyStatus = (typeof keyStatuses)[number];
 
-/** A key with its last use. `createdByName` is present only if it was looked up. */
+/** A key, together with its last use. `createdByName` is present only if the name of the creator was looked up. */
 export type Key = KeyRow & LastUse & { createdByName?: string | null };
 
 export const isExpired = ({ expiresAt }: Pick<KeyRow, "expiresAt">, now: number): boolean => expiresAt !== null && expiresAt <= now;

@@ -11,7 +11,7 @@ import type { Key, KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
-/** Returns up to `limit` live keys whose secrets a member may know, newest first. */
+/** Lists the live keys whose secrets the member may know, newest first. Returns at most `limit` keys. */
 export async function listKeysKnownTo({ db, activity, actor, now }: LogReadContext, memberId: string, limit: number): Promise<Key[]> {
   const rows = await db
     .select()
@@ -26,7 +26,7 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReadConte
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 
-/** Returns the statement that disables active keys of an account. `ids` is a SELECT that returns the ids of the keys to disable. */
+/** Returns an SQL statement. The statement disables the active keys of the account whose ids are in `ids`. `ids` is a SELECT of key ids. */
 export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): Statement =>
   raw(
     db,
@@ -34,14 +34,18 @@ export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): S
       WHERE account_id = ${accountId} AND state = 'active' AND id IN (${ids})`,
   );
 
-/** Returns an SQL condition. The condition is true if a member who may know the key's secret was removed after the key had expired. */
+/**
+ * Returns an SQL condition. The condition is true if a member was removed after the key had expired and this member may know the key's
+ * secret.
+ */
 export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: number): SQL =>
   sql`${id} IN (${knownToRemovedSince(accountId, expiredAt)} SELECT id FROM known)`;
 
 /**
- * Records that a member's removal has disabled a key: writes the event and the audit entry, and pushes the key to its guard. `isDue` is an SQL
- * condition that is true until the event is written. `done` takes a condition and returns the statement that marks the event as written if the
- * condition holds. Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
+ * Records that the removal of a member has disabled a key. Writes the event and the audit entry, and pushes the key to its guard. `isDue`
+ * is an SQL condition that is true until the event is written. `done` takes a condition and returns an SQL statement. If the condition is
+ * true, the statement marks the event as written. If the key is no longer disabled, this function writes nothing. Throws the same errors as
+ * `changeKey`.
  */
 export async function recordDisabled(
   context: KeyContext,

@@ -67,7 +67,7 @@ routes.openapi(revoke, (c) => {
   return respondEmpty(c, 202);
 });
 
-/** Returns the key from the leak report, or null if the key cannot be verified. */
+/** Returns the verified key from the leak report. If the key cannot be verified, returns null. */
 function reportedKey(c: ApiContext) {
   try {
     const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));

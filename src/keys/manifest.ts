@@ -50,7 +50,7 @@ export const manifest = {
         order: ["created_at", "id"],
         hidden: ["secret_hash", "previous_secret_hash", "signed_by", "previous_signed_by"],
       },
-      // `erase-keys.ts` erases the guard of each key before the key's row.
+      // For each key, `erase-keys.ts` first erases the guard and then the row.
       erasure: "by hand",
       sampleUntil: "created_at",
     },

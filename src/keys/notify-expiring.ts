@@ -8,17 +8,18 @@ import { expiryNoticeMs, keyExpiring } from "./events.ts";
 import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** The maximum number of already expired keys that one run skips without creating an event. */
+/** Keys that have already expired get no event. One run skips at most this many of these keys. */
 const maxPassedOver = 1000;
 
 /**
- * Creates a `key.expiring` event for each key that expires within seven days, once per expiry. Processes at most `limit` keys. Accounts take turns:
- * first one key of each account, then a second key of each, and so on. A failure for one key does not delay the others. Returns the number of
- * processed keys. Throws if some keys failed, but only after all keys were tried.
+ * Creates a `key.expiring` event for each key that expires within seven days. Each expiry time of a key causes only one event. Processes at
+ * most `limit` keys. Accounts take turns: first one key of each account, then a second key of each account, and so on. If the event of one
+ * key fails, the other keys are still processed. Returns the number of processed keys. If some keys failed, throws an error after all keys
+ * were tried.
  */
 export async function notifyExpiring(outbox: Outbox & StoreReadContext, now: number, limit: number): Promise<number> {
   const { db } = outbox;
-  // A key that expired before its turn gets no event, because it is no longer about to expire.
+  // If a key has already expired, the event `key.expiring` would be wrong. Such a key is therefore skipped.
   await db.run(sql`UPDATE api_keys SET notified_expiry = expires_at WHERE id IN (SELECT id FROM api_keys
     WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${maxPassedOver})`);
   const expiring = await db

@@ -15,7 +15,10 @@ import { apiKeys } from "./tables.ts";
 const timeoutMs = 5 * secondMs;
 const pauseMs = 100;
 
-/** The maximum number of keys per run that are pushed again with separate D1 statements. Each of these keys takes at most ten statements. */
+/**
+ * In one run, at most this many keys are pushed a second time, each with separate D1 statements. Each of these keys needs at most ten
+ * statements.
+ */
 const maxOthers = 20;
 const keysAtOnce = 100;
 
@@ -25,9 +28,9 @@ interface Push {
 }
 
 /**
- * Pushes a stored change of a key to its guard. The change applies to every request that starts after this function has returned. Throws
- * `unavailable` if the guard does not confirm the change within 5 s. After such an error, the change stays stored and a scheduled job pushes it
- * again.
+ * Pushes a stored change of a key to the key's guard. The change applies to every request that starts after this function has returned. If
+ * the guard does not confirm the change within 5 s, throws `unavailable`. After such an error, the change stays stored, and a scheduled job
+ * pushes the change again.
  */
 export async function pushKey(push: Push, keyId: string): Promise<void> {
   try {
@@ -66,8 +69,8 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
       return;
     }
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
-    // If the row has changed since it was read, a later push reached the guard first. If the row has not changed, D1 was restored to an earlier
-    // state.
+    // If the row has changed since it was read, a later push has reached the guard first. If the row has not changed, D1 was restored to an
+    // earlier state.
     if (row?.revision === config.revision) await adoptConfig(db, row, inForce);
   }
 }
@@ -76,9 +79,9 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
 export const isUnpushed = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
 
 /**
- * Pushes stored changes of an account to the guards of all its live keys. The changes apply to every request that starts after this function has
- * returned. Returns the number of keys pushed. Throws `unavailable` if a guard does not confirm the changes within 5 s. After such an error, the
- * changes stay stored and a scheduled job pushes them again.
+ * Pushes stored changes of an account to the guards of all live keys of the account. The changes apply to every request that starts after
+ * this function has returned. Returns the number of pushed keys. If a guard does not confirm the changes within 5 s, throws `unavailable`.
+ * After such an error, the changes stay stored, and a scheduled job pushes the changes again.
  */
 export async function pushKeysOf(push: Push, accountId: string): Promise<number> {
   const giveUpAt = Date.now() + timeoutMs;
@@ -104,9 +107,10 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
 }
 
 /**
- * Pushes keys whose guard has not confirmed their latest version, in the order of their ids, starting after `cursor`. Pushes at most `limit` keys. A
- * key whose guard cannot be reached is skipped until the next round. In the result, `done` is the number of confirmed keys. `last` is the id of the
- * last key, or null if no keys are left. If `accountId` is given, pushes only the live keys of that account.
+ * Pushes keys that have a stored change which the guard has not confirmed. Proceeds in the order of the key ids, and starts after the id
+ * `cursor`. Pushes at most `limit` keys. If the guard of a key cannot be reached, the key waits until the next round. In the result, `done`
+ * is the number of confirmed keys. `last` is the id of the last processed key, or null if no keys are left. If `accountId` is given, pushes
+ * only the live keys of that account.
  */
 export async function pushWaitingKeys(
   push: Push,
@@ -131,7 +135,7 @@ export async function pushWaitingKeys(
       const inForce = await withDeadline(guards.getByName(id).configure(config), timeoutMs, "The push of a key");
       denialCache.forget(id, Date.now());
       if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
-      // A later push reached the guard first, or D1 was restored to an earlier state.
+      // The guard has a different configuration. Either a later push has reached the guard first, or D1 was restored to an earlier state.
       else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), timeoutMs, "The push of a key");
     }),
   );

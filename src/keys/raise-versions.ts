@@ -4,8 +4,8 @@ import type { Db, Statement } from "../db/client.ts";
 import { apiKeys } from "./tables.ts";
 
 /**
- * Returns the statement that raises the versions of an account's live keys if `when` holds. The raised version makes each guard accept a change of
- * the account. The guard of an expired key receives the change when the key gets a new expiry.
+ * Returns an SQL statement. If `when` is true, the statement raises the version of each live key of the account. With the raised version,
+ * each guard accepts a change of the account. The guard of an expired key receives the change when the key gets a new expiry.
  */
 export const raiseVersions = (db: Db, accountId: string, now: number, when: SQL): Statement =>
   db

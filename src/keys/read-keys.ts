@@ -9,20 +9,20 @@ import { readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** The position of a page's last key, after which the next page starts. */
+/** The position of the last key on a page. The next page starts after this key. */
 export interface KeyPosition {
   createdAt: number;
   id: string;
 }
 
 /**
- * Returns the SQL condition for all keys of the account, or only for keys with one status. Each condition uses an index that either has the sort
- * order of the list or contains few keys.
+ * Returns an SQL condition that selects keys of the account. If `status` is given, the condition selects only keys with this status. With
+ * each condition, SQLite uses an index that either has the sort order of the list or contains few keys.
  */
 const isListed = (accountId: string, status: KeyStatus | undefined, now: number): SQL | undefined => {
   const own = eq(apiKeys.accountId, accountId);
   if (status === undefined) return own;
-  // Without the `+`, SQLite would read all active keys by an index, although most of them may have expired.
+  // Without the `+`, SQLite would use an index over all keys in the state `active`. Most of these keys may have expired.
   if (status === "active") return and(isLiveKey(accountId, now), sql`+${apiKeys.state} = 'active'`);
   if (status === "expired") return and(own, eq(apiKeys.state, "active"), lte(apiKeys.expiresAt, now));
   return and(own, eq(apiKeys.state, status));
@@ -46,7 +46,7 @@ export async function listKeys(
       .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
       .limit(limit);
   const [first, ...others] = statuses ? [...new Set(statuses)] : [];
-  // All queries run in one batch, so a key whose status changes at the same time is listed only once.
+  // All queries run in one batch. If the status of a key changes at the same time, the key is therefore listed only once.
   const found = await db.batch([having(first), ...others.map((status) => having(status))]);
   const rows = found
     .flat()
@@ -70,7 +70,7 @@ export async function readKey(context: LogReadContext, id: string): Promise<Key>
 export const readCreatorName = async (context: ReadContext, row: KeyRow): Promise<string | null> =>
   (await readMakerNames(context, [row])).get(row.createdById ?? "") ?? null;
 
-/** Returns the current names of these keys' creators, by creator id. */
+/** Returns the current names of the creators of these keys, mapped by creator id. */
 async function readMakerNames({ db, actor }: ReadContext, rows: readonly KeyRow[]): Promise<Map<string, string>> {
   const ids = [...new Set(rows.flatMap(({ createdById }) => createdById ?? []))];
   if (ids.length === 0) return new Map();

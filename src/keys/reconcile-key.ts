@@ -11,19 +11,20 @@ import type { KeyRow } from "./key.ts";
 import { raiseVersions } from "./raise-versions.ts";
 import { apiKeys } from "./tables.ts";
 
-// D1 can be restored to an earlier state with Time Travel, but the guards cannot. If a guard has a configuration that the row of its key never had,
-// the guard is right. A revoked key stays revoked, and a disabled key stays disabled until it is enabled. The newer secret stays in force. All other
-// settings come from the row, because the account sees the values in the row.
+// D1 can be restored to an earlier state with Time Travel, but the guards cannot. After such a restore, a guard can have a configuration
+// that the row of its key never had. In this case, the guard is right. A revoked key stays revoked, and a disabled key stays disabled until
+// it is enabled. The newer secret of the key stays in force. All other settings come from the row, because the row holds the values that
+// the account sees.
 
-/** Returns whether the guard has a change in force that is missing in the row. */
+/** Returns whether the row lacks a change that is in force in the guard. */
 const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
   inForce.version > row.version ||
   (inForce.version === row.version && inForce.revision !== row.revision) ||
   (inForce.state === "revoked" && row.state !== "revoked");
 
 /**
- * Updates the row of a key from its guard if the row is behind. Returns true if the row was behind and the caller must read it again. If the guard
- * cannot be reached, the later push of the change detects the difference.
+ * If the row of a key is behind the key's guard, updates the row and returns true. The caller must then read the row again. Otherwise
+ * returns false. If the guard cannot be reached, also returns false. A later push of the key then detects the difference.
  */
 export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, row: KeyRow): Promise<boolean> {
   const inForce = await callGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
@@ -33,8 +34,8 @@ export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, r
 }
 
 /**
- * Writes the guard's newer settings into the row, with a version above those of the row and the guard. Writes nothing if the row has changed since it
- * was read, because another change is then on its way to the guard.
+ * Writes the guard's newer settings into the row. The new version is higher than the version in the row and the version in the guard. If
+ * the row has changed since it was read, another change is on its way to the guard. In this case, writes nothing.
  */
 export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Promise<void> {
   const now = Date.now();
@@ -45,7 +46,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     state,
     secretHash: inForce.secretHash,
     last4: inForce.last4,
-    // If only the guard has the key's secret, the name of the signing secret is not known.
+    // If only the guard has the hash of the key's secret, the name of the signing secret is not known.
     signedBy: inForce.secretHash === row.secretHash ? row.signedBy : null,
     previousSecretHash: isRevoked ? null : inForce.previousSecretHash,
     overlapEndsAt: isRevoked ? null : inForce.overlapEndsAt,

@@ -19,7 +19,7 @@ const revocation = {
   evenWhereFull: true,
 } as const;
 
-/** Revokes a key permanently. Writes nothing if the key is already revoked. Throws the same errors as `writeKey`. */
+/** Revokes a key permanently. If the key is already revoked, writes nothing. Throws the same errors as `writeKey`. */
 export async function revokeKey(context: KeyContext, id: string, precondition: Precondition): Promise<void> {
   try {
     await writeKey(context, id, { precondition, decide: async (before) => (before.state === "revoked" ? null : revocation) });
@@ -30,8 +30,8 @@ export async function revokeKey(context: KeyContext, id: string, precondition: P
 }
 
 /**
- * Revokes a key in its guard if D1 has no row for the key. The row is missing if D1 was restored to a state from before the key was created. Returns
- * false if the row exists or the guard has no such key of this account.
+ * If D1 has no row for a key, revokes the key in its guard. The row is missing if D1 was restored to a state from before the key was
+ * created. Returns false if the row exists, or if the guard has no such key of this account.
  */
 async function revokeWithoutRow(context: KeyContext, id: string, precondition: Precondition): Promise<boolean> {
   const { db, actor, guards } = context;
@@ -53,8 +53,8 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
 }
 
 /**
- * Handles a leaked secret. Revokes the key if its current secret has leaked. Ends the overlap if the key's previous secret has leaked. Does nothing
- * for any other secret.
+ * Handles a leaked secret. If the current secret of the key has leaked, revokes the key. If the previous secret of the key has leaked, ends
+ * the overlap. Does nothing for any other secret.
  */
 export async function revokeLeaked(
   context: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,

@@ -8,12 +8,15 @@ const maxCached = 10_000;
 /** The pause before each attempt, in milliseconds. The platform stops any work that still runs 30 s after the response. */
 const pausesMs = [0, 100, 500, 2000, 5000];
 
-/** Hashes of leaked secrets that were already handled. A handled secret never becomes valid again, so it needs no further lookup. */
+/**
+ * The hashes of the leaked secrets that this isolate has already handled. A handled secret never becomes valid again, so it needs no
+ * further lookup.
+ */
 const handled = new Set<string>();
 
 /**
- * Handles a verified key that was reported as leaked, once per isolate. The reporter already has a response and will not retry, so this function
- * retries failures. Never rejects.
+ * Handles a verified key that was reported as leaked. Each isolate handles the same secret only once. The client that reported the key
+ * already has a response and will not retry. This function therefore retries failed attempts. Never rejects.
  */
 export async function revokeReported(
   context: Omit<WriteContext, "actor"> & StoreReadContext & { guards: Guards },

@@ -13,9 +13,10 @@ import { readKeyRow } from "./read-keys.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /**
- * Gives a key a new secret. Returns the secret, because no later request can read it. The old secret works for another `overlapMs` milliseconds. Any
- * earlier overlap ends immediately. The acting key must be allowed to grant all permissions of the key, because the caller receives the key's secret.
- * Throws `conflict` for a revoked key, and the same errors as `writeKey`.
+ * Gives a key a new secret. Returns the new secret. No later request can read this secret. The old secret stays valid for another
+ * `overlapMs` milliseconds. If an earlier overlap is still running, that overlap ends immediately. The caller receives the secret of the
+ * key, so the acting key must be allowed to grant all permissions of the key. Throws `conflict` if the key is revoked. Also throws the same
+ * errors as `writeKey`.
  */
 export async function rotateKey(
   context: KeyContext & { signing: SigningSecret },
@@ -24,8 +25,8 @@ export async function rotateKey(
 ): Promise<{ key: Key; secretKey: string }> {
   const secretKey = newSecretKey(id, context.signing);
   await readKeyRow(context, id);
-  // If the change were stored but not pushed, the caller would never see the new secret. Before anything is stored, this call checks that the guard
-  // can be reached.
+  // If the change were stored but not pushed, the caller would never see the new secret. This call therefore checks that the guard can be
+  // reached. The change is stored only after this check.
   await callGuard(context.guards, id, (guard) => guard.rateLimit());
   const key = await writeKey(context, id, {
     precondition: always,
@@ -36,8 +37,8 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: context.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
-      // A rotation without an overlap ends the old secret. In a full account, such a rotation may use the storage that is reserved for deleting or
-      // ending something.
+      // A rotation without an overlap makes the old secret invalid immediately. In a full account, such a rotation may use the storage
+      // reserve. The reserve is only for changes that delete or end something.
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
       const signers = { signedBy: context.signing.name, previousSignedBy: before.signedBy };
       return {
@@ -62,7 +63,10 @@ function requireRotatable(key: KeyRow, own: KeyRow | null): void {
   requireGrantable(key, own);
 }
 
-/** Pushes the key if its guard has not confirmed a stored change. Throws `not_found` or `unavailable`. */
+/**
+ * If the guard has not confirmed a stored change of the key, pushes the key. Throws `not_found` if the key does not exist. Throws
+ * `unavailable` if the guard does not confirm the change.
+ */
 export async function pushIfWaiting(pushing: ReadContext & { guards: Guards }, id: string): Promise<void> {
   if (isUnpushed(await readKeyRow(pushing, id))) await pushKey(pushing, id);
 }

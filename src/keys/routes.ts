@@ -12,6 +12,7 @@ import { createRouter } from "../api/router.ts";
 import { pageFrom } from "../db/page.ts";
 import { secondMs } from "../time/clock.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
+import { maxLiveKeys } from "./bounds.ts";
 import { changeKey } from "./change-key.ts";
 import { authorizeNewKey, createKey } from "./create-key.ts";
 import { type Key as KeyWithUse, keyStatuses } from "./key.ts";
@@ -41,8 +42,8 @@ const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSec
 });
 
 /**
- * The response to a POST that creates a secret. The schema is a union of two shapes. A response that shows the secret therefore has a member
- * `secret_key` that cannot be null.
+ * The response to a POST request that creates a secret. The schema is a union of `KeyWithSecret` and `ReplayedKey`. In `KeyWithSecret`, the
+ * member `secret_key` cannot be null.
  */
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
@@ -62,7 +63,10 @@ const KeyRotation = component("KeyRotation", schemas.KeyRotation, { description:
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
 
-/** Returns the ETag of a key. The ETag also changes with the status and the last use of the key, which can change without a write to the row. */
+/**
+ * Returns the ETag of a key. The ETag also depends on the status and the last use of the key. The status and the last use can change without a
+ * write to the key's row.
+ */
 const keyEtag = (key: KeyWithUse, now: number) => etagOfShown(key.revision, schemas.keyData(key, now));
 
 const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }) => {
@@ -107,8 +111,7 @@ const create = createRoute({
   path: "/keys",
   operationId: "createKey",
   summary: "Create a key",
-  description:
-    "Creates a key and shows its secret once. If the new key could do more than the key that creates it, the response is 403 `forbidden`. If the account already has 50 live keys, the response is 409 `limit_reached`. Sends the event `key.created`.",
+  description: `Creates a key and shows its secret once. If the new key could do more than the key that creates it, the response is 403 \`forbidden\`. If the account already has ${maxLiveKeys} live keys, the response is 409 \`limit_reached\`. Sends the event \`key.created\`.`,
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),

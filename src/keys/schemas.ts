@@ -14,7 +14,7 @@ const partyType = z.enum(["key", "member", "operator", "system"]).meta({
   examples: ["key"],
 });
 
-/** A key in responses and events, without its secret. */
+/** The public form of a key, in responses and in events. This form excludes the secret. */
 export const KeyData = z.strictObject({
   id: z.string().meta({ description: "The id of the key, which is not secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
   name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
@@ -129,7 +129,7 @@ const ipList = z
 const allowedIps = ipList.meta({ type: "array", ...ipListDocument });
 const allowedIpsOrNull = ipList.nullable().meta({ type: ["array", "null"], ...ipListDocument });
 
-/** The settings of a new key, in the API and in a form. The limit, the addresses and the expiry default to those of the acting key. */
+/** The settings of a new key, in an API request or in a form. If a key sends the request, that key's limit, addresses and expiry are the defaults. */
 export const NewKey = z.strictObject({
   name,
   scopes: scopes.optional().meta({ default: defaultScopes }),
@@ -141,7 +141,7 @@ export const NewKey = z.strictObject({
   expires_at: expiresAt.optional(),
 });
 
-/** The fields of a key that a request changes. */
+/** The body of a request to change a key. Each member is the new value of a field. */
 export const KeyPatch = z.strictObject({
   name: name.optional(),
   scopes: scopes.optional(),
@@ -162,7 +162,7 @@ export const KeyPatch = z.strictObject({
 });
 
 /** The body of a request to rotate a key. */
-export const KeyRotation = rotation("The number of seconds for which the old secret still works, from 0 to 604,800 (seven days).");
+export const KeyRotation = rotation("The number of seconds for which the old secret still works");
 
 /** Converts a parsed `NewKey` into the input of `createKey`. */
 export const newKeyOf = ({ name, scopes, hourly_limit, allowed_ips, expires_at }: z.output<typeof NewKey>) => ({

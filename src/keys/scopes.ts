@@ -4,16 +4,16 @@ export type { Scope } from "../registry/manifests.ts";
 
 const stated = manifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})) as [Scope, { isDefault: boolean }][];
 
-/** The scopes that a key can have. For example, `users:read` lets the key read users. */
+/** The scopes that a key can have. For example, a key with the scope `users:read` can read users. */
 export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 
-/** The scopes that a new key gets if its creator names none. */
+/** If a request for a new key does not list scopes, the key gets these scopes. */
 export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }]) => isDefault).map(([scope]) => scope);
 
-/** Two scopes that examples use. */
+/** Two scopes for the examples in the API documentation. */
 export const exampleScopes: readonly Scope[] = [...defaultScopes, ...scopes].slice(0, 2);
 
-/** Describes scopes by resource, for example "tasks, users (read)". Returns "everything" for all scopes. */
+/** Describes scopes in words, grouped by resource. An example is "tasks, users (read)". If all scopes are given, returns "everything". */
 export function scopesInWords(given: readonly string[]): string {
   if (scopes.every((scope) => given.includes(scope))) return "everything";
   const byResource = Map.groupBy(inOrder(given), (scope) => scope.split(":")[0] ?? "");
@@ -24,5 +24,5 @@ export function scopesInWords(given: readonly string[]): string {
   return words.join(", ");
 }
 
-/** Returns each given scope once, in the order of `scopes`. */
+/** Returns the given scopes without duplicates, in the order of the list `scopes`. */
 export const inOrder = (given: readonly string[]): Scope[] => scopes.filter((scope) => given.includes(scope));

@@ -20,11 +20,11 @@ export const apiKeys = sqliteTable(
     hourlyLimit: integer("hourly_limit").notNull(),
     allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
     expiresAt: integer("expires_at"),
-    /** The expiry for which `key.expiring` was sent, or was skipped because the key had already expired. */
+    /** The expiry time for which the service has handled the event `key.expiring`. If a key has already expired, the service skips the event. */
     notifiedExpiry: integer("notified_expiry"),
-    /** Each change of the key raises the version. The guard ignores a configuration whose version is not higher than its own. */
+    /** Each change of the key raises the version. A guard ignores a configuration if the guard already has the same version or a newer one. */
     version: integer().notNull(),
-    /** The version that the guard has confirmed. If `pushedVersion` is below `version`, a stored change may not be in force yet. */
+    /** The latest version that the guard has confirmed. If `pushedVersion` is below `version`, a stored change may not be in force yet. */
     pushedVersion: integer("pushed_version").notNull(),
     revision: text().notNull(),
     /** The type of the key's creator, or null if the key was created before the service recorded creators. */
@@ -32,7 +32,10 @@ export const apiKeys = sqliteTable(
     createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
-    /** The names of the signing secrets that signed the key's current and previous secrets. Null if the name is not known. */
+    /**
+     * `signedBy` is the name of the signing secret for the key's current secret. `previousSignedBy` is the name for the previous secret. An
+     * unknown name is null.
+     */
     signedBy: text("signed_by"),
     previousSignedBy: text("previous_signed_by"),
   },

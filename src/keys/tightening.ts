@@ -4,8 +4,9 @@ import { widens } from "./grants.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
- * Returns whether a change that only restricts a key is allowed when the account or the database is full. Disabling the key and ending an overlap are
- * always allowed, and so is every restriction by the operator. Other restrictions are allowed until the account has used up its reserved storage.
+ * Returns whether a change of a key is allowed when the account or the database is full. A change can be allowed only if it does nothing except
+ * restrict the key. These restrictions are always allowed: disabling the key, ending an overlap, and any restriction by the operator. Other
+ * restrictions are allowed until the account has used up its reserved storage.
  */
 export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): EvenWhereFull {
   if (!isTightening(before, after)) return false;
@@ -13,7 +14,7 @@ export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): E
   return isEnding || by.type === "operator" ? true : "within the reserve";
 }
 
-/** Returns whether a change only restricts what a key may do. Returns false if the name changes. */
+/** Returns whether a change of a key does nothing except restrict the key. If the change renames the key, returns false. */
 function isTightening(before: KeyRow, after: KeyRow): boolean {
   return after.name === before.name && !widens(before, after) && (after.state === before.state || after.state === "disabled");
 }

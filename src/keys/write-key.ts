@@ -16,35 +16,41 @@ import { readCreatorName, readKeyRow } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** The context of functions that change a key. The guards are included, because a change must be in force when such a function returns. */
+/** The context for functions that change a key. Such a function pushes the change to the key's guard before the function returns. */
 export interface KeyContext extends WriteContext, LogReadContext {
   guards: Guards;
 }
 
-/** A change of a key: the fields to set, the event, the behavior in a full account, and further conditions in D1. */
+/**
+ * A change of a key. `members`: the fields to set. `evenWhereFull`: whether the change is allowed in a full account. `when`: an additional
+ * condition in D1.
+ */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  /** The key before the change, for the event and the audit log. This value is set only if another write has already made part of the change. */
+  /** The key before the whole change, for the event and the audit log. If no earlier write has made a part of the change, this value is not set. */
   was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
-  /** Returns a statement for the same batch, given the condition of the change. */
+  /** Returns an additional statement for the batch that writes the change. `when`: the condition of the change. */
   alongside?: (when: SQL) => Statement;
 }
 
 interface KeyEdit {
   precondition: Precondition;
   /**
-   * Returns the change to make to the key, or null if there is nothing to change. `own` is the row of the acting key, or null if the actor is not a
-   * key.
+   * Returns the change of the key, or null if nothing needs to change. `own`: the row of the key that makes the change, or null if the actor is
+   * not a key.
    */
   decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyUpdate | null>;
   /** Returns the result that is passed to `commit`. By default, the result is the changed key. */
   result?: (after: Key) => unknown;
 }
 
-/** Returns the action for the audit log. The action is the event type, except that disabling and enabling have actions of their own. */
+/**
+ * Returns the name of the action for the audit log. If the change disables or enables a key, the name is `key.disabled` or `key.enabled`. For all
+ * other changes, the name is the event type.
+ */
 function actionOf(eventType: string, before: KeyRow, after: KeyRow): string {
   if (eventType !== "key.updated" || before.state === after.state) return eventType;
   return after.state === "disabled" ? "key.disabled" : "key.enabled";
@@ -64,9 +70,9 @@ const memberNames: Record<string, string> = {
 const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
 /**
- * Updates the key if neither the key nor the acting key changed since they were read. Pushes the updated key to its guard. Throws `not_found`,
- * `precondition_failed` or `forbidden`. Throws `unavailable` if the change is stored but not yet in force. The event can reach a receiver before the
- * guard has the change.
+ * Updates a key, and pushes the updated key to its guard. If another write changes the key or the acting key in the meantime, reads both keys
+ * again and repeats the attempt. The acting key is the key that makes the change. Throws `not_found`, `precondition_failed` or `forbidden`. If
+ * the change is stored but not yet in force, throws `unavailable`. A receiver can get the event before the guard gets the change.
  */
 export function writeKey(context: KeyContext, id: string, { precondition, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = context;

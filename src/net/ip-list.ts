@@ -12,14 +12,14 @@ function rangeOf(text: string): AddressRange {
 }
 
 /**
- * Parses a list of valid addresses and CIDR ranges. Parsing 100 entries takes longer than the rest of a request, so a guard parses the list once for
- * each configuration.
+ * Parses a list of IP addresses and CIDR ranges. All entries must be valid. Parsing 100 entries takes longer than the rest of a request, so a
+ * guard parses the list only once for each configuration.
  */
 export const parseIpList = (list: readonly string[]): AddressRange[] => list.map(rangeOf);
 
 /**
- * Returns whether a valid address or range has only one meaning. If the text has an IPv4 address inside an IPv6 address, all addresses of the range
- * must be IPv4-mapped.
+ * Returns whether a valid address or CIDR range is unambiguous. If an IPv6 text contains an IPv4 address in dotted notation, the whole range must
+ * be IPv4-mapped.
  */
 export function isUnambiguous(text: string): boolean {
   if (!text.includes(":") || !text.includes(".")) return true;
@@ -32,7 +32,10 @@ const contains = ([network, bits]: AddressRange, address: ipaddr.IPv4 | ipaddr.I
   return network instanceof ipaddr.IPv6 && address.match(network, bits);
 };
 
-/** Returns whether `ip` is in one of the ranges. An empty list allows every address. Any other list denies an `ip` that is not valid. */
+/**
+ * Returns whether the ranges allow the address `ip`. An empty list of ranges allows every address. If the list is not empty, an invalid address
+ * is denied.
+ */
 export function allowsIp(ranges: readonly AddressRange[], ip: string): boolean {
   if (ranges.length === 0) return true;
   if (!ipaddr.isValid(ip)) return false;
@@ -40,7 +43,10 @@ export function allowsIp(ranges: readonly AddressRange[], ip: string): boolean {
   return ranges.some((range) => contains(range, address));
 }
 
-/** Returns whether `outer` allows every address that `inner` allows. Each range of `inner` must be inside a single range of `outer`. */
+/**
+ * Returns whether the list `outer` allows every address that the list `inner` allows. Each range of `inner` must be inside a single range of
+ * `outer`.
+ */
 export function isWithin(inner: readonly string[], outer: readonly string[]): boolean {
   if (outer.length === 0) return true;
   if (inner.length === 0) return false;

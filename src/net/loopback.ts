@@ -1,5 +1,6 @@
 /**
- * Returns whether a host name from `URL` always refers to this machine. Such a name is `localhost`, a subdomain of `localhost` or a loopback address.
+ * Returns whether a host name always refers to this machine. `hostname` must come from a `URL` object. These names refer to this machine:
+ * `localhost`, subdomains of `localhost`, and loopback addresses.
  */
 export const isLoopback = (hostname: string): boolean =>
   /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname) || hostname.endsWith(".localhost");

@@ -9,28 +9,28 @@ export interface JsonObject {
 
 export const isObject = (node: Json | undefined): node is JsonObject => typeof node === "object" && node !== null && !Array.isArray(node);
 
-/** Returns the part of the document that a reference (`#/...`) points to. Returns null if the last name in the reference does not exist. */
+/** Returns the part of the document that a reference (`#/...`) points to. If the last name in the reference does not exist, returns null. */
 export const resolve = (document: Json, ref: string): Json =>
   ref
     .slice("#/".length)
     .split("/")
     .reduce<Json>((node, name) => (node as JsonObject)[name.replaceAll("~1", "/").replaceAll("~0", "~")] ?? null, document);
 
-/** Returns a part of the document. If the part is a reference, returns the part that the reference points to. */
+/** Returns a part of the document. If the given part is a reference, returns the target of the reference. */
 export const partOf = (document: JsonObject, part: Json | undefined): JsonObject =>
   isObject(part) && typeof part.$ref === "string" ? (resolve(document, part.$ref) as JsonObject) : (part as JsonObject);
 
-/** Returns the parameters of an operation, with references resolved. */
+/** Returns the parameters of an operation. References to parameters are resolved. */
 export const parametersOf = (document: JsonObject, operation: Operation): JsonObject[] =>
   (operation.parameters ?? []).map((parameter) => partOf(document, parameter));
 
 /** Converts a name to Pascal case: "task.created" becomes "TaskCreated". */
 export const pascalCase = (name: string) => name.replaceAll(/(?:^|[._-])(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-/** Returns the component name of the webhook payload for an event type, like "TaskCreatedEvent". */
+/** Returns the component name of the webhook payload for an event type, for example "TaskCreatedEvent". */
 export const payloadName = (type: string) => `${pascalCase(type)}Event`;
 
-/** Returns the values of all members with the name `wanted`, at any depth. */
+/** Finds all members of `node` with the name `wanted`, at any depth. Returns the values of these members. */
 export function find(node: Json, wanted: string): Json[] {
   if (typeof node !== "object" || node === null) return [];
   if (Array.isArray(node)) return node.flatMap((each) => find(each, wanted));
@@ -39,7 +39,7 @@ export function find(node: Json, wanted: string): Json[] {
 
 export type Operation = JsonObject & { operationId: string; responses: JsonObject; parameters?: JsonObject[]; requestBody?: JsonObject };
 
-/** Returns every operation of the document with its method and path. */
+/** Returns all operations of the document. Each entry also contains the method and the path of the operation. */
 export const operationsIn = (document: JsonObject): { method: string; path: string; operation: Operation }[] =>
   Object.entries(document.paths as Record<string, JsonObject>).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ method, path, operation: operation as Operation })),

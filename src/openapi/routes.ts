@@ -12,7 +12,8 @@ import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { serversOf, withServers } from "./servers.ts";
 
 /**
- * The routes of the OpenAPI document. `npm run generate` writes the document to `public/`. The served document lists the servers of this deployment.
+ * The routes that serve the OpenAPI document. `npm run generate` writes the document to `public/`. The served document lists the servers of this
+ * deployment.
  */
 export const routes = createRouter();
 
@@ -21,7 +22,7 @@ const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
 const notModified = { 304: { description: "The client already has this version.", headers: { ...requestId, ...etagHeader } } };
 const tags = ["This document"];
 
-/** The schema of the OpenAPI document, for both JSON and YAML. */
+/** The response schema of the OpenAPI document, in JSON and in YAML. */
 const OpenApiDocument = z
   .looseObject({ openapi: z.literal("3.1.0").meta({ description: "The version of OpenAPI: `3.1.0`." }) })
   .openapi("OpenApiDocument", { description: "An OpenAPI document." });
@@ -31,7 +32,10 @@ interface Served {
   bytes: Uint8Array;
 }
 
-/** The documents that this isolate has served. The cache holds one document per path, because only a local build has several origins. */
+/**
+ * A cache of the documents that this isolate has served. The cache holds one document per path. A larger cache would help only a local build,
+ * because only a local build has several origins.
+ */
 const served = new Map<string, Served & { servers: string }>();
 
 /** Returns the generated document with the servers of this deployment. Throws `unavailable` if the document cannot be read. */

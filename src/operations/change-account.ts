@@ -19,7 +19,7 @@ import { accountStorage } from "../storage/tables.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
-// Changes of accounts that only the operator may make.
+// Account changes that only an operator may make.
 
 /** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
 export async function makeAccount(
@@ -35,8 +35,8 @@ export async function makeAccount(
 }
 
 /**
- * Creates a setup link for an additional owner of an account. Any earlier setup link that is still unused stops working. Returns the token for the
- * setup link. Throws `not_found`.
+ * Creates a setup link for an additional owner of an account. If the account has an earlier setup link that is unused, the earlier link stops
+ * working. Returns the token for the setup link. Throws `not_found`.
  */
 export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
   const { db } = operating;
@@ -47,14 +47,17 @@ export async function makeOwnerLink(operating: Operating, accountId: string): Pr
 const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
 
 /**
- * Suspends an account. When the promise resolves, the account's keys are denied, its deliveries are paused, and its members can change nothing. An
- * account that is already suspended stays suspended. Throws `not_found` and `unavailable`. Returns the number of keys that were pushed to their
- * guards.
+ * Suspends an account. After the promise resolves, the account's keys are denied, its deliveries are paused, and its members cannot change
+ * anything. An account that is already suspended stays suspended. Throws `not_found` or `unavailable`. Returns the number of keys that were
+ * pushed to their guards.
  */
 export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
   changeSuspension(operating, accountId, operating.now);
 
-/** Resumes a suspended account. Paused deliveries resume when they are due. The errors and the result are the same as for `suspendAccount`. */
+/**
+ * Resumes a suspended account. A paused delivery resumes when the delivery is due. The errors and the result are the same as for
+ * `suspendAccount`.
+ */
 export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
   changeSuspension(operating, accountId, null);
 
@@ -76,8 +79,8 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
 }
 
 /**
- * Sets the highest hourly limit that a key of the account may have. Before the promise resolves, the limits of live keys above the ceiling are
- * lowered to the ceiling. Throws `not_found` and `unavailable`. Returns the ids of keys whose limits were lowered.
+ * Sets an account's ceiling: the highest hourly limit that a key of the account may have. If a live key has a higher limit, lowers that limit to
+ * the ceiling before the promise resolves. Throws `not_found` or `unavailable`. Returns the ids of the keys whose limits were lowered.
  */
 export async function changeCeiling(
   operating: Operating & { guards: Guards; activity: Db },
@@ -89,7 +92,7 @@ export async function changeCeiling(
   const above = await db
     .select({ id: apiKeys.id })
     .from(apiKeys)
-    // The limits of expired keys are not lowered, because an expired key above the ceiling cannot be given a new expiry.
+    // The limits of expired keys are not lowered. An expired key cannot get a new expiry while its limit is above the ceiling.
     .where(and(isLiveKey(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {
@@ -128,7 +131,7 @@ async function changeAccount(
   });
 }
 
-/** How much an account stores, and the maximum that it may store. */
+/** The number of bytes and rows that an account stores, and the maximum of each number. */
 export interface AccountStorage {
   bytes: { stored: number; most: number };
   rows: Record<Stored, { stored: number; most: number }>;
@@ -136,7 +139,7 @@ export interface AccountStorage {
   droppedEvents: number;
 }
 
-/** Returns how much an account stores, and the maximum that it may store. Throws `not_found`. */
+/** Returns the number of bytes and rows that an account stores, and the maximum of each number. Throws `not_found`. */
 export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
   const { storageQuotaBytes } = await readAccount(db, accountId);
   const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
@@ -150,8 +153,8 @@ export async function readStorage(db: Db, accountId: string): Promise<AccountSto
 }
 
 /**
- * Returns the account of a key, or null if the key does not exist. If D1 has lost the row of the key, `hasRow` is false and the account comes from
- * the key's guard.
+ * Returns the account of a key, or null if the key does not exist. If D1 has lost the key's row, `hasRow` is false, and the key's guard names the
+ * account.
  */
 export async function accountOfKey(
   { db, guards }: { db: Db; guards: Guards },

@@ -10,30 +10,30 @@ import { readSignInFailures } from "./sign-in-failures.ts";
 
 // The status of the whole deployment, for the operator page, the command line and the metrics.
 
-/** The maximum number of pending deliveries that are counted. Operators do not need the exact size of a larger backlog. */
+/** Pending deliveries are counted up to this number. Operators do not need the exact size of a larger backlog. */
 const maxCounted = 100_000;
 const timeoutMs = 5 * secondMs;
 
-/** The deliveries that are still to be sent, and the number of webhooks with problems. All times are in milliseconds since the Unix epoch. */
+/** The number of deliveries that are not sent yet, and the number of webhooks with problems. All times are in milliseconds since the Unix epoch. */
 export interface Backlog {
   /** The number of deliveries that wait for an attempt. The number 100,001 means that more than 100,000 deliveries wait. */
   pending: number;
-  /** The number of deliveries that are due, with at most 1,000 counted per webhook. Deliveries of suspended accounts are never due. */
+  /** The number of due deliveries. At most 1,000 deliveries per webhook are counted. Deliveries of suspended accounts are not counted. */
   due: number;
   /** The time at which the oldest due delivery became due, or null if no delivery is due. */
   oldestDueAt: number | null;
-  /** The number of active webhooks whose latest attempts failed. */
+  /** The number of active webhooks whose latest delivery attempts failed. */
   failingWebhooks: number;
   disabledWebhooks: number;
 }
 
-/** The maximum number of webhooks whose due deliveries are counted. */
+/** Due deliveries are counted for at most this number of webhooks. */
 const maxWebhooks = 5000;
 /** The maximum number of due deliveries that are counted per webhook. */
 const maxOfWebhook = 1000;
 
 export async function readBacklog(db: Db, now: number): Promise<Backlog> {
-  // For each webhook with pending deliveries, the query needs two index seeks: one to find the webhook, and one to count its due deliveries.
+  // For each webhook with pending deliveries, the query uses an index twice: to find the webhook, and to count its due deliveries.
   const [counted] = await db.all<{ pending: number; due: number; oldest: number | null; failing: number; disabled: number }>(
     sql`WITH RECURSIVE waiting (id, count) AS (
         SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending'
@@ -63,11 +63,11 @@ export interface DeploymentStatus {
   accounts: number;
   suspended: number;
   liveKeys: number;
-  /** The number of keys whose guards have not confirmed their latest change. */
+  /** The number of keys with changes that their guards have not confirmed yet. */
   waitingKeys: number;
   backlog: Backlog | null;
   log: LogHealth;
-  /** The start of the oldest five-minute bucket that is not rolled up yet, by log database. Null means that all buckets are rolled up. */
+  /** For each log database, the start of the oldest five-minute bucket that is not rolled up yet. Null means that all buckets are rolled up. */
   oldestBuckets: Record<string, number | null>;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
   jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
@@ -82,7 +82,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     try {
       return await withDeadline(value, timeoutMs, `Asking for ${what}`);
     } catch (error) {
-      console.error(`the operator was not told of ${what}:`, messagesOf(error));
+      console.error(`cannot read ${what} for the operator:`, messagesOf(error));
       unknown.push(what);
       return otherwise;
     }
@@ -128,7 +128,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
   };
 }
 
-/** Returns the start of the oldest bucket that is not rolled up, with one index seek per log writer. */
+/** Returns the start of the oldest bucket that is not rolled up. The query needs one index seek per log writer. */
 const oldestBucket = (d1: D1Database): Promise<number | null> =>
   d1
     .prepare(

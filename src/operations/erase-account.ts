@@ -10,15 +10,16 @@ import { insertWhere } from "../db/insert-where.ts";
 import { Failure, throwTogether } from "../errors/failure.ts";
 import { eraseKeys, forgetLostKeys } from "../keys/erase-keys.ts";
 import { type AreaTable, childrenFirst, labelOf, ownerOf } from "../registry/area-tables.ts";
+import { deleteCounters } from "../storage/storage.ts";
 import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { suspendAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { erasures } from "./tables.ts";
 
-// An account is erased in steps. First, the account is suspended, its keys are erased from their guards, and its log is deleted. Then the account's
-// other rows are deleted. The row in `accounts` is deleted last. A scheduled job continues an interrupted erasure. The scheduled job also checks each
-// finished erasure once for data that arrived late, such as log entries and delivery attempts.
+// An account is erased in steps. First, the account is suspended, its keys are erased from their guards, and its log is deleted. Then the
+// account's other rows are deleted. The row in `accounts` is deleted last. A scheduled job continues an interrupted erasure. The scheduled job
+// also checks each finished erasure once. The check deletes data that arrived late, such as log entries and delivery attempts.
 
 export type Erasure = typeof erasures.$inferSelect;
 
@@ -29,19 +30,19 @@ export interface Erasing {
   env: WriterEnv;
 }
 
-/** How far back D1's Time Travel can restore a database, in milliseconds. A deleted row stays in Time Travel for 30 days. */
+/** The time for which D1's Time Travel keeps a deleted row, in milliseconds. */
 const timeTravelMs = 30 * dayMs;
-/** Returns the time until which Cloudflare keeps the data of an erased account for Time Travel. */
+/** Returns the time at which Cloudflare stops keeping an erased account's data for Time Travel. */
 export const timeTravelUntil = (finishedAt: number): number => finishedAt + timeTravelMs;
 
-/** The delay before a finished erasure is checked for late data, in milliseconds. No write is in flight for longer than this delay. */
+/** The delay before a finished erasure is checked for late data, in milliseconds. No write takes longer than this delay. */
 const lookAgainAfterMs = 10 * minuteMs;
 
-/** Requests the erasure of an account, and suspends the account. Throws `not_found` if there is neither an account nor an erasure with this id. */
+/** Requests the erasure of an account, and suspends the account. If neither an account nor an erasure has this id, throws `not_found`. */
 export async function requestErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
   const { db, now, operator } = operating;
   const [known] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
-  // An earlier erasure request may have failed before it suspended the account.
+  // An earlier request for this erasure may have failed before the account was suspended.
   if (known) return known.finishedAt === null ? suspendForErasure(operating, accountId) : undefined;
   const { activityStore } = await readAccount(db, accountId);
   const row = { accountId, activityStore, operator, requestedAt: now, erased: {}, finishedAt: null, checkedAt: null };
@@ -54,8 +55,8 @@ export async function requestErasure(operating: Operating & { guards: Guards }, 
 }
 
 /**
- * Suspends an account before its erasure. An unreachable guard does not stop the erasure, because the erasure later tells each guard to erase its
- * key.
+ * Suspends an account before its erasure. An unreachable guard does not stop the erasure. A later step of the erasure calls each guard to erase
+ * the key.
  */
 async function suspendForErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
   try {
@@ -67,22 +68,22 @@ async function suspendForErasure(operating: Operating & { guards: Guards }, acco
   }
 }
 
-/** Returns the erasure of an account with its progress. Throws `not_found`. */
+/** Returns an account's erasure, including the progress of the erasure. Throws `not_found`. */
 export async function readErasure(db: Db, accountId: string): Promise<Erasure> {
   const [erasure] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
   if (!erasure) throw new Failure("not_found", "There is no account with this id, and no account with this id was erased.");
   return erasure;
 }
 
-/** Throws `conflict` if the account is erased or being erased, because nothing may be created in such an account. */
+/** If an account is erased or being erased, throws `conflict`. Nothing may be created in such an account. */
 export async function requireNotErased(db: Db, accountId: string): Promise<void> {
   const [erasure] = await db.select({ accountId: erasures.accountId }).from(erasures).where(eq(erasures.accountId, accountId));
   if (erasure) throw new Failure("conflict", "This account is being erased, so nothing in it can be created or changed.");
 }
 
 /**
- * Continues an erasure until all data are deleted, or until `endsAt`. A finished erasure is repeated, because D1 may have been restored to a time
- * before the erasure. Returns the erasure with its progress.
+ * Continues an erasure until all data are deleted or the time `endsAt` is reached. If the erasure is already finished, repeats the erasure,
+ * because D1 may have been restored to an earlier time. Returns the erasure, including its progress.
  */
 export async function eraseSome(erasing: Erasing, accountId: string, endsAt: number): Promise<Erasure> {
   const { db } = erasing;
@@ -104,12 +105,12 @@ export async function eraseSome(erasing: Erasing, accountId: string, endsAt: num
 }
 
 /**
- * Continues interrupted erasures, and checks finished erasures for data that arrived late. Works on at most `atMost` erasures. Returns the number of
- * erasures that were tried.
+ * Continues interrupted erasures, and checks finished erasures for data that arrived late. Processes at most `atMost` erasures. Returns the
+ * number of processed erasures, including erasures with errors.
  */
 export async function finishErasures(erasing: Erasing, now: number, atMost: number): Promise<number> {
   const { db } = erasing;
-  // The order is random, so that an erasure whose database is unavailable does not block other erasures.
+  // Erasures are processed in random order. An erasure with an unavailable database therefore does not block other erasures.
   const open = await db
     .select()
     .from(erasures)
@@ -136,7 +137,7 @@ export async function finishErasures(erasing: Erasing, now: number, atMost: numb
   return open.length;
 }
 
-/** Deletes data of an account until `endsAt`. Returns whether all data are deleted. */
+/** Deletes data of an account until no data are left or the time `endsAt` is reached. Returns whether all data are deleted. */
 async function erasePieces(erasing: Erasing, { accountId, activityStore, erased }: Erasure, endsAt: number): Promise<boolean> {
   const { db, guards, env } = erasing;
   const count = (what: string, gone: number) => noteErased(db, accountId, what, gone);
@@ -151,7 +152,7 @@ async function erasePieces(erasing: Erasing, { accountId, activityStore, erased 
     return true;
   };
   const keys = { db, guards, activity: activityDatabase(env, activityStore) };
-  // This step finds keys through the audit log and the key uses, so it runs before those rows are deleted.
+  // This step reads the ids of keys from the audit log and the key uses. The step must run before the rows of these tables are deleted.
   if (erased.keys === undefined) await forgetLostKeys(keys, accountId);
   if (!(await eraseKeys(keys, accountId, endsAt, (gone) => count("keys", gone)))) return false;
   await count("requests", await eraseInWriters(env, activityStore, accountId));
@@ -160,7 +161,7 @@ async function erasePieces(erasing: Erasing, { accountId, activityStore, erased 
   return true;
 }
 
-/** Adds a number of deleted rows to the report of an erasure. */
+/** Adds `gone`, a number of deleted rows, to the report of an erasure. */
 async function noteErased(db: Db, accountId: string, what: string, gone: number): Promise<void> {
   if (gone > 0)
     await db.run(
@@ -168,7 +169,10 @@ async function noteErased(db: Db, accountId: string, what: string, gone: number)
     );
 }
 
-/** A label for the erasure report, and a statement that deletes some rows of an account. The parameter `?1` is the account id. */
+/**
+ * A label for the erasure report, and an SQL statement. The statement deletes some rows of an account. In the statement, the parameter `?1` is
+ * the account id.
+ */
 type Rows = readonly [what: string, query: string];
 
 /** Returns a statement that deletes up to 5,000 rows of an account from a table. */
@@ -176,7 +180,7 @@ function deletionOf(table: AreaTable): string {
   const { name, primaryKey } = table;
   const owner = ownerOf(table);
   const key = primaryKey.map((column) => `${name}.${column}`).join(", ");
-  // CROSS JOIN fixes the join order, so that SQLite stops when it has found as many rows as the LIMIT.
+  // CROSS JOIN fixes the join order. With this join order, SQLite stops as soon as the LIMIT is reached.
   const some = owner.table
     ? `SELECT ${key} FROM ${owner.table} CROSS JOIN ${name} ON ${name}.${owner.column} = ${owner.table}.id WHERE ${owner.table}.account_id = ?1`
     : `SELECT ${key} FROM ${name} WHERE ${owner.column} = ?1`;
@@ -184,7 +188,7 @@ function deletionOf(table: AreaTable): string {
 }
 
 /**
- * The tables from which an erasure deletes rows. A manifest excludes a table if the rows of the table are kept, or if the area's own code erases the
+ * The tables from which an erasure deletes rows. A manifest excludes a table in two cases: the rows are kept, or the area's own code erases the
  * rows.
  */
 const erasedTables = childrenFirst().filter(({ facts }) => typeof facts.erasure !== "string");
@@ -194,6 +198,6 @@ const rowsOf = (tables: readonly AreaTable[]): readonly Rows[] => tables.map((ta
 const logTables = rowsOf(erasedTables.filter(({ isLog }) => isLog));
 const mainTables: readonly Rows[] = [
   ...rowsOf(erasedTables.filter(({ isLog, name }) => !isLog && name !== "accounts")),
-  ["counters", "DELETE FROM account_storage WHERE account_id = ?1"],
+  ["counters", deleteCounters],
   ...rowsOf(erasedTables.filter(({ name }) => name === "accounts")),
 ];

@@ -5,14 +5,15 @@ import { Failure } from "../errors/failure.ts";
 import { type AreaTable, childrenFirst, ownerOf } from "../registry/area-tables.ts";
 import { iso } from "../time/clock.ts";
 
-// Exports all data of an account, as one JSON object per line. The export is for customers who leave, and for customers who request their data.
+// Exports all data of an account, as one JSON object per line. The export is for customers who leave the service, and for customers who request
+// their data.
 
 /** A part of the export: the rows of one table. */
 interface Section {
-  /** The `type` of the exported lines. */
+  /** The member `type` of each exported line. */
   type: string;
   table: AreaTable;
-  /** The columns that sort the exported rows. The next page continues after the last values of these columns. */
+  /** The exported rows are sorted by these columns. The next page continues after the last values of these columns. */
   order: readonly string[];
   hidden: readonly string[];
   rowsAtOnce: number;
@@ -20,7 +21,7 @@ interface Section {
 
 const defaultRowsAtOnce = 200;
 
-/** Columns that are internal to the service, and so are not exported from any table. */
+/** Columns that are internal to the service. These columns are not exported from any table. */
 const internal = ["account_id", "revision", "row_bytes"];
 
 function sectionOf(table: AreaTable): Section | null {
@@ -31,18 +32,21 @@ function sectionOf(table: AreaTable): Section | null {
 }
 
 /**
- * The exported tables of accounts. A manifest can exclude a table from the export. Tables of the main database come before tables of the log
+ * The tables in an account's export. A manifest can exclude a table from the export. Tables of the main database come before tables of the log
  * databases.
  */
 const all = [...childrenFirst()]
   .toReversed()
   .toSorted((one, other) => Number(one.isLog) - Number(other.isLog))
   .flatMap((table) => sectionOf(table) ?? []);
-/** Rows that belong to a row of another table, such as attempts of a delivery, are exported together with that row. */
+/**
+ * Some rows belong to a row of another table. For example, an attempt belongs to a delivery. Such rows are exported together with the row that
+ * they belong to, so their tables are not in this list.
+ */
 const sections = all.filter(({ table }) => ownerOf(table).table === undefined);
 const ownedBy = (name: string) => all.filter(({ table }) => ownerOf(table).table === name);
 
-/** The size at which a page of the export ends, in characters of JSON. */
+/** A page of the export ends when the page reaches this size, in characters of JSON. */
 const maxCharacters = 2_000_000;
 const maxPieces = 50;
 
@@ -53,7 +57,8 @@ export interface ExportPiece {
 }
 
 /**
- * Returns the page of an account's export that starts at `cursor`. An empty cursor returns the first page. Throws `not_found` and `invalid_cursor`.
+ * Returns one page of an account's export, starting at `cursor`. If the cursor is empty, returns the first page. Throws `not_found` or
+ * `invalid_cursor`.
  */
 export async function exportAccount({ db, env }: { db: Db; env: object }, accountId: string, cursor: string): Promise<ExportPiece> {
   const account = await readAccount(db, accountId);
@@ -106,7 +111,7 @@ async function readRows(
   return results;
 }
 
-/** Reads the rows of a table that belong to given rows of another table. */
+/** Reads rows of a table. Only rows that belong to a row in `owners` are read. The owners are rows of another table. */
 async function readOwned(d1: D1Database, section: Section, owners: readonly Row[]): Promise<object[]> {
   const { table, order } = section;
   const { column } = ownerOf(table);
@@ -125,7 +130,7 @@ function lineOf({ type, table, hidden }: Section, row: Row): object {
   return { type, data: Object.fromEntries(shown) };
 }
 
-/** Converts a column value for the export. Times become RFC 3339 texts, and JSON texts become JSON values. */
+/** Converts a column value for the export. Times become RFC 3339 strings, and strings of JSON become JSON values. */
 function shownValue(name: string, value: unknown, isJson: boolean): unknown {
   if (typeof value === "number" && (name === "at" || name.endsWith("_at") || name === "start" || name === "sample_until"))
     return iso(value);

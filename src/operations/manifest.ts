@@ -1,7 +1,7 @@
 import type { Manifest } from "../db/manifest.ts";
 import * as tables from "./tables.ts";
 
-/** Facts about the operator's own tables. The rows of these tables are kept when an account is erased. */
+/** Facts about tables that belong to the operator. When an account is erased, the rows of these tables are kept. */
 const ofOperator = { export: "left out", erasure: "kept", bytes: "not counted" } as const;
 
 export const manifest = {
@@ -20,6 +20,6 @@ export const manifest = {
     operatorAudit: ofOperator,
     erasures: ofOperator,
   },
-  // The operator's actions span all of these areas.
+  // The operator's actions read tables of all these areas.
   reads: ["accounts", "activity", "audit", "db", "events", "identity", "keys", "storage", "usage", "webhooks"],
 } as const satisfies Manifest;

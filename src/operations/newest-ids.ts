@@ -2,10 +2,10 @@ import { sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { tablesOfAccounts } from "../registry/area-tables.ts";
 
-/** The tables of the main database whose primary key is the account id and the row id. */
+/** The main-database tables with a primary key that consists of the account id and the row id. */
 const tables = tablesOfAccounts.filter(({ isLog, primaryKey }) => !isLog && primaryKey.join() === "account_id,id");
 
-/** Returns the newest id of each kind in an account, by id prefix. */
+/** For each id prefix, returns the newest id in an account. */
 export async function readNewestIds(db: Db, accountId: string): Promise<Record<string, string>> {
   const newest = tables.map(({ name }) => sql`(SELECT max(id) FROM ${sql.identifier(name)} WHERE account_id = ${accountId})`);
   const [found] = await db.all<{ ids: string }>(sql`SELECT json_array(${sql.join(newest, sql.raw(", "))}) AS ids`);

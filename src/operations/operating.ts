@@ -10,7 +10,7 @@ export interface Operating {
   outbox: Outbox;
 }
 
-/** Returns a commit that also writes an entry to the operator audit, in the same batch as the change. */
+/** Returns a `Commit` function that also writes an entry to the operator audit. The entry and the change are written in the same batch. */
 export const operatorCommit =
   ({ db, now, operator, outbox }: Operating, action: string, about: Omit<NewOperation, "now" | "operator" | "action">): Commit =>
   (change) => {

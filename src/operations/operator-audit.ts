@@ -5,12 +5,12 @@ import { type Page, pageFrom } from "../db/page.ts";
 import { newId } from "../ids/ids.ts";
 import { operatorAudit } from "./tables.ts";
 
-// The operator audit records what operators did. The operator audit is separate from the audit logs of accounts. Entries of the operator audit are
-// kept when an account is erased.
+// The operator audit records what operators did. The operator audit is separate from the audit logs of accounts. When an account is erased, the
+// entries of the operator audit are kept.
 
 export type Operation = typeof operatorAudit.$inferSelect;
 
-/** `details`: numbers and names of the action, but never a secret. */
+/** A new entry for the operator audit. `details`: numbers and names that describe the action, but never a secret. */
 export interface NewOperation {
   now: number;
   operator: string;
@@ -20,7 +20,7 @@ export interface NewOperation {
   details?: object;
 }
 
-/** Returns a statement that stores an audit entry if `when` is true. */
+/** Returns a statement. If `when` is true, the statement stores an entry in the operator audit. */
 export const storeOperation = (
   db: Db,
   { now, operator, action, accountId = null, targetId = null, details = {} }: NewOperation,
@@ -33,7 +33,7 @@ export const storeOperation = (
     when,
   );
 
-/** Stores an audit entry for an action that changed no rows. */
+/** Stores an entry in the operator audit. This write is separate from the writes of the action. */
 export const recordOperation = async (db: Db, operation: NewOperation): Promise<void> => {
   await storeOperation(db, operation);
 };

@@ -6,7 +6,7 @@ import { hourMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { operatorSessions } from "./tables.ts";
 
-// Sessions of the operator page. A session lasts for one hour, and ends earlier if its operator token is removed.
+// Sessions of the operator page. A session lasts for one hour. If the operator token of a session is removed, the session ends earlier.
 
 export const operatorSessionMs = hourMs;
 
@@ -15,7 +15,7 @@ export interface OperatorSession {
   operatorTokenHash: string;
 }
 
-/** Opens a session and deletes expired sessions. Returns the session token for the cookie. */
+/** Opens a session, and deletes all expired sessions. Returns the session token for the cookie. */
 export async function openOperatorSession(db: Db, session: OperatorSession, now: number): Promise<string> {
   const { token, tokenHash } = newToken();
   await db.batch([
@@ -26,7 +26,7 @@ export async function openOperatorSession(db: Db, session: OperatorSession, now:
   return token;
 }
 
-/** Returns the session with this token, or null if the session does not exist or has expired. */
+/** Returns the session with this token. If the session does not exist or has expired, returns null. */
 export async function readOperatorSession(db: Db, token: string, now: number): Promise<OperatorSession | null> {
   const [found] = await db
     .select()

@@ -9,9 +9,9 @@ import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
 import { apiKeys } from "../keys/tables.ts";
 
-// After D1 is restored with Time Travel, the key of a guard can be missing in D1, or D1 can have an older version of the key. Reconciliation copies
-// newer values from a guard to the row of its key, and then pushes the row to the guard. If a key has no row in D1, its guard revokes the key. The
-// audit log and the key uses contain the ids of keys without a row.
+// After D1 is restored with Time Travel, D1 may have an older version of a key than the key's guard. The row of the key may also be missing in
+// D1. Reconciliation copies newer values from the guard to the key's row. Reconciliation then pushes the row to the guard. If a key has no row in
+// D1, the guard of the key revokes the key. The audit log and the key uses contain the ids of keys without a row.
 
 const keysAtOnce = 50;
 const entriesAtOnce = 2000;
@@ -19,9 +19,9 @@ const entriesAtOnce = 2000;
 /** The result of reconciling one page of keys. `next`: the cursor of the next page, or null after the last page. */
 export interface Reconciled {
   checked: number;
-  /** The ids of keys whose rows were updated from their guards. */
+  /** The ids of keys whose rows were updated with values from their guards. */
   reconciled: string[];
-  /** The ids of keys without a row, which are now revoked in their guards. */
+  /** The ids of keys without a row in D1. The guards of these keys have revoked the keys. */
   revoked: string[];
   unreachable: string[];
   next: string | null;
@@ -44,7 +44,7 @@ export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Gua
   await Promise.all(
     ids.map((id) =>
       (phase === "rows" ? reconcileGuard(db, guards, id, done) : endWithoutRow(guards, id, done)).catch((error: unknown) => {
-        console.error(`the guard of ${id} was not brought in line:`, messagesOf(error));
+        console.error(`the guard of ${id} was not reconciled:`, messagesOf(error));
         done.unreachable.push(id);
       }),
     ),
@@ -57,7 +57,7 @@ export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Gua
 async function reconcileGuard(db: Db, guards: Guards, id: string, done: Reconciled): Promise<void> {
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
-  // This call throws if the guard cannot be reached, so that the key is reported as unreachable.
+  // If the guard cannot be reached, this call throws, and the key is reported as unreachable.
   await callGuard(guards, id, (guard) => guard.ping());
   if (await reconcileKey({ db, guards }, row)) done.reconciled.push(id);
   await pushKey({ db, guards }, id);
@@ -71,8 +71,8 @@ async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Prom
 }
 
 /**
- * Returns the sources of key ids, in the order in which they are read. Each source is read in pages. The first source is the table of keys. The audit
- * log and the key uses come next, because they contain the ids of keys without a row.
+ * Returns the sources of key ids, in reading order. Each source is read in pages. The first source is the table of keys. The other sources are
+ * the audit log and the key uses. These sources also contain the ids of keys without a row.
  */
 function phasesOf(db: Db, env: object): Record<string, (after: string) => Promise<Keys>> {
   const rows = async (after: string): Promise<Keys> => {
@@ -86,7 +86,10 @@ function phasesOf(db: Db, env: object): Record<string, (after: string) => Promis
   return { rows, audit, ...Object.fromEntries(uses) };
 }
 
-/** Reads a table that refers to keys, and returns the ids of keys that have no row. The primary key of the table is the account id and `column`. */
+/**
+ * Reads key ids from `table`, and returns the ids of keys that have no row in `api_keys`. The primary key of `table` consists of the account id
+ * and `column`.
+ */
 async function lost(db: Db, d1: D1Database, table: string, column: string, keyColumn: string, after: string): Promise<Keys> {
   const [account = "", last = ""] = after.split("/");
   const { results } = await d1
@@ -105,7 +108,7 @@ async function lost(db: Db, d1: D1Database, table: string, column: string, keyCo
   const missing = new Set<string>();
   for (const { account: of, last: position, id } of results) {
     if (ids.includes(id) && !known.has(id)) missing.add(id);
-    // A page ends after 50 keys without a row, because each of these keys takes one or two calls to its guard.
+    // A page ends after 50 keys without a row. Each of these keys needs one or two calls to the guard of the key.
     if (missing.size === keysAtOnce) return { ids: [...missing], next: `${of}/${position}` };
   }
   const end = results.at(-1);

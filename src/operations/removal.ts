@@ -19,13 +19,14 @@ import { commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts"
 import { webhooks } from "../webhooks/tables.ts";
 import { endings } from "./tables.ts";
 
-// The removal of a member can also end the member's webhooks and the keys whose secrets the member may know. The person who removes the member
-// selects these keys on a page. The D1 batch of the removal disables the keys at once, and records the remaining work on keys and webhooks in
-// `endings`. The page then does the remaining work. If the page is interrupted, a scheduled job does the remaining work after a minute.
+// The removal of a member can also disable the member's webhooks. The removal can also revoke or disable keys whose secrets the member may know.
+// On a page, the person who removes the member selects the keys to revoke. The D1 batch that removes the member also disables the keys
+// immediately. This batch records the remaining work on keys and webhooks in `endings`. The page then does the remaining work. If the page is
+// interrupted, a scheduled job does the remaining work after a minute.
 
 /**
- * The keys and webhooks that the page showed before a removal. Each item is a version name that `versionName` returned. `revoked`: the ids of the
- * keys that were selected for revocation.
+ * The keys and webhooks that a page showed before the removal of a member. Each shown item is a version name from `versionName`. `revoked`: the
+ * ids of the keys that were selected for revocation.
  */
 export interface Choice {
   shownKeys: readonly string[];
@@ -34,15 +35,15 @@ export interface Choice {
 }
 
 /**
- * Removes a member if the member's role is still the same as when it was read. Keeps a key that the page showed if the key was not selected for
- * revocation and has not changed since. Disables a key if it was not selected for revocation but has changed since the page was shown. Revokes all
- * other keys that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the same
- * as for `removeMember`.
+ * Removes a member if the member's role has not changed since the role was read. Keeps each shown key that was not selected for revocation and
+ * has not changed since. Disables each shown key that was not selected but has changed since. Revokes all other keys whose secrets the member may
+ * know. If a webhook of the member was created or changed after the page was shown, disables the webhook. Throws the same errors as
+ * `removeMember`.
  */
 export const removeWithKeys = (context: WriteContext, member: Member, choice: Choice): Promise<void> =>
   removeMember(context, member, (when) => noteEndings(context, member.id, choice, when));
 
-/** Ends keys and webhooks of a former member by the same rules as `removeWithKeys`. */
+/** Applies the rules of `removeWithKeys` to the keys and webhooks of a former member. */
 export async function endOfFormer(context: WriteContext, memberId: string, choice: Choice): Promise<void> {
   await context.commit({ evenWhereFull: true, result: null, events: [], statements: noteEndings(context, memberId, choice, sql`true`) });
 }
@@ -72,7 +73,7 @@ function noteEndings(
     WHERE account_id = ${accountId} AND state <> 'disabled' AND NOT ${isOneOf(version, shownWebhooks)}
       AND id IN ${webhooksOfMember(accountId, memberId)} AND ${when}
     ON CONFLICT (account_id, target_id) DO NOTHING`;
-  // The keys are disabled at once, because a disabled key cannot create or rotate other keys.
+  // The keys are disabled immediately, because a disabled key cannot create or rotate other keys.
   const disabled = disableKeys(db, accountId, sql`SELECT target_id FROM endings WHERE account_id = ${accountId}`, now);
   return [raw(db, keys), raw(db, listening), disabled];
 }
@@ -84,20 +85,20 @@ export interface Finishing extends Outbox, StoreReadContext {
   guards: Guards;
 }
 
-/** `done`: the kinds of work that are finished. `failed`: the keys and webhooks whose work failed, with the errors. */
+/** `done`: the kinds of work that are finished. `failed`: the keys and webhooks for which the work failed, with the errors. */
 export interface Finished {
   done: Set<Ending["action"]>;
   failed: { name: string; error: unknown }[];
 }
 
-/** Finishes the member removals of an account. Keys come before webhooks, because a key can make changes and a webhook only receives events. */
+/** Finishes all member removals in an account. Keys are processed before webhooks, because keys can make changes but webhooks only receive events. */
 export async function finishEndings(finishing: Finishing, accountId: string, now: number): Promise<Finished> {
   return finish(finishing, await readEndings(finishing.db, eq(endings.accountId, accountId), 1_000), now);
 }
 
 /**
- * Finishes interrupted removals of members, for at most `limit` keys and webhooks in total. Accounts take turns, and a key or webhook that fails does
- * not block other ones. Returns the number of keys and webhooks that were tried.
+ * Continues interrupted removals of members. Processes at most `limit` keys and webhooks in total. The accounts take turns. If the work on a key
+ * or webhook fails, the work on the others continues. Returns the number of processed keys and webhooks, including failures.
  */
 export async function finishBrokenOff(finishing: Finishing, now: number, limit: number): Promise<number> {
   const left = await readEndings(finishing.db, lt(endings.createdAt, now - minuteMs), limit);
@@ -121,7 +122,10 @@ const readEndings = (db: Db, which: SQL, limit: number) =>
     )
     .limit(limit);
 
-/** Finishes the remaining work on keys and webhooks of removed members, one row at a time. A row whose work fails moves to the end of the queue. */
+/**
+ * Finishes the remaining work on keys and webhooks of removed members, one row of `endings` at a time. If the work for a row fails, the row moves
+ * to the end of the queue.
+ */
 async function finish(finishing: Finishing, left: readonly { ending: Ending; store: string }[], now: number): Promise<Finished> {
   const { db } = finishing;
   const finished: Finished = { done: new Set(), failed: [] };

@@ -13,8 +13,8 @@ import type { IdPrefix } from "../registry/manifests.ts";
 import { markBucket } from "../usage/dirty-buckets.ts";
 import { rollUpAccount } from "../usage/roll-up-buckets.ts";
 
-// The demo account contains sample data. All data of the demo account from before a given time are sample data. The manifests say which tables
-// contain sample data.
+// The demo account contains sample data. In the demo account, all data from before the time `sampleUntil` are sample data. The manifests name the
+// tables that contain sample data.
 
 const maxRows = 1_000_000;
 const keysAtOnce = 100;
@@ -24,14 +24,14 @@ export const markSampleData = (db: Db, accountId: string, now: number): Statemen
 
 const sampleTables = childrenFirst().filter(({ facts }) => facts.sampleUntil !== undefined);
 
-/** Returns an SQL condition that is true if a row of a table is sample data of the account. */
+/** Returns an SQL condition for the rows of a table. The condition is true for rows that are sample data of the account. */
 function isSample({ name, facts }: AreaTable, accountId: string, sampleUntil: number): SQL {
   const { sampleUntil: by = "" } = facts;
   const [column, bound] = typeof by === "string" ? [by, sampleUntil] : [by.column, idBound(by.prefix as IdPrefix, sampleUntil)];
   return sql`${sql.identifier(name)}.account_id = ${accountId} AND ${sql.identifier(name)}.${sql.identifier(column)} < ${bound}`;
 }
 
-/** Returns SQL conditions that are all true if no row of another table refers to a row of this table. */
+/** Returns SQL conditions for a row of a table. If no row of another table refers to this row, all of the conditions are true. */
 const isUnreferenced = ({ name }: AreaTable): SQL[] =>
   childrenFirst().flatMap((other) =>
     other.references
@@ -42,13 +42,13 @@ const isUnreferenced = ({ name }: AreaTable): SQL[] =>
       }),
   );
 
-/** Returns an SQL condition that is true if a row is sample data and no other row refers to it. */
+/** Returns an SQL condition for the rows of a table. The condition is true for sample rows that no other row refers to. */
 const isRemovable = (table: AreaTable, accountId: string, sampleUntil: number): SQL =>
   sql.join([isSample(table, accountId, sampleUntil), ...isUnreferenced(table)], sql.raw(" AND "));
 
 /**
  * Removes the sample data of an account. Revokes the sample keys, and then deletes the sample rows. Keeps rows that were created after the sample
- * data. You can repeat the call after an interruption.
+ * data. If the call is interrupted, you can repeat the call.
  */
 export async function removeSampleData(context: KeyContext, account: Account): Promise<void> {
   const { db, activity } = context;
@@ -61,8 +61,8 @@ export async function removeSampleData(context: KeyContext, account: Account): P
       sql`SELECT ${key} FROM ${sql.identifier(table.name)} WHERE ${isSample(table, id, sampleUntil)} LIMIT ${limit}`;
     await deleteInChunks(activity, maxRows, (limit) => sql`DELETE FROM ${sql.identifier(table.name)} WHERE (${key}) IN (${some(limit)})`);
   }
-  // The sample data may end in the middle of a bucket. The usage of the last bucket, and of the hour and the day that contain it, is recomputed from
-  // the remaining log entries.
+  // The sample data may end in the middle of a bucket. The usage of the last bucket, its hour and its day is computed again from the remaining
+  // log entries.
   await markBucket(activity, id, sampleUntil);
   await db.batch([
     deleteAuditOfKeys(db, id, sampleUntil),
@@ -75,7 +75,7 @@ export async function removeSampleData(context: KeyContext, account: Account): P
   await recordAudit(context, auditEntry(context, "account.sample_data_removed", { type: "account", id, name }));
 }
 
-/** Revokes keys that were created before a time. A guard must revoke its key before the row of the key is deleted. */
+/** Revokes all keys that were created before `time`. The guard of a key must revoke the key before the row of the key is deleted. */
 async function revokeKeysBefore(context: KeyContext, time: number): Promise<void> {
   for (let after: KeyPosition | undefined; ; ) {
     const keys = await listKeys(context, { after, limit: keysAtOnce });

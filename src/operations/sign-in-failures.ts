@@ -13,9 +13,9 @@ import { minuteMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { signInFailures } from "./tables.ts";
 
-// Wrong operator tokens and recovery codes are counted for `/metrics`, recorded in an audit log, and rate limited by source. The stored failures are
-// limited too, because anyone can send wrong credentials. Attempts are counted in a fixed number of rows. Each kind of credential adds at most one
-// audit entry per account and minute.
+// Wrong operator tokens and wrong recovery codes are counted for `/metrics` and recorded in an audit log. Sign-in attempts are rate limited by
+// source. The storage for failures is limited, because anyone can send wrong credentials. Attempts are counted in a fixed number of rows. For
+// each kind of credential, an account gets at most one audit entry per minute.
 
 type Credential = (typeof signInFailures.credential.enumValues)[number];
 
@@ -57,15 +57,15 @@ function cachedAttempts(name: string, minute: number): number {
 }
 
 /**
- * Counts a sign-in attempt of a source. Returns whether the attempt is one of the first ten in the clock minute. Several sources can have the same
- * row. A new source takes over the row, and the count of the previous source is lost.
+ * Counts a sign-in attempt of a source. Returns whether the attempt is one of the source's first ten attempts in the clock minute. Several
+ * sources can share a row of `sign_in_attempts`. If another source takes over a row, the count of the previous source is lost.
  */
 async function countAttempt(db: Db, source: Source, now: number): Promise<boolean> {
   const [name, minute] = [nameOf(source), Math.floor(now / minuteMs)];
   const known = cachedAttempts(name, minute);
   if (known >= maxAttemptsPerMinute) return false;
-  // Correct operator tokens are never counted. An isolate that already remembers 1,000 sources can therefore deny a wrong token of a new source
-  // without a D1 query.
+  // Correct operator tokens are never counted, so this check cannot deny a correct operator token. If an isolate already remembers 1,000 sources,
+  // the isolate denies a wrong token from a new source without a D1 query.
   if (source.credential === "operator_token" && known === 0 && cached.attempts.size >= maxCached) return false;
   const [row] = await db.all<{ attempts: number }>(
     sql`INSERT INTO sign_in_attempts (slot, source, minute, attempts) VALUES (${slotOf(name)}, ${name}, ${minute}, 1)
@@ -78,7 +78,7 @@ async function countAttempt(db: Db, source: Source, now: number): Promise<boolea
   return attempts <= maxAttemptsPerMinute;
 }
 
-/** Resets the number of counted attempts of a source after a correct credential. */
+/** After a correct credential, resets the source's number of counted attempts. */
 async function forgetAttempts(db: Db, source: Source): Promise<void> {
   const name = nameOf(source);
   cached.attempts.delete(name);
@@ -86,8 +86,8 @@ async function forgetAttempts(db: Db, source: Source): Promise<void> {
 }
 
 /**
- * Counts a wrong credential and records the failure in the audit log of the owner's account. If the owner is unknown, the failure is recorded in the
- * operator audit.
+ * Counts a wrong credential, and records the failure in the audit log of the owner's account. If the owner of the credential is unknown, records
+ * the failure in the operator audit.
  */
 async function recordFailure(db: Db, { credential, member, from }: Source, now: number, owner: KnownMember | null): Promise<void> {
   const action = `${credential}.refused`;
@@ -120,8 +120,8 @@ export async function denyOperatorToken(db: Db, from: Origin, now: number): Prom
 export type Spent = { member: Member } | { refused: "wrong" | "too many" };
 
 /**
- * Uses up a recovery code. A wrong code is counted and recorded. After ten attempts of a source in a clock minute, further codes are rejected without
- * a check. `confirming`: the member who must own the code, or null if the code may belong to any member.
+ * Uses up a recovery code. If the code is wrong, counts and records the failure. After ten attempts by a source in a clock minute, further codes
+ * from that source are rejected without a check. `confirming`: the member who must own the code, or null if the code may belong to any member.
  */
 export async function trySpendingRecoveryCode(
   db: Db,
@@ -137,10 +137,10 @@ export async function trySpendingRecoveryCode(
     return { member };
   }
   try {
-    // A recovery code that was used before still identifies its member.
+    // A used recovery code still identifies the member who owns the code.
     await recordFailure(db, source, now, confirming ?? (await readMemberOfSpentCode(db, code)));
   } catch (error) {
-    // The wrong code is rejected even if it cannot be recorded, for example because the account is full.
+    // If the failure cannot be recorded, for example because the database is full, the wrong code is still rejected.
     console.error("a wrong recovery code was not recorded:", messagesOf(error));
   }
   return { refused: "wrong" };

@@ -2,11 +2,11 @@ import { sql } from "drizzle-orm";
 import type { NamedSecrets } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
 
-// Counts how often each secret of the Worker is used, so that an operator removes a secret only when nothing needs it.
+// For each secret of the Worker, counts the keys or webhooks that need the secret. An operator must not remove a secret that is still needed.
 
 /**
- * A secret of the Worker. `isNewest`: whether the secret is used for new keys or webhooks. `isThere`: whether the Worker has the secret. `used`: the
- * number of keys or webhooks that need the secret.
+ * A secret that signs keys or encrypts webhook secrets. `isNewest`: whether new keys or webhooks use the secret. `isThere`: whether the Worker
+ * still has the secret. `used`: the number of keys or webhooks that need the secret.
  */
 export interface SecretUse {
   name: string;
@@ -16,8 +16,8 @@ export interface SecretUse {
 }
 
 /**
- * Counts the keys that each secret signed. Revoked keys are not counted. The previous secret of a rotated key is counted until the overlap ends.
- * `unknown`: the number of keys that were created before the service recorded the signing secret.
+ * For each signing secret, counts the key secrets that the signing secret signed. Revoked keys are not counted. After a rotation, the previous
+ * key secret is counted until the overlap ends. `unknown`: the number of keys that were created before the service recorded the signing secret.
  */
 export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
   const rows = await db.all<{ name: string | null; used: number }>(
@@ -29,7 +29,7 @@ export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number
   return { secrets: usesOf(secrets, rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };
 }
 
-/** Counts the webhook secrets that each Worker secret encrypts. */
+/** For each encryption secret of the Worker, counts the webhook secrets that are encrypted with it. */
 export async function countEncryptedWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<SecretUse[]> {
   const rows = await db.all<{ name: string; used: number }>(
     sql`SELECT name, count(*) AS used FROM (

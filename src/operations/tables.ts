@@ -1,7 +1,7 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { partyTypes } from "../accounts/tables.ts";
 
-/** The remaining work on keys and webhooks of removed members. A row is deleted when its work is done. */
+/** The remaining work on keys and webhooks of removed members. When the work of a row is done, the row is deleted. */
 export const endings = sqliteTable(
   "endings",
   {
@@ -23,12 +23,12 @@ export const endings = sqliteTable(
 );
 
 /**
- * Sign-in attempts with an operator token or a recovery code, by source and clock minute. The hash of a source selects one of 4,096 rows, so a flood
- * from many addresses does not create more rows.
+ * Counts of sign-in attempts with an operator token or a recovery code, by source and clock minute. The hash of the source selects one of 4,096
+ * rows, so a flood from many addresses cannot create more rows.
  */
 export const signInAttempts = sqliteTable("sign_in_attempts", {
   slot: integer().primaryKey(),
-  /** A hash of the kind of credential, the member (if known) and the network of the IP address. */
+  /** A hash of three values: the kind of credential, the id of the member (if known), and the network of the IP address. */
   source: text().notNull(),
   /** The clock minute of the attempts, in minutes since the Unix epoch. */
   minute: integer().notNull(),
@@ -47,9 +47,9 @@ export const operatorAudit = sqliteTable("operator_audit", {
   operator: text().notNull(),
   action: text().notNull(),
   accountId: text("account_id"),
-  /** The id of the object that was changed, such as a key, or null if the account itself was changed. */
+  /** The id of the changed object, for example the id of a key. If the account itself was changed, this value is null. */
   targetId: text("target_id"),
-  /** Details of the action: numbers and names, but never a secret. */
+  /** Numbers and names that describe the action, but never a secret. */
   details: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
 });
 
@@ -59,21 +59,21 @@ export const operatorSessions = sqliteTable("operator_sessions", {
   tokenHash: text("token_hash").primaryKey(),
   /** The name of the operator token. */
   operator: text().notNull(),
-  /** The SHA-256 of the operator token. The session ends when the operator token is removed. */
+  /** The SHA-256 of the operator token. When the operator token is removed, the session ends. */
   operatorTokenHash: text("operator_token_hash").notNull(),
   expiresAt: integer("expires_at").notNull(),
 });
 
-/** Accounts that are erased or being erased: their ids and the progress of the erasure. */
+/** The finished and unfinished erasures of accounts. A row contains the account id and the progress of the erasure. */
 export const erasures = sqliteTable("erasures", {
   accountId: text("account_id").primaryKey(),
   /** The binding of the database that contains the account's log. */
   activityStore: text("activity_store").notNull(),
   operator: text().notNull(),
   requestedAt: integer("requested_at").notNull(),
-  /** The number of deleted rows and objects of each kind. */
+  /** For each kind of data, the number of deleted rows or objects. */
   erased: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
   finishedAt: integer("finished_at"),
-  /** The time at which the finished erasure was checked for late data, or null if the check is still to be done. */
+  /** The time at which the finished erasure was checked for late data, or null if the check is not done yet. */
   checkedAt: integer("checked_at"),
 });

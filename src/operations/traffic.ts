@@ -7,9 +7,9 @@ import { defaultQuotaBytes } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
 import { dayMs, dayStart, hourStart } from "../time/clock.ts";
 
-// Traffic figures that help an operator find accounts to look at. The figures never include content that accounts store or request.
+// Traffic figures help an operator find accounts that may need attention. The figures never include content that accounts store or request.
 
-/** The traffic of one account since the start of yesterday (UTC), as far as its log is rolled up. */
+/** The traffic of one account since the start of yesterday (UTC). Requests in buckets that are not rolled up yet are missing. */
 export interface AccountTraffic {
   id: string;
   name: string;
@@ -21,11 +21,11 @@ export interface AccountTraffic {
   limited: number;
   /** The number of requests in the seven days before yesterday (UTC). */
   before: number;
-  /** The highest percentage of an hourly limit that any key of the account has used in the current hour. */
+  /** The highest use of an hourly limit by a key of the account in the current hour, in percent. */
   usedPercent: number;
-  /** The id of the key with the highest percentage, or null if no key has been used in this hour. */
+  /** The id of the key with the highest use of its limit, or null if no key has been used in the current hour. */
   keyId: string | null;
-  /** The bytes that the account stores in the main database. */
+  /** The number of bytes that the account stores in the main database. */
   storedBytes: number;
   quotaBytes: number;
 }
@@ -46,7 +46,7 @@ export async function readTraffic(
       try {
         all.push(...(await trafficOf(db, activityDatabase(env, store), own, now)));
       } catch (error) {
-        console.error(`the operator was not told of the traffic in ${store}:`, messagesOf(error));
+        console.error(`cannot read the traffic in ${store} for the operator:`, messagesOf(error));
         unknown.add(store);
       }
     }

@@ -9,8 +9,9 @@ import type { OperatorContext, OperatorEnv } from "./context.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
 
 /**
- * Counts and records a wrong token. Returns whether the source has sent more than ten wrong tokens in the current clock minute. A correct token is
- * never counted, so wrong tokens lock nobody out. If D1 does not respond, this function returns false, but the caller still denies the wrong token.
+ * Counts and records a wrong token. Returns whether the source has sent more than ten wrong tokens in the current clock minute. Correct tokens
+ * are not counted, and are accepted even after too many wrong tokens. If D1 does not respond, returns false. The caller denies the wrong token in
+ * any case.
  */
 export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   try {
@@ -21,7 +22,7 @@ export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   }
 };
 
-/** The error codes for a request without a valid token, and for too many wrong tokens from one source. */
+/** The codes of two errors: a request without a valid token, and too many wrong tokens from one source. */
 const [code, tooManyAttempts] = ["invalid_token", "too_many_attempts"];
 
 const tooManyTokens = (c: OperatorContext) => {

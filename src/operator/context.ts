@@ -9,7 +9,7 @@ import * as contexts from "../http/operation-contexts.ts";
 import { fieldCode } from "../inputs/field-code.ts";
 import { type Operating, operatorCommit } from "../operations/operating.ts";
 
-/** The environment of operator handlers, with additional members in `c.var`. */
+/** The Hono environment of the operator's request handlers. `c.var` has additional members. */
 export interface OperatorEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
     /** The name of the operator token in the request. */
@@ -29,7 +29,7 @@ export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GU
   env: c.env,
 });
 
-/** Returns the context in which the operator changes keys of an account. `action`: the name of the action in the operator audit. */
+/** Returns the context for the operator's changes to an account's keys. `action`: the name of the action in the operator audit. */
 export function keyContext(c: OperatorContext, { id, activityStore: store }: Account, action: string, targetId?: string) {
   const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
   return contexts.keyContext(c, { actor: operatorOn(id), store, scopes: null }, commit);
@@ -59,7 +59,7 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
 
 export const idOf = (c: OperatorContext): string => c.req.param("id") ?? "";
 
-/** Returns the setup link that contains a token. Throws `conflict` if `PUBLIC_ORIGIN` is not set. */
+/** Returns a setup link with the given token. If `PUBLIC_ORIGIN` is not set, throws `conflict`. */
 export function setupUrl(c: OperatorContext, token: string): string {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
   if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set, so the link would have no address.");

@@ -4,7 +4,7 @@ import { type DeploymentStatus, readDeploymentStatus } from "../operations/deplo
 import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
-// Metrics in the OpenMetrics 1.0 format. No metric describes a single account. The operator page shows requests by account instead.
+// Metrics in the OpenMetrics 1.0 format. No metric describes a single account. The operator page shows the requests of each account.
 
 const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -13,11 +13,11 @@ interface Metric {
   help: string;
   unit?: "seconds" | "bytes";
   /**
-   * The metric type, if the metric is a counter. A counter never decreases. OpenMetrics requires the suffix `_total` for counters. Metrics without a
-   * type are gauges.
+   * The type `counter` means that the value never decreases. OpenMetrics requires the suffix `_total` for counters. A metric without a type is a
+   * gauge.
    */
   type?: "counter";
-  /** The values with their labels. Unknown values are null and are left out. */
+  /** The values of the metric, with labels. An unknown value is null, and is not in the output. */
   values: readonly (readonly [labels: Record<string, string>, value: number | null])[];
 }
 

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { hashOf } from "../crypto/hash.ts";
 
-/** The name and hash of an operator token. The Worker does not have the token itself. */
+/** The name and hash of an operator token. The Worker does not know the token itself. */
 export interface OperatorToken {
   /** The name of the person or program that has the token. The operator audit contains this name. */
   name: string;
@@ -11,7 +11,7 @@ export interface OperatorToken {
 
 const form = /^([\w.-]{1,50}):([0-9a-f]{64})$/;
 
-/** Parses `OPERATOR_TOKENS`, a comma-separated list of `name:sha256` pairs that may be empty. Throws if a pair is malformed. */
+/** Parses `OPERATOR_TOKENS`, a comma-separated list of `name:sha256` pairs. The list may be empty. If a pair is malformed, throws an error. */
 export function operatorTokens({ OPERATOR_TOKENS = "" }: { OPERATOR_TOKENS?: string }): OperatorToken[] {
   const parts = OPERATOR_TOKENS.split(",").map((part) => part.trim());
   return parts
@@ -24,7 +24,7 @@ export function operatorTokens({ OPERATOR_TOKENS = "" }: { OPERATOR_TOKENS?: str
     });
 }
 
-/** Returns the operator token that matches the sent token, or null if none matches. */
+/** Returns the operator token that matches the sent token. If no operator token matches, returns null. */
 export function operatorOf(env: { OPERATOR_TOKENS?: string }, sent: string): OperatorToken | null {
   const hash = Buffer.from(hashOf(sent));
   return operatorTokens(env).find(({ tokenHash }) => timingSafeEqual(Buffer.from(tokenHash), hash)) ?? null;

@@ -8,13 +8,13 @@ export interface AreaTable {
   area: string;
   /** The name of the table in the database. */
   name: string;
-  /** The export name of the table in the module of its area. The manifest uses the same name. */
+  /** The name under which the area's module exports the table. The area's manifest uses the same name. */
   key: string;
   isLog: boolean;
   columns: readonly { name: string; isText: boolean; isJson: boolean }[];
   primaryKey: readonly string[];
   indexes: number;
-  /** The foreign keys of the table, with the columns of both tables. */
+  /** The foreign keys of the table. Each entry lists the columns of this table and of the other table. */
   references: readonly { table: string; columns: readonly string[]; foreignColumns: readonly string[] }[];
   facts: TableFacts;
 }
@@ -49,7 +49,7 @@ const tablesIn = (area: string, module: Readonly<Record<string, unknown>>, facts
       };
     });
 
-/** The tables of all areas. Throws if a manifest has facts about a table that does not exist. */
+/** The tables of all areas. If a manifest has facts about a table that does not exist, this module throws when it is loaded. */
 export const areaTables: readonly AreaTable[] = manifests.flatMap(({ name, tables = {}, logTables = {}, facts = {} }) => {
   const found = [...tablesIn(name, tables, facts, false), ...tablesIn(name, logTables, facts, true)];
   const unknown = Object.keys(facts).find((key) => !found.some((table) => table.key === key));
@@ -63,11 +63,12 @@ export const tablesOfAccounts: readonly AreaTable[] = areaTables.filter(
 );
 
 /**
- * Returns the column that contains the account id. If `table` is set, the column refers to a row of that table, and that row belongs to the account.
+ * Returns the column that links a row to its account. If `table` is not set, the column contains the account id. If `table` is set, the column
+ * contains the id of a row in that table, and that row belongs to the account.
  */
 export const ownerOf = ({ facts }: AreaTable): { column: string; table?: string } => facts.owner ?? { column: "account_id" };
 
-/** Returns the tables of accounts, sorted so that each table comes before the tables that its rows refer to. */
+/** Returns all tables whose rows belong to accounts. If the rows of one table refer to another table, the referring table comes first. */
 export function childrenFirst(): readonly AreaTable[] {
   const placed: AreaTable[] = [];
   const parentsOf = (table: AreaTable) => [...table.references.map((reference) => reference.table), ownerOf(table).table];
@@ -82,10 +83,10 @@ export function childrenFirst(): readonly AreaTable[] {
   return placed;
 }
 
-/** Returns the name that reports use for the rows of a table. */
+/** Returns the label of a table's rows, for example for the erasure report. */
 export const labelOf = ({ name, facts }: AreaTable): string => (typeof facts.erasure === "object" ? facts.erasure.as : undefined) ?? name;
 
-/** The tables with a maximum number of rows per account, together with that maximum. */
+/** The tables that have a maximum number of rows per account. Each entry contains this maximum. */
 export const boundedTables = tablesOfAccounts.flatMap((table) =>
   table.facts.rows ? [{ key: table.key as Stored, name: table.name, label: labelOf(table), ...table.facts.rows }] : [],
 );

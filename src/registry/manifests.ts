@@ -4,13 +4,12 @@ import * as resources from "../resources.ts";
 type AreaManifest = (typeof resources)[keyof typeof resources];
 type MembersOf<Each, Name extends string> = Each extends Record<Name, infer Members> ? Extract<keyof Members, string> : never;
 
-/** The prefix of an id. */
 export type IdPrefix = MembersOf<AreaManifest, "ids">;
 export type Scope = MembersOf<AreaManifest, "scopes">;
 
 type BoundedIn<Facts> = { [Name in keyof Facts]: Facts[Name] extends { rows: object } ? Name : never }[keyof Facts];
 type BoundedOf<Each> = Each extends { facts: infer Facts } ? Extract<BoundedIn<Facts>, string> : never;
-/** The export name of a table that has a maximum number of rows per account. */
+/** The name of a table with a maximum number of rows per account. The area's module exports the table under this name. */
 export type Stored = BoundedOf<AreaManifest>;
 
 /** All manifests of `src/resources.ts`, sorted by `order`. */

@@ -6,7 +6,7 @@ import { withDeadline } from "../time/deadline.ts";
 /** One or more accounts whose logs are in the same database. */
 export type AccountsOfStore = readonly [Account, ...Account[]];
 
-/** The maximum number of accounts that one statement covers. */
+/** The maximum number of accounts that are processed together. */
 const accountsAtOnce = 50;
 
 /** The amount of work done for some accounts, and whether more work is left. */
@@ -15,14 +15,18 @@ export interface Piece {
   hasMore: boolean;
 }
 
-/** The cursor of a round has this prefix if the round has left some work. After such a round, the next round starts in the next minute. */
+/**
+ * If some work of a round is left for the next round, the cursor of the round starts with this prefix. In that case, the next round starts
+ * in the next minute.
+ */
 const leftMark = "+";
 const maxPieceMs = 30 * secondMs;
 
 /**
- * Processes accounts in turn, 50 at a time, from where the last run ended. Stops when `atMost` is reached or `endsAt` has passed. A round reaches
- * every account. If the database of some accounts is unavailable, their work fails or hangs without blocking other accounts. Work that is left for an
- * account is done in the next round, which starts in the next minute.
+ * Processes accounts in turn, 50 at a time. Starts where the last run ended. Stops when `atMost` units of work are done or when `endsAt`
+ * has passed. A round reaches every account and can take several runs. If the database of some accounts is unavailable, the work for these
+ * accounts fails or times out. The work for other accounts continues. If work is left for an account, the next round starts in the next
+ * minute and does that work.
  */
 export async function accountsInTurn(
   { outbox, cursor, atMost, endsAt }: Run,
@@ -34,7 +38,7 @@ export async function accountsInTurn(
   while (done < atMost && Date.now() < endsAt) {
     const accounts = await accountsAfter(outbox.db, after, accountsAtOnce);
     const stores = [...Map.groupBy(accounts, ({ activityStore }) => activityStore).values()] as unknown as AccountsOfStore[];
-    // The databases are processed in parallel, so that a database that hangs does not delay other databases.
+    // All databases are processed in parallel. A database that hangs therefore does not delay the other databases.
     const left = Math.ceil((atMost - done) / stores.length);
     const pieces = await Promise.allSettled(stores.map((own) => withDeadline(work(own, left), maxPieceMs, "A piece of a job")));
     for (const piece of pieces) {

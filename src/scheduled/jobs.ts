@@ -72,7 +72,7 @@ export const jobs: readonly Job[] = [
     name: "finish_removals",
     description: "finish interrupted revocations of keys and webhooks of removed members",
     everyMs: minuteMs,
-    // Each key or webhook takes about 15 D1 statements.
+    // Processing one key or webhook takes about 15 D1 statements.
     atMost: 6,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
       finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, activityIn: (store) => connectToStore(env, store) }, now, atMost),
@@ -124,7 +124,7 @@ export const jobs: readonly Job[] = [
     name: "delete_old_history",
     description: "delete events, redeliveries, audit entries and invitations that are past their retention",
     everyMs: hourMs,
-    // One unit of this job is a row. Each group of accounts counts as 5,000 additional rows.
+    // One unit of this job is one deleted row. Each processed group of accounts counts as another 5,000 rows.
     atMost: 20_000,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteHistoryOf(run, accounts, left)),
   },
@@ -155,7 +155,10 @@ export const jobs: readonly Job[] = [
  * The maximum number of batches for one group of accounts in a round. Without this maximum, a group with many entries would delay the next groups.
  */
 const maxBatchesOfAccounts = 40;
-/** Between two batches, retention pauses for nine times the duration of the first batch. The pauses leave 90 % of D1's time to other work. */
+/**
+ * If a batch leaves more entries to delete, the job pauses for nine times the duration of the batch. Because of these pauses, 90 % of D1's
+ * time is free for other work.
+ */
 const rest = 9;
 const maxPieceMs = 20 * secondMs;
 const historyOfAccounts = 20_000;
@@ -183,7 +186,7 @@ async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left:
   return { done, hasMore };
 }
 
-/** Each group of accounts counts as 5,000 rows in addition to the deleted rows. These extra rows limit the number of groups in a run. */
+/** Counts 5,000 rows for each group of accounts, in addition to the deleted rows. These 5,000 rows limit the number of groups in a run. */
 async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const ids = accounts.map(({ id }) => id);
   const atMost = Math.min(left, historyOfAccounts);

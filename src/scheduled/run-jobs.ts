@@ -3,20 +3,24 @@ import { messagesOf } from "../db/failures.ts";
 import { forgetJobs, type JobRun, readJobRuns, recordJobRun } from "../db/job-runs.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
 import type { Job, Outcome, Run } from "../jobs/job.ts";
+import { onDelete } from "../references/on-delete.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { Outbox } from "../webhooks/outbox.ts";
 import { jobs } from "./jobs.ts";
 
-/** The time after which a run starts no more work, in milliseconds. The next run starts after a minute, so two runs do not overlap. */
+/**
+ * The time after which a run starts no more work, in milliseconds. A run starts every minute, and this limit keeps two runs from
+ * overlapping.
+ */
 const maxRunMs = 40 * secondMs;
-/** The time after which a run that hangs is abandoned, in milliseconds. */
+/** The time after which a hanging run is abandoned, in milliseconds. */
 const givenUpMs = 55 * secondMs;
 
 /**
- * Runs the jobs that are due or whose round is not complete. A job that fails does not stop the other jobs. If at least one job failed, throws after
- * all jobs have ended. Stores and logs the result of each job, and stores its next cursor.
+ * Runs the jobs that are due, and the jobs with an unfinished round. If a job fails, the other jobs continue. If at least one job failed,
+ * throws after all jobs have ended. Stores and logs the result of each job. Stores the next cursor of each job.
  */
 export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): Promise<void> {
   const enqueued: Promise<unknown>[] = [];
@@ -29,7 +33,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   const outcomes = await Promise.allSettled(
     due.map((job) => {
       const cursor = lastRunOf(job)?.cursor ?? "";
-      return runJob(db, job, { env, now, outbox, deliver, cursor, atMost: job.atMost, endsAt: Date.now() + maxRunMs });
+      return runJob(db, job, { env, now, outbox, onDelete, deliver, cursor, atMost: job.atMost, endsAt: Date.now() + maxRunMs });
     }),
   );
   await Promise.all(enqueued);
@@ -41,7 +45,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   throwTogether(errorsOf(outcomes), `scheduled jobs failed: ${failed.join("; ")}`);
 }
 
-/** Returns whether a job is due. Jobs with an interval of one minute run on every call of the cron trigger. */
+/** Returns whether a job is due. A job with an interval of one minute is due at every call of the cron trigger. */
 const isDue = ({ everyMs }: Job, before: JobRun | undefined, now: number): boolean =>
   everyMs <= minuteMs || !before || before.hasMore || before.error !== null || Math.abs(now - before.ranAt) >= everyMs;
 

@@ -5,8 +5,8 @@ import { boundedTables } from "../registry/area-tables.ts";
 import type { Stored } from "../registry/manifests.ts";
 import { accountStorage } from "./tables.ts";
 
-// A single account must not fill the main database, because all accounts share its 10 GB. Triggers count the bytes that an account stores, and its
-// rows in tables with a row limit.
+// All accounts share the 10 GB of the main database, so a single account must not fill the database. Triggers count the bytes that each
+// account stores. Triggers also count each account's rows in each table with a row limit.
 
 const mib = 1024 * 1024;
 
@@ -14,26 +14,17 @@ const mib = 1024 * 1024;
 export const defaultQuotaBytes = 256 * mib;
 
 /**
- * The storage that an account may use beyond its quota, in bytes. This reserved storage is for events of changes that delete or end something, and
- * for failed delivery attempts.
+ * The storage that an account may use beyond its quota, in bytes. This reserved storage is for the events of changes that delete or end
+ * something. The reserved storage is also for failed delivery attempts.
  */
 export const reserveBytes = 16 * mib;
 
-/**
- * The bytes that one delivery adds to the account's storage, including one successful attempt. The manifest of the webhooks area contains the same
- * number.
- */
-export const deliveryBytes = 1400;
-
-/** The part of `deliveryBytes` that covers one successful attempt, in bytes. */
-export const includedAttemptBytes = 760;
-
 export type { Stored } from "../registry/manifests.ts";
 
-/** The maximum number of rows that an account may have, by table. */
+/** The maximum number of rows per account in each table with a row limit. */
 export const maxStored = Object.fromEntries(boundedTables.map(({ key, max }) => [key, max])) as Readonly<Record<Stored, number>>;
 
-/** The tables with a row limit, and their names in reports. */
+/** The tables with a row limit. Each item also contains the label of the table. */
 export const storedNames = boundedTables.map(({ key, label }) => ({ key, label }));
 
 const adviceOf = Object.fromEntries(boundedTables.map(({ key, advice }) => [key, advice])) as Readonly<Record<Stored, string>>;
@@ -47,18 +38,21 @@ const storedBytes = (accountId: string | SQL): SQL =>
 const quotaBytes = (accountId: string | SQL): SQL =>
   sql`coalesce((SELECT storage_quota_bytes FROM accounts WHERE accounts.id = ${accountId}), ${defaultQuotaBytes})`;
 
-/** Returns an SQL condition that is true if the account's quota has room for `more` bytes, or for one byte if `more` is 0. */
+/**
+ * Returns an SQL condition that is true if the account's quota has room for `more` bytes. If `more` is 0, the quota must have room for one
+ * byte.
+ */
 export const isWithinQuota = (accountId: string, more = 0): SQL =>
   sql`${storedBytes(accountId)} + ${Math.max(more, 1)} <= ${quotaBytes(accountId)}`;
 
 /**
- * Returns an SQL condition that is true until the account has used up its quota and its reserved storage. `accountId`: an account id, or the column
- * that contains the account id.
+ * Returns an SQL condition that is false if the account has used up both its quota and its reserved storage. `accountId`: an account id, or
+ * the column that contains the account id.
  */
 export const isWithinReserve = (accountId: string | SQL): SQL =>
   sql`${storedBytes(accountId)} < ${quotaBytes(accountId)} + ${reserveBytes}`;
 
-/** Returns a statement that adds to the count of an account's dropped events if `when` is true. */
+/** Returns a statement. If `when` is true, the statement adds `events` to the account's count of dropped events. */
 export const countDroppedEvents = (db: Db, accountId: string, events: number, when: SQL): Statement =>
   raw(db, sql`UPDATE account_storage SET dropped_events = dropped_events + ${events} WHERE account_id = ${accountId} AND ${when}`);
 
@@ -72,6 +66,9 @@ export const overQuota = (cause: unknown): Failure =>
     { cause },
   );
 
-/** Formats a size in mebibytes, for example "256 MiB". */
+/** Formats a number of bytes in mebibytes, for example "256 MiB". */
 export const inMib = (bytes: number): string =>
   `${(bytes / mib).toLocaleString("en", { maximumFractionDigits: bytes < 10 * mib ? 1 : 0 })} MiB`;
+
+/** The statement that deletes the counters of an account. The parameter `?1` is the account id. */
+export const deleteCounters = "DELETE FROM account_storage WHERE account_id = ?1";

@@ -16,7 +16,7 @@ import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { routers } from "./mounts.ts";
 
-/** Creates the API for clients with a key. Every route requires a key unless the route is declared public. */
+/** Creates the API for clients that have an API key. Unless a route is declared public, the route requires a key. */
 export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const { routes, policies } = createRoutes();
   const app = createSurfaceApp(problem);
@@ -47,13 +47,15 @@ function createRoutes(): { routes: ApiRouter; policies: RoutePolicies } {
   return { routes, policies: new RoutePolicies(routers) };
 }
 
-/** Compares two routers so that fixed paths come first: `/keys/revoke-leaked` must match before `/keys/:id`. */
+/**
+ * Compares two routers for sorting. Routers with only fixed paths come first, because `/keys/revoke-leaked` must match before `/keys/:id`.
+ */
 const fixedPathsFirst = (one: ApiRouter, other: ApiRouter): number => Number(takesIds(one)) - Number(takesIds(other));
 const takesIds = (router: ApiRouter): boolean => routesOf(router).some(({ path }) => path.includes("{"));
 
 /**
- * Responds with 405 to every method that a resource's path does not support. Hono's own middleware acts only if no route matches. `DELETE
- * /keys/revoke-leaked` would therefore reach the route `DELETE /keys/:id`.
+ * If the path of a resource does not support a method, responds with 405. Hono's own middleware for this responds only if no route matches.
+ * With that middleware, `DELETE /keys/revoke-leaked` would reach the route `DELETE /keys/:id`.
  */
 function rejectOtherMethods(api: ApiRouter, resource: ApiRouter): void {
   for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {

@@ -10,7 +10,10 @@ import { pageSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 
-/** Creates the overview for members. Each route declares the access that it needs. A route without a declaration responds with 404. */
+/**
+ * Creates the dashboard pages for members. Each route declares which access the route requires. A route without this declaration responds
+ * with 404.
+ */
 export function createDashboard(build: Build): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(

@@ -9,7 +9,7 @@ import { pageSecurityHeaders } from "../http/security-headers.ts";
 import { setHeaders, standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 
-/** The paths that web pages of any origin may read, because such pages may also call the API. */
+/** Web pages of any origin may read these paths. Web pages of any origin may also call the API. */
 const openToAnyOrigin = ["/llms.txt", "/.well-known/api-catalog"];
 
 /** Creates the documentation for people and machines. No page requires a sign-in. */

@@ -21,8 +21,8 @@ const cacheMs = 2 * secondMs;
 const timeoutMs = 5 * secondMs;
 
 /**
- * The result of checking one part. `fail` means that requests cannot be served correctly. `warn` means that requests are served although the part has
- * a problem.
+ * The result of checking one part of the service. `fail` means that requests cannot be served correctly. `warn` means that the part has a
+ * problem, but requests are served.
  */
 interface Check {
   status: "pass" | "warn" | "fail";
@@ -35,14 +35,16 @@ type Checks = Record<string, Check[]>;
 /** Checks one part. Returns a warning, or null if the part works. Throws if the part does not respond. */
 type Ask = (env: Env) => Promise<string | null>;
 
-/** The parts to check. `unanswered` is the message for a part that does not respond. `isNeeded` says whether requests fail without the part. */
-const parts: Record<string, { ask: Ask; unanswered: string; isNeeded: boolean }> = {
-  "database:main": { ask: askDatabase, unanswered: "The database does not respond.", isNeeded: true },
-  "guards:admission": { ask: askGuards, unanswered: "The guards of the keys do not respond.", isNeeded: true },
-  "activity:log": { ask: askWriters, unanswered: "The log writers do not respond.", isNeeded: false },
+/**
+ * The parts to check. `noResponse` is the message for a part that does not respond. If `isNeeded` is true, requests fail without the part.
+ */
+const parts: Record<string, { ask: Ask; noResponse: string; isNeeded: boolean }> = {
+  "database:main": { ask: askDatabase, noResponse: "The database does not respond.", isNeeded: true },
+  "guards:admission": { ask: askGuards, noResponse: "The guards of the keys do not respond.", isNeeded: true },
+  "activity:log": { ask: askWriters, noResponse: "The log writers do not respond.", isNeeded: false },
   "queue:deliveries": {
     ask: askQueue,
-    unanswered: "The queue of deliveries does not respond, so deliveries wait for the scheduled job.",
+    noResponse: "The queue of deliveries does not respond, so deliveries wait for the scheduled job.",
     isNeeded: false,
   },
 };
@@ -54,22 +56,22 @@ async function askDatabase(env: Env): Promise<string | null> {
   return full.includes("DB") ? "The database is full. Only changes that end or delete something are possible." : null;
 }
 
-/** Calls a guard that belongs to no key. */
+/** Checks the guards by calling a guard that belongs to no key. */
 async function askGuards(env: Env): Promise<null> {
   await callGuard(env.KEY_GUARD, "health", (guard) => guard.ping());
   return null;
 }
 
 /**
- * Returns a warning if log entries are waiting or were dropped, or if a log writer or log database is not available. Requests do not depend on the
- * log.
+ * Returns a warning in these cases: log entries are waiting or were dropped, a log writer is not available, or a log database is full. API
+ * requests are served even without the log.
  */
 async function askWriters(env: Env): Promise<string | null> {
   const { journalled, dropped, full, unreachable } = await readWriters(env);
   const problems = [
-    ...unreachable.map((writer) => `the writer ${writer} cannot be reached`),
+    ...unreachable.map((writer) => `the log writer ${writer} cannot be reached`),
     ...full.map((store) => `${store} is full`),
-    ...(journalled > 0 ? [`${journalled} entries of the log wait for a database that has not confirmed them`] : []),
+    ...(journalled > 0 ? [`${journalled} log entries wait for their database`] : []),
     ...(dropped > 0 ? [`${dropped} entries were dropped`] : []),
   ];
   return problems.length === 0 ? null : `${problems.join("; ")}.`;
@@ -81,7 +83,7 @@ async function askQueue(env: Env): Promise<null> {
 }
 
 async function check(env: Env, name: string, now: number): Promise<Check[]> {
-  const { ask, unanswered, isNeeded } = parts[name] as (typeof parts)[string];
+  const { ask, noResponse, isNeeded } = parts[name] as (typeof parts)[string];
   const time = iso(now);
   try {
     const output = await ask(env);
@@ -89,12 +91,15 @@ async function check(env: Env, name: string, now: number): Promise<Check[]> {
     console.warn(`health: ${output}`);
     return [{ status: "warn", time, output }];
   } catch (error) {
-    console.error(`health: ${unanswered}`, messagesOf(error));
-    return [{ status: isNeeded ? "fail" : "warn", time, output: unanswered }];
+    console.error(`health: ${noResponse}`, messagesOf(error));
+    return [{ status: isNeeded ? "fail" : "warn", time, output: noResponse }];
   }
 }
 
-/** The latest results of this isolate. `checkedAt` is set before a repeated check starts, so concurrent requests get the previous results. */
+/**
+ * The latest check results of this isolate. Each check after the first sets `checkedAt` at its start. Until the check ends, other requests
+ * get the previous results.
+ */
 let latest: { checkedAt: number; checks: Checks } = { checkedAt: Number.NEGATIVE_INFINITY, checks: {} };
 
 async function checksAt(env: Env, now: number): Promise<Checks> {
@@ -114,9 +119,9 @@ const worst = (checks: Checks): Check["status"] => {
 };
 
 /**
- * Creates `/health` for monitors (draft-inadarei-api-health-check). Each isolate caches its results for two seconds. The status is `fail` if D1 or
- * the guards do not respond, because requests then fail. Waiting log entries, an unavailable queue or a full database cause only a warning, because
- * requests are served. `releaseId` is Cloudflare's id of the deployed Worker version.
+ * Creates the route `/health` for monitors (draft-inadarei-api-health-check). Each isolate caches its results for two seconds. If D1 or the
+ * guards do not respond, requests fail and the status is `fail`. Waiting log entries, an unavailable queue or a full database cause only a
+ * warning, because requests are still served. `releaseId` is Cloudflare's id of the deployed Worker version.
  */
 export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);

@@ -10,7 +10,7 @@ import { metrics } from "../operator/metrics.ts";
 
 const path = "/metrics";
 
-/** Creates `/metrics` for monitors that have an operator token. */
+/** Creates the route `/metrics` for monitors with an operator token. */
 export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   app.use(

@@ -13,7 +13,9 @@ import { maintenance } from "../operator/resources/maintenance.ts";
 
 const base = "/operator/api";
 
-/** Creates the API that the team behind this deployment uses from the command line. Every path requires an operator token. */
+/**
+ * Creates the operator API. The team behind this deployment calls this API from the command line. Every path requires an operator token.
+ */
 export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   app.use(

@@ -11,7 +11,7 @@ import { operatorPages } from "../operator/pages/operator.tsx";
 
 const base = "/operator";
 
-/** Creates the pages for the team that runs this deployment. The operator's sessions are separate from the sessions of members. */
+/** Creates the pages for the team that runs this deployment. Operators and members have separate sessions. */
 export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);

@@ -3,7 +3,7 @@ export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
-/** The length of a bucket in milliseconds. The request log is rolled up into buckets, twelve per hour. */
+/** The length of a bucket in milliseconds. The request log is divided into buckets of five minutes. */
 export const bucketMs = 5 * minuteMs;
 
 /** Returns the start of the bucket that contains `timeMs`. */

@@ -1,6 +1,6 @@
 /**
- * Settles like `work`, but rejects if `work` takes longer than `ms` milliseconds. The work itself is not canceled. `late` is the name of the work for
- * the error message, or a function that returns the error.
+ * Returns a promise that settles like `work`. If `work` takes longer than `ms` milliseconds, the promise rejects. The timeout does not
+ * cancel the work. `late` is the name of the work for the error message, or a function that returns the error.
  */
 export function withDeadline<Result>(work: Promise<Result>, ms: number, late: string | (() => Error)): Promise<Result> {
   const { promise, resolve, reject } = Promise.withResolvers<Result>();

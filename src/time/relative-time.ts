@@ -1,6 +1,7 @@
 import { dayMs, hourMs, minuteMs, secondMs } from "./clock.ts";
 
-// These functions describe a time relative to now in words. The server renders the words, and the browser updates them as time passes.
+// These functions describe a time in words, relative to now. The server renders the words, and the browser updates the words as time
+// passes.
 
 const relative = new Intl.RelativeTimeFormat("en");
 
@@ -12,7 +13,7 @@ export const units = [
   ["second", secondMs],
 ] as const;
 
-/** Returns the age of a past time in words, for example "3 minutes ago". */
+/** Returns how long ago a time was, in words, for example "3 minutes ago". */
 export function age(timeMs: number, now: number): string {
   const elapsed = Math.max(0, now - timeMs);
   for (const [unit, length] of units) if (elapsed >= length) return relative.format(-Math.floor(elapsed / length), unit);
@@ -20,7 +21,8 @@ export function age(timeMs: number, now: number): string {
 }
 
 /**
- * Returns the time until a future time in words, for example "in 3 minutes". Returns "now" for a time that is less than a second ahead or has passed.
+ * Returns how far away a future time is, in words, for example "in 3 minutes". If the time has passed or is less than a second away,
+ * returns "now".
  */
 export function ahead(timeMs: number, now: number): string {
   const left = timeMs - now;

@@ -3,7 +3,7 @@ import { hourStart } from "../time/clock.ts";
 import { usageHours } from "./log-tables.ts";
 import type { Refreshed } from "./refresh-roll-ups.ts";
 
-/** Returns the ids of keys with counted requests in the current hour, according to the log. */
+/** Returns the ids of the keys that have counted requests in the log of the current hour. */
 export async function readCountedKeys({ activity, actor, now }: Refreshed): Promise<Set<string>> {
   const rows = await activity
     .selectDistinct({ keyId: usageHours.keyId })

@@ -3,7 +3,9 @@ import { dayMs, dayStart } from "../time/clock.ts";
 import { usageDayTotals } from "./log-tables.ts";
 import type { Refreshed } from "./refresh-roll-ups.ts";
 
-/** Returns, for each key id, the number of requests per UTC day. Each list covers `days` days and ends with today. Omits keys without requests. */
+/**
+ * Returns a list of requests per UTC day for each key id. Each list covers `days` days and ends with today. Omits keys without requests.
+ */
 export async function readDailyRequests({ activity, actor, now }: Refreshed, days: number): Promise<Map<string, number[]>> {
   const first = dayStart(now) - (days - 1) * dayMs;
   const rows = await activity

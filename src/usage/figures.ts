@@ -1,7 +1,7 @@
 import { type Histogram, percentile } from "./histogram.ts";
 import { percent, twoDecimals } from "./percent.ts";
 
-/** Sums over requests with the same status. `admitted` and `durationMs` exclude denied requests. */
+/** The totals of all requests with the same status. `admitted` and `durationMs` exclude denied requests. */
 export interface Tally {
   status: number;
   requests: number;
@@ -22,7 +22,7 @@ const successRateOf = (tallies: readonly Tally[]) => {
   return requests === 0 ? null : percent(successesOf(tallies), requests);
 };
 
-/** Returns the mean response time of admitted requests, in milliseconds with two decimals, or null if no request was admitted. */
+/** Returns the mean response time of admitted requests, in milliseconds with two decimals. If no request was admitted, returns null. */
 export function averageOf(tallies: readonly Tally[]): number | null {
   const admitted = sum(tallies, (tally) => tally.admitted);
   return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
@@ -49,8 +49,8 @@ export const percentilesOf = (histogram: Histogram) => ({
 });
 
 /**
- * Compares a window with the window before it, by requests, success rate and response time. Without requests, a rate or a response time is null,
- * never 0 or NaN.
+ * Compares three figures of a window and the window before it: requests, success rate and response time. If a window has no requests, its
+ * success rate and response time are null, not 0 or NaN.
  */
 export function figuresOf(current: readonly Tally[], former: readonly Tally[], histogram: Histogram) {
   const value = requestsOf(current);

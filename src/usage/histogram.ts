@@ -1,4 +1,6 @@
-/** The number of requests per response time in milliseconds. Each response time is rounded by at most 5 %. */
+/**
+ * Maps each response time in milliseconds to the number of requests with that response time. The response times are rounded by at most 5 %.
+ */
 export type Histogram = ReadonlyMap<number, number>;
 
 /** Merges stored histograms into one. */
@@ -9,8 +11,8 @@ export function mergeHistograms(stored: readonly Readonly<Record<string, number>
 }
 
 /**
- * Returns the duration in milliseconds that a `share` (0 to 1) of the requests did not exceed. Uses the nearest rank, with an error of at most 5 %.
- * Returns null if the histogram is empty.
+ * Returns a percentile of the response times, in milliseconds. The given `share` of the requests (0 to 1) took at most this long. Uses the
+ * nearest-rank method, and the error is at most 5 %. Returns null if the histogram is empty.
  */
 export function percentile(histogram: Histogram, share: number): number | null {
   const buckets = [...histogram].sort(([a], [b]) => a - b);

@@ -11,8 +11,8 @@ export interface Hour {
 }
 
 /**
- * Returns the hours of a window that had requests, for the account or for one of its keys. The requests of all hours add up to the total of the
- * window.
+ * Returns the hours with requests in a window, for the account or for one of its keys. The sum of the requests in these hours is the total
+ * of the window.
  */
 export async function readHours(
   { activity, actor, now }: Refreshed,
@@ -36,7 +36,10 @@ export async function readHours(
 /** 1 January 1970 was a Thursday, three days after a Monday. */
 const daysFromMonday = 3;
 
-/** Returns the requests by UTC weekday and by hour of the day. The result has seven lists of 24 numbers each, starting with Monday. */
+/**
+ * Returns the number of requests for each UTC weekday and each hour of the day. The result has seven lists of 24 numbers. The first list is
+ * for Monday.
+ */
 export function weekOf(hours: readonly Hour[]): number[][] {
   const week = Array.from({ length: 7 }, () => Array<number>(24).fill(0));
   for (const { start, requests } of hours) {
@@ -47,6 +50,9 @@ export function weekOf(hours: readonly Hour[]): number[][] {
   return week;
 }
 
-/** Returns the hour with the most requests, or null if there are no hours. If several hours have the same number of requests, returns the latest. */
+/**
+ * Returns the hour with the most requests. If several hours share the maximum, returns the latest of them. If `hours` is empty, returns
+ * null.
+ */
 export const busiestOf = (hours: readonly Hour[]): Hour | null =>
   hours.toSorted((a, b) => b.requests - a.requests || b.start - a.start)[0] ?? null;

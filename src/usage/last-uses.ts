@@ -24,13 +24,13 @@ const toLastUse = ({ entryId, path }: { entryId: string; path: string }): LastUs
   isUseKnown: true,
 });
 
-type Asked = Pick<LogReadContext, "activity" | "actor">;
+type LastUseContext = Pick<LogReadContext, "activity" | "actor">;
 
 /**
- * Returns a function that gives the last use of each of these keys, according to the roll-ups. If the log's database is not available, the last uses
- * are unknown, but the keys can still be read and changed.
+ * Returns a function that returns the last use of a key, according to the roll-ups. The function works for the keys in `keyIds`. If the
+ * log's database is not available, the last uses are unknown, but the keys can still be read and changed.
  */
-export async function readLastUses({ activity, actor }: Asked, keyIds: readonly string[]): Promise<(keyId: string) => LastUse> {
+export async function readLastUses({ activity, actor }: LastUseContext, keyIds: readonly string[]): Promise<(keyId: string) => LastUse> {
   try {
     const rows = await inTime(
       activity
@@ -46,7 +46,7 @@ export async function readLastUses({ activity, actor }: Asked, keyIds: readonly 
 }
 
 /** Returns the last use of one key. If the log's database is not available, the last use is unknown. */
-export async function readLastUse({ activity, actor }: Asked, keyId: string): Promise<LastUse> {
+export async function readLastUse({ activity, actor }: LastUseContext, keyId: string): Promise<LastUse> {
   try {
     const [row] = await inTime(
       activity
@@ -60,7 +60,7 @@ export async function readLastUse({ activity, actor }: Asked, keyId: string): Pr
   }
 }
 
-/** Limits the wait to 1 s, so that a hanging log database does not block the revocation of a key. */
+/** Limits the wait to 1 s. A hanging log database therefore does not block the revocation of a key. */
 const inTime = <Rows>(rows: PromiseLike<Rows>): Promise<Rows> => withDeadline(Promise.resolve(rows), secondMs, "Reading last uses");
 
 function unknown(error: unknown): () => LastUse {

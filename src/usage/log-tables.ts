@@ -1,6 +1,6 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** The dirty buckets: five-minute parts of an account's log whose entries changed after their last roll-up. */
+/** The dirty buckets. A bucket is five minutes of an account's log. A bucket is dirty if its entries changed after its last roll-up. */
 export const dirtyBuckets = sqliteTable(
   "stale_slices",
   {
@@ -28,14 +28,16 @@ const rollUpColumns = () => ({
   durationMs: integer("duration_ms").notNull(),
 });
 
-/** The roll-ups of five-minute buckets, which add up to the roll-ups of hours. */
+/** The roll-ups of five-minute buckets. The roll-up of an hour is the sum of the roll-ups of its buckets. */
 export const usageBuckets = sqliteTable(
   "usage_slices",
   {
     ...rollUpColumns(),
     /** The number of admitted requests by rounded duration in milliseconds, for example `{"3":120,"256":7}`. */
     durations: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
-    /** The id and the path of the latest admitted entry, or null if no request was admitted. The id contains the time of the entry. */
+    /**
+     * The id and the path of the latest admitted entry. If no request was admitted, both are null. The id contains the time of the entry.
+     */
     lastId: text("last_id"),
     lastPath: text("last_path"),
   },
@@ -50,19 +52,19 @@ export const usageDays = sqliteTable("usage_days", rollUpColumns(), (table) => [
   primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
 ]);
 
-/** The totals of an hour or day, which add up to the figures of a window. */
+/** The totals of an hour or day. The figures of a window are sums of these totals. */
 const totalColumns = () => ({
   accountId: text("account_id").notNull(),
   /** The start of the hour or day, in milliseconds since the epoch. */
   start: integer().notNull(),
   /**
-   * The id of one key, or an empty string for all keys of the account. Because the totals of all keys are stored, figures cost the same for any
-   * number of keys.
+   * The id of one key, or an empty string for all keys of the account. The sum over all keys is stored, so the figures of an account cost
+   * the same for any number of keys.
    */
   keyId: text("key_id").notNull(),
   /**
-   * For each status: the number of requests, the number of admitted requests, and the total duration of the admitted requests in milliseconds. For
-   * example: `{"200":[127,127,3120]}`.
+   * A list of three numbers for each status: requests, admitted requests, and the total duration of the admitted requests in milliseconds.
+   * For example: `{"200":[127,127,3120]}`.
    */
   byStatus: text("by_status", { mode: "json" }).$type<Record<string, [requests: number, admitted: number, durationMs: number]>>().notNull(),
   /** The number of admitted requests by rounded duration in milliseconds. */
@@ -83,7 +85,7 @@ export const keyUses = sqliteTable(
   {
     accountId: text("account_id").notNull(),
     keyId: text("key_id").notNull(),
-    /** The id of the log entry, which contains the time of the request. */
+    /** The id of the log entry. The id contains the time of the request. */
     entryId: text("entry_id").notNull(),
     path: text().notNull(),
   },

@@ -1,7 +1,7 @@
 import type { Manifest } from "../db/manifest.ts";
 import * as logTables from "./log-tables.ts";
 
-/** Facts about a table that is computed from the log. The report of an erasure counts all such tables as `usage`. */
+/** Facts about each table that is computed from the log. The report of an account erasure counts all these tables together as `usage`. */
 const figures = { export: "left out", erasure: { as: "usage" }, bytes: "not counted" } as const;
 
 export const manifest = {

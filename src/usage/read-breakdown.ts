@@ -7,7 +7,7 @@ import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.t
 export const dimensions = ["key", "route", "status", "day"] as const;
 export type Dimension = (typeof dimensions)[number];
 
-/** The requests of one key, route, status or day. `value` is the key's id, the route, the status code or the date. */
+/** The number of requests of one key, route, status or day. `value` is the key's id, the route, the status code or the date. */
 export interface Share {
   value: string;
   requests: number;
@@ -31,8 +31,9 @@ interface Row {
 }
 
 /**
- * Returns the requests of a window, or of the window before it, by one dimension. The shares add up to the total of the window. Days are in
- * chronological order, and all other dimensions are sorted by number of requests, highest first.
+ * Returns the requests of a window, grouped by one dimension. If `span` is "previous", returns the requests of the window before it. The
+ * sum of the shares is the total of the window. Days are in chronological order. All other groups are sorted by number of requests, highest
+ * first.
  */
 export async function readBreakdown(
   { activity, actor, now }: Refreshed,

@@ -7,7 +7,7 @@ import { usageDayTotals, usageHourTotals } from "./log-tables.ts";
 import type { Refreshed } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
-/** One bar of the chart. `start` is the start of a UTC hour or day, which can be partly outside the window. */
+/** One bar of the chart. `start` is the start of a UTC hour or day. Part of this hour or day can be outside the window. */
 export interface SeriesPoint {
   start: number;
   requests: number;
@@ -29,7 +29,7 @@ export interface Usage extends Figures {
 type Totals = typeof usageHourTotals | typeof usageDayTotals;
 type TotalsRow = Totals["$inferSelect"];
 
-/** Returns the figures of an account, or of one of its keys, for a window and the window before it. */
+/** Returns the figures of an account or of one of its keys. The figures are for a window and for the window before it. */
 export async function readUsage(
   { activity, actor, now }: Refreshed,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
@@ -78,7 +78,7 @@ const talliesOf = ({ byStatus }: TotalsRow): Tally[] =>
 
 const histogramOf = (rows: readonly TotalsRow[]) => mergeHistograms(rows.map(({ histogram }) => histogram));
 
-/** Returns one point for each hour or day that the span touches. */
+/** Returns one point for each hour or day that overlaps with the span. */
 function seriesOf(rows: readonly TotalsRow[], { from, to }: Span, stepMs: number): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
   const byStart = Map.groupBy(rows, (row) => startOf(row.start));

@@ -6,27 +6,32 @@ import { withDeadline } from "../time/deadline.ts";
 
 declare const upToDate: unique symbol;
 /**
- * A read context whose roll-ups were refreshed. Only `refreshRollUps` creates such a context, once per response. The figures include every entry that
- * was in the log at `asOf`. If the log's database is not available, `asOf` is null and only data that does not need the log can be shown.
+ * A context for reading figures, created after a refresh of the roll-ups. Only `refreshRollUps` creates such a context, once per response.
+ * The figures include every entry that was in the log at `asOf`. If the log's database is not available, `asOf` is null. In that case, only
+ * data from outside the log can be shown.
  */
-export type Refreshed<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
+export type Refreshed<Context extends LogReadContext = LogReadContext> = Context & {
+  readonly asOf: number | null;
+  readonly [upToDate]: true;
+};
 
 /**
- * Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. `refreshBy` asks
- * the account's log writer to roll up the buckets, and the log writer uses a `RefreshThrottle`.
+ * Rolls up the dirty buckets of an account. Concurrent readers share one roll-up. If the account was rolled up a moment ago, does nothing.
+ * The function from `refreshBy` asks the account's log writer to roll up the buckets. The log writer uses a `RefreshThrottle` to limit the
+ * roll-ups.
  */
 export type Refresh = (accountId: string) => Promise<void>;
 
 /**
- * Refreshes the roll-ups of an account from its log, unless `refresh` decides that it is too soon. If the refresh fails, the stored figures are
- * shown, and `asOf` is the time up to which the stored figures are complete.
+ * Refreshes the roll-ups of an account from its log. If the last refresh was a moment ago, `refresh` does nothing. If the refresh fails,
+ * readers get the stored figures. In that case, `asOf` is the time up to which the stored figures are complete.
  */
-export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(context: Asked): Promise<Refreshed<Asked>> {
+export async function refreshRollUps<Context extends LogReadContext & { refresh: Refresh }>(context: Context): Promise<Refreshed<Context>> {
   const asOf = await refreshedAsOf(context).catch((error: unknown) => {
     console.error(`the usage of ${context.actor.accountId} cannot be read:`, messagesOf(error));
     return null;
   });
-  return { ...context, asOf } as Refreshed<Asked>;
+  return { ...context, asOf } as Refreshed<Context>;
 }
 
 async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext & { refresh: Refresh }): Promise<number> {
@@ -44,8 +49,8 @@ export function requireAsOf({ asOf }: Refreshed): number {
 }
 
 /**
- * Returns the earliest time at which a dirty bucket of the account became dirty, or null if no bucket is dirty. All entries written before that time
- * are rolled up.
+ * Returns the time since which the account has had a dirty bucket. If no bucket is dirty, returns null. All entries that were written
+ * before the returned time are rolled up.
  */
 const dirtySince = ({ $client }: LogReadContext["activity"], accountId: string): Promise<number | null> =>
   withDeadline(

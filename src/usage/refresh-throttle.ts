@@ -3,20 +3,21 @@ import { withDeadline } from "../time/deadline.ts";
 import { rollUpAccount } from "./roll-up-buckets.ts";
 
 /**
- * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. With a factor of 50, an account uses at most 2 % of D1's time,
- * even if its usage is read constantly.
+ * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. With a factor of 50, an account uses at most 2 % of
+ * D1's time, even if clients constantly read its usage.
  */
 const pauseFactor = 50;
 const shortestRestAfterFailureMs = 5 * secondMs;
 const timeoutMs = 20 * secondMs;
 
 /**
- * Refreshes the usage of accounts for their readers. Runs at most one refresh per account at a time, shared by all waiting readers, and pauses after
- * each refresh. A client that polls the largest account therefore does not slow down other accounts.
+ * Refreshes the usage of an account when the usage is read. Runs at most one refresh per account at a time. All waiting readers share this
+ * refresh. After each refresh of an account, the throttle pauses refreshes of this account. A client that polls the largest account
+ * therefore does not slow down other accounts.
  */
 export class RefreshThrottle {
   readonly #d1: () => D1Database;
-  /** Per account: the running refresh, or the earliest time the next one may start. */
+  /** For each account: the running refresh, or the earliest time at which the next refresh may start. */
   readonly #latest = new Map<string, { running: Promise<void> | null; notBefore: number }>();
 
   constructor(d1: () => D1Database) {
@@ -30,7 +31,7 @@ export class RefreshThrottle {
     const now = Date.now();
     if (latest && now < latest.notBefore) return Promise.resolve();
     for (const [id, { running, notBefore }] of this.#latest) if (!running && notBefore <= now) this.#latest.delete(id);
-    // The deadline applies only to waiting readers. The next refresh starts after D1 has finished the current one.
+    // The deadline ends only the wait of the readers. The next refresh starts after D1 has finished the current refresh.
     const running = withDeadline(this.#run(accountId, now), timeoutMs, "Refreshing usage");
     this.#latest.set(accountId, { running, notBefore: 0 });
     return running;

@@ -1,12 +1,13 @@
 import { idBound } from "../ids/ids.ts";
 import { bucketMs, dayMs, dayStart, hourMs, hourStart } from "../time/clock.ts";
 
-// Roll-ups count each log entry exactly once, although batches of entries can repeat, overlap or arrive late. A bucket is five minutes of an
-// account's log, and a dirty bucket is one whose entries changed after its last roll-up. The tables are called `usage_slices` and `stale_slices`.
-// Rolling up recomputes a bucket from its entries. The hour is then recomputed from its buckets, and the day is recomputed from its hours. The D1
-// batch that rolls up a bucket also deletes its dirty mark. Counts are always recomputed, never incremented.
+// Roll-ups count each log entry exactly once, even if batches of log entries repeat, overlap or arrive late. A bucket is five minutes of an
+// account's log. A bucket is dirty if its entries changed after its last roll-up. The table `usage_slices` contains the roll-ups of
+// buckets, and the table `stale_slices` contains the dirty buckets. A roll-up recomputes a bucket from its log entries. The hour is then
+// recomputed from its buckets, and the day is recomputed from its hours. The D1 batch that rolls up a bucket also deletes the dirty mark of
+// the bucket. Counts are always recomputed, never incremented.
 
-/** A five-minute bucket of an account's log, which starts at `start`. */
+/** A five-minute bucket of an account's log. The bucket starts at `start`. */
 export interface Bucket {
   accountId: string;
   start: number;
@@ -33,8 +34,8 @@ async function buckets(statement: D1PreparedStatement): Promise<Bucket[]> {
 }
 
 /**
- * Rolls up dirty buckets, which may belong to different accounts. Returns the time D1 spent, in milliseconds: the larger of D1's own figure and the
- * elapsed time.
+ * Rolls up dirty buckets. The buckets may belong to different accounts. Returns the longer of two times, in milliseconds: the time that D1
+ * reports, and the elapsed time.
  */
 export async function rollUpBuckets(d1: D1Database, dirty: readonly Bucket[]): Promise<number> {
   const parts = {
@@ -53,7 +54,10 @@ export async function rollUpBuckets(d1: D1Database, dirty: readonly Bucket[]): P
 /** The maximum number of buckets that a reader waits for. The alarm of the log writer rolls up the remaining buckets. */
 const maxBuckets = 1000;
 
-/** Rolls up the dirty buckets of an account, latest first. Returns the time D1 spent, in milliseconds, without the network time. */
+/**
+ * Rolls up the dirty buckets of an account, latest first. Returns the time that D1 spent on the batches, in milliseconds, without the
+ * network time.
+ */
 export async function rollUpAccount(d1: D1Database, accountId: string): Promise<number> {
   const startedAt = Date.now();
   const dirty = await dirtyBucketsOf(d1, accountId, maxBuckets);
@@ -64,34 +68,40 @@ export async function rollUpAccount(d1: D1Database, accountId: string): Promise<
   return tookMs;
 }
 
-/** Returns the hours or days that contain the buckets, without duplicates, as JSON. */
+/** Returns the hours or days that contain the buckets, as JSON. Each hour or day occurs only once. */
 function startsOf(dirty: readonly Bucket[], startOf: (timeMs: number) => number): string {
   const starts = dirty.map(({ accountId, start }) => [accountId, startOf(start)] as const);
   return JSON.stringify([...new Map(starts.map((each) => [each.join(" "), each])).values()]);
 }
 
-/** The SQL that rounds a duration. Durations below 20 ms stay exact. Above 20 ms, each doubling of the duration has ten steps. */
+/**
+ * The SQL that rounds a duration. Durations below 20 ms stay exact. There are ten rounded values between 20 and 40 ms, ten between 40 and
+ * 80 ms, and so on.
+ */
 const roundedDuration = `CASE WHEN duration_ms < 20 THEN duration_ms ${Array.from({ length: 20 }, (_, doublings) => {
   const step = 2 ** (doublings + 1);
   return `WHEN duration_ms < ${20 * step} THEN (duration_ms + ${step / 2}) / ${step} * ${step}`;
 }).join(" ")} ELSE duration_ms END`;
 
-// The columns are named, so that a Worker of an older release keeps working after a migration.
+// INSERT statements name these columns. A Worker of an older release therefore keeps working after a migration.
 const rollUpColumns = "account_id, start, key_id, route, status, requests, admitted, counted, duration_ms";
 
-/** Returns an upsert clause that skips rows whose number of requests is unchanged, because D1 bills each written row. */
+/**
+ * Returns an upsert clause. If the number of requests in a row is unchanged, the clause skips the row, because D1 bills each written row.
+ */
 const replaceWhereChanged = (table: string, further: readonly string[] = []) =>
   `ON CONFLICT DO UPDATE SET ${["requests", "admitted", "counted", "duration_ms", ...further].map((name) => `${name} = excluded.${name}`).join(", ")}
     WHERE excluded.requests <> ${table}.requests`;
 
 /**
- * Returns the SQL condition that a bucket, hour or day ends after the start of the account's log. Older roll-ups are not recomputed, because some of
- * their parts are already deleted.
+ * Returns an SQL condition that is true if a bucket, hour or day ends after the start of the account's log. Older roll-ups are not
+ * recomputed, because some of the data for them is already deleted.
  */
 const isWhole = (part: string, lengthMs: number) =>
   `${part}.value ->> 1 > coalesce((SELECT starts_at FROM log_starts WHERE log_starts.account_id = ${part}.value ->> 0), 0) - ${lengthMs}`;
 
-// If a SELECT has a single max(), SQLite takes the other columns, here the path, from the row with the maximum.
+// If a SELECT contains max() only once, SQLite takes the other columns from the row with the maximum. Here, SQLite takes the path from that
+// row.
 const bucketsFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, last_id, last_path)
   SELECT account_id, start, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms),
     json_group_object(CAST(duration AS TEXT), admitted) FILTER (WHERE admitted > 0), max(last_id), last_path
@@ -127,8 +137,8 @@ const histogramOf = "json_group_object(CAST(duration AS TEXT), admitted)";
 const sums = "sum(requests) AS requests, sum(admitted) AS admitted, sum(duration_ms) AS duration_ms";
 
 /**
- * `durationsOfHours` sums durations over the buckets of an hour, and `durationsOfDays` sums durations over the hours of a day. `durationsOfDays`
- * looks up the hours of each API key separately.
+ * `durationsOfHours` adds up the histograms of the buckets of an hour. `durationsOfDays` adds up the histograms of the hours of a day.
+ * `durationsOfDays` looks up the hours of each API key separately.
  */
 const durationsOfHours = `SELECT part.value ->> 0 AS account_id, part.value ->> 1 AS start, key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
     FROM ${within("usage_slices", hourMs)}, json_each(own.durations) AS bucket GROUP BY 1, 2, key_id, duration`;
@@ -138,8 +148,8 @@ const durationsOfDays = `SELECT account_id, keys.start, key_id, CAST(bucket.key 
     WHERE own.start >= keys.start AND own.start < keys.start + ${dayMs} GROUP BY account_id, keys.start, key_id, duration`;
 
 /**
- * Returns the SQL that writes the totals of each key, and the totals of all keys under an empty key id. The counts come from the table `from`, and
- * the durations come from the query `durations`.
+ * Returns the SQL that writes the totals of each key. The SQL also writes the totals of all keys together, with an empty key id. The counts
+ * come from the table `from`, and the durations come from the query `durations`.
  */
 const totals = (
   to: string,
@@ -170,7 +180,10 @@ const totals = (
 
 const unmark = `DELETE FROM stale_slices WHERE (account_id, start) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`;
 
-/** The statements that roll up buckets, in order. Each entry names the list that is bound to its statement. */
+/**
+ * The statements that roll up buckets, in order. Each entry has a statement and the name of the list that is the parameter of the
+ * statement.
+ */
 const statements = [
   ["buckets", bucketsFromLog],
   ["buckets", lastUses],

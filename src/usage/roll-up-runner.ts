@@ -5,20 +5,23 @@ import { type Bucket, bucketsAtOnce, dirtyBucketsOfWriter, rollUpBuckets } from 
 
 /** The pause after a batch, as a multiple of the batch's duration. D1 serves other work during the pause. */
 const pauseFactor = 8;
-/** The longest pause between batches. Other work of the log writer waits at most this long for a pause to end. */
+/** The longest pause between batches, in milliseconds. Other work of the log writer waits at most this long for the end of a pause. */
 const maxPauseMs = 5 * secondMs;
 /** The maximum number of batches in one run. Each batch has seven statements. */
 const maxBatches = 100;
 const rollUpTimeoutMs = 20 * secondMs;
 const askTimeoutMs = 5 * secondMs;
 /**
- * The longest time that a batch should take in D1, in milliseconds. The batch size adapts to this time, because buckets of busy accounts take much
- * longer than those of quiet accounts.
+ * The longest time that a batch should take in D1, in milliseconds. If a batch takes longer, the next batch has half as many buckets.
+ * Buckets of busy accounts take much longer than buckets of quiet accounts.
  */
 const maxBatchMs = secondMs;
-/** The shortest wait before a failed batch is retried with half as many buckets. */
+/** The shortest wait, in milliseconds, before a failed batch is retried with half as many buckets. */
 const shortestRetryMs = secondMs / 2;
-/** If a batch with a single bucket fails, the bucket is first retried after this time, in milliseconds. Each further failure doubles the wait. */
+/**
+ * If a batch with a single bucket fails, the first retry of the bucket starts after this time, in milliseconds. Each further failure
+ * doubles the wait.
+ */
 const firstRestMs = minuteMs;
 const maxRestMs = 60 * minuteMs;
 const maxFailed = 1000;
@@ -28,8 +31,8 @@ const halfOf = (count: number) => Math.max(1, Math.floor(count / 2));
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Rolls up the dirty buckets of one log writer, oldest first. The batch size adapts to the speed of D1. A bucket that fails does not delay the
- * others.
+ * Rolls up the dirty buckets of one log writer, oldest first. The batch size adapts to the speed of D1. If a bucket fails, the other
+ * buckets are not delayed.
  */
 export class RollUpRunner {
   readonly #d1: () => D1Database;
@@ -43,8 +46,8 @@ export class RollUpRunner {
   }
 
   /**
-   * Rolls up buckets that start before `before`, until none is left, `endsAt` has passed or `isInterrupted` returns true. Returns the time at which
-   * to continue, or null if no buckets are left.
+   * Rolls up buckets that start before `before`. Stops when no bucket is left, when `endsAt` has passed, or when `isInterrupted` returns
+   * true. Returns the time at which to continue, or null if no buckets are left.
    */
   async rollUp({
     before,
@@ -75,7 +78,7 @@ export class RollUpRunner {
     }
   }
 
-  /** Returns the oldest dirty buckets, without those that failed recently. */
+  /** Returns the oldest dirty buckets, except for buckets that failed recently. */
   async #next(before: number): Promise<Bucket[]> {
     const limit = this.#atOnce + this.#failed.size;
     const dirty = await withDeadline(

@@ -16,7 +16,7 @@ export function windowsAt(name: WindowName, now: number): { window: Span; previo
   return { window: { from: to - length, to }, previous: { from: to - 2 * length, to: to - length } };
 }
 
-/** Splits a span of whole hours into whole UTC days in the middle and hours at both edges. */
+/** Splits a span of whole hours into three parts: the whole UTC days, the hours before these days, and the hours after these days. */
 export function daysAndEdges(span: Span): { days: Span; edges: [Span, Span] } {
   const firstDay = dayStart(span.from + dayMs - 1);
   const lastDay = dayStart(span.to);

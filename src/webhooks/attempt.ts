@@ -6,8 +6,8 @@ import type { attempts } from "./tables.ts";
 export const timeoutMs = 15 * secondMs;
 
 /**
- * The maximum size of a stored response, in bytes. Responses to successful attempts are cut short. Each delivery is charged for one successful
- * attempt in advance (`includedAttemptBytes` in src/storage/storage.ts).
+ * The maximum size of the stored part of a response, in bytes. The stored part is shorter for a successful attempt than for a failed
+ * attempt. The storage charge of each delivery already includes one successful attempt (`includedAttemptBytes` in manifest.ts).
  */
 const maxStoredBytes = { success: { body: 128, headers: 376 }, failure: { body: 16 * 1024, headers: 2 * 1024 } } as const;
 
@@ -20,7 +20,7 @@ export interface Outcome {
   status: number | null;
   durationMs: number;
   error: AttemptError | null;
-  /** How to fix the error, in a sentence. Null if there is no error. */
+  /** A sentence that says how to fix the error. Null if there is no error. */
   advice: string | null;
   responseBody: string;
   /** Whether the receiver sent more than `responseBody` contains. */
@@ -44,7 +44,7 @@ export interface Message {
 
 const nothing = { status: null, responseBody: "", bodyIsCut: false, responseHeaders: {}, retryAfterMs: null };
 
-/** Returns the outcome of an attempt that was not made because the URL is not allowed. */
+/** Returns the outcome for a webhook URL that is not allowed. No request is sent to such a URL. */
 export const notAttempted = (reason: string, at: number): Outcome => ({
   ...nothing,
   at,
@@ -114,8 +114,8 @@ const pauseOf = ({ status, headers }: Response, now: number) =>
   status === 429 || status === 503 ? retryAfterMsOf(headers.get("Retry-After"), now) : null;
 
 /**
- * Returns the beginning of a body, as text of at most `maxBytes` bytes. Does not read the rest. If the body breaks off or times out, returns the part
- * that arrived.
+ * Returns the beginning of a body, as text of at most `maxBytes` bytes. Does not read the rest of the body. If the body breaks off or times
+ * out, returns the part that arrived.
  */
 async function beginningOf(
   { body }: Response,
@@ -141,17 +141,18 @@ async function beginningOf(
     // Keep the part of the body that arrived before the error.
   }
   await reader.cancel().catch(() => {});
-  // Bytes that are not UTF-8 become replacement characters of three bytes each. NUL characters are also replaced, because SQLite ends a text at NUL.
+  // Bytes that are not valid UTF-8 become replacement characters of three bytes each. NUL characters are also replaced, because SQLite ends
+  // a text at NUL.
   const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, maxBytes)).replaceAll("\0", "\ufffd");
   const encoded = Buffer.from(text);
   return { responseBody: firstBytes(encoded, maxBytes), bodyIsCut: length > maxBytes || encoded.length > maxBytes };
 }
 
-/** Returns text of at most `maxBytes` bytes. Omits a character that would be cut in two. */
+/** Returns the beginning of a text, at most `maxBytes` bytes. If the limit would cut a character in two, omits that character. */
 const firstBytes = (encoded: Uint8Array, maxBytes: number): string =>
   new TextDecoder().decode(encoded.subarray(0, maxBytes), { stream: true });
 
-/** Returns the first headers that fit into `maxBytes` bytes as JSON. */
+/** Returns the first headers of a response, as many as fit into `maxBytes` bytes of JSON. */
 function headersOf({ headers }: Response, maxBytes: number): Record<string, string> {
   const first: [string, string][] = [];
   for (const header of headers) {

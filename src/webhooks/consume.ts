@@ -5,9 +5,10 @@ import type { DeliveryMessage } from "./enqueue.ts";
 const DeliveryBody = z.object({ deliveryId: z.string() });
 
 /**
- * Starts the delivery that each queue message names, and acknowledges the message. Retries the message if the delivery cannot be started. Reports and
- * acknowledges messages that name no delivery. Messages in `deadQueue` have used up their retries. Reports the number of such messages and leaves
- * their deliveries to the sweep.
+ * For each queue message, starts the delivery that is named in the message, and acknowledges the message. If the delivery cannot be
+ * started, retries the message. If a message names no delivery, logs an error and acknowledges the message. Messages in the queue
+ * `deadQueue` have used up their retries. Acknowledges the messages of that queue and logs their number. The sweep starts the deliveries of
+ * these messages.
  */
 export async function consume(
   batch: MessageBatch<DeliveryMessage>,
@@ -15,7 +16,7 @@ export async function consume(
   startDelivery: (deliveryId: string) => Promise<void>,
 ): Promise<void> {
   if (batch.queue === deadQueue) {
-    console.error(`${batch.messages.length} messages for deliveries were given up; the sweep goes on with them`);
+    console.error(`${batch.messages.length} messages for deliveries failed too often. The sweep will start their deliveries.`);
     batch.ackAll();
     return;
   }

@@ -18,9 +18,12 @@ import { type UrlContext, urlErrorOf } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 export const maxFailingMs = 5 * dayMs;
-/** The delay before a delivery is retried after a failure of the service itself, in milliseconds. */
+/** If the service itself fails during an attempt, the delivery is retried after this delay, in milliseconds. */
 const postponedMs = 5 * minuteMs;
-/** The maximum difference between the clocks of two machines, in milliseconds. A delivery that is due within this time already counts as due. */
+/**
+ * The maximum difference between the clocks of two machines, in milliseconds. If a delivery becomes due within this time, the delivery
+ * already counts as due.
+ */
 const skewMs = secondMs;
 
 export interface DeliveryContext extends AttemptContext {
@@ -37,7 +40,7 @@ interface Claimed {
   webhook_id: string;
   event_id: string;
   event_type: string;
-  /** The number of attempts, including the current one. */
+  /** The number of attempts, including the current attempt. */
   attempts_made: number;
   /** The data of the event, as JSON. Null if the event has been deleted. */
   data: string | null;
@@ -48,15 +51,16 @@ interface Claimed {
 }
 
 /**
- * Makes the next attempt of a delivery if the attempt is due and no other caller is making it. Two calls for the same attempt send the event once. If
- * the Worker crashes before the result is recorded, the event is sent again with the same `webhook-id`.
+ * If the next attempt of a delivery is due and no other call makes the attempt, makes the attempt. If two calls run for the same attempt,
+ * only one of the calls sends the event. If the Worker crashes before the result is recorded, the event is sent again with the same
+ * `webhook-id`.
  */
 export async function deliver(context: DeliveryContext, deliveryId: string): Promise<void> {
   const claim = crypto.randomUUID();
   const claimed =
     (await claimDelivery(context, deliveryId, claim)) ??
-    // If no slot is free, clear the reservation. The end of another attempt can then start this delivery. Claim the delivery again, because attempts
-    // may have ended before the reservation was cleared.
+    // If no slot is free, clear the reservation. After that, the end of another attempt can start this delivery. Then try to claim the
+    // delivery once more, because attempts may have ended before the reservation was cleared.
     ((await clearReservation(context, deliveryId)) ? await claimDelivery(context, deliveryId, claim) : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
@@ -71,7 +75,7 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
     const body = bodyOf({ type, createdAt, data: JSON.parse(data), previous: previous === null ? null : JSON.parse(previous) });
     outcome = await post(context, webhook, delivery.event_id, JSON.stringify(body));
   } catch (error) {
-    // The receiver did not cause this error, so the attempt does not count. Because of the delay, other deliveries are attempted first.
+    // The receiver did not cause this error, so the attempt does not count. During the delay, other deliveries are attempted first.
     await release(context, deliveryId, claim, delivery.account_id, { nextAttemptAt: context.now() + postponedMs }).catch(() => {});
     throw error;
   }
@@ -79,8 +83,8 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
 }
 
 /**
- * Claims a delivery for one minute and reads its event and its webhook. Counts the attempt before the POST, so that attempts do not go on without end
- * if their results cannot be recorded. Returns null if the delivery cannot be claimed.
+ * Claims a delivery for one minute and reads its event and its webhook. Counts the attempt before the POST. Otherwise, attempts would
+ * repeat without end if their results could not be recorded. Returns null if the delivery cannot be claimed.
  */
 async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
   const at = now();
@@ -96,9 +100,7 @@ async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, c
   return claimed ? [claimed, claimed.webhook === null ? null : rowOfJson(webhooks, claimed.webhook)] : null;
 }
 
-/**
- * Clears the reservation of a delivery that could not be claimed, if the delivery is due and unclaimed. Returns whether the reservation was cleared.
- */
+/** If a delivery is due and unclaimed, clears the reservation of the delivery. Returns whether the reservation was cleared. */
 async function clearReservation({ db, now }: DeliveryContext, deliveryId: string): Promise<boolean> {
   const at = now();
   const left = await db.all(
@@ -141,7 +143,7 @@ async function record(
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...result } = outcome;
   const values = { deliveryId, id: newId("att", outcome.at), ...result };
-  // A delivery that was held or ended during the attempt is not retried.
+  // If the delivery was held or ended during the attempt, the delivery is not retried.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded, next] = await db.batch([
     storeAttempt(db, webhook.accountId, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
@@ -164,7 +166,10 @@ async function record(
   else if (again !== null && again - at <= soonMs) context.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 
-/** Records the time at which a webhook started to fail, and clears that time after a success. Writes nothing while every attempt succeeds. */
+/**
+ * After a failed attempt, records the time at which the webhook started to fail. After a successful attempt, clears that time. While every
+ * attempt succeeds, writes nothing.
+ */
 async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
   const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.url, webhook.url));
   if (error !== null && failingSince === null)
@@ -176,8 +181,8 @@ async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: nu
 }
 
 /**
- * Releases the claim of a delivery that was not attempted. Subtracts the attempt that the claim had counted. Afterwards, enqueues the next delivery
- * of the account.
+ * Releases the claim of a delivery for which no attempt was made. Reduces the number of attempts by one, because the claim increased this
+ * number. Then enqueues the next due delivery of the account.
  */
 async function release(
   { db, now, enqueue }: DeliveryContext,

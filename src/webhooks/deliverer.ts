@@ -15,8 +15,8 @@ export interface DeliveryEnv {
 }
 
 /**
- * Makes each delivery in a separate invocation. A call returns at once and the POST continues afterwards, so a receiver that hangs does not delay
- * other deliveries.
+ * Attempts each delivery in a separate Worker invocation. Each call returns at once, and the POST continues in the background. A receiver
+ * that hangs therefore does not delay other deliveries.
  */
 export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
   class Deliverer extends WorkerEntrypoint<DeliveryEnv> {

@@ -154,7 +154,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const delivery = await readDelivery(readContext(c), c.req.valid("param").id);
-  // The response of a receiver can contain the event, so the key needs the scope for reading the event.
+  // A receiver's response can contain data of the event, so the key needs the scope for reading the event.
   eventCatalogue.requireReadable([delivery.eventType], scopesOf(c));
   const body = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
   return respondOne(c, body, etagOfContent(body));

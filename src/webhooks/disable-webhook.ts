@@ -10,9 +10,10 @@ import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /**
- * Disables a webhook, holds its waiting deliveries and creates a `webhook.disabled` event. Does nothing if the webhook's URL has changed since the
- * attempt, or if `failingSince` is given and no longer matches. Returns whether the webhook was disabled. `audit`: the audit entries to write. They
- * are given if a person disables the webhook, and absent if the service disables it.
+ * Disables a webhook, holds its waiting deliveries and creates a `webhook.disabled` event. If the webhook's URL has changed since the
+ * attempt, does nothing. If `failingSince` is given and differs from the stored value, does nothing. Returns whether the webhook was
+ * disabled. `audit`: the audit entries to write. If a person disables the webhook, there are audit entries. If the service disables the
+ * webhook, there are no audit entries.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },

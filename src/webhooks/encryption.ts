@@ -1,11 +1,11 @@
 import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
-// Webhook secrets are needed for signing, so they cannot be hashed. Webhook secrets are stored encrypted, with AES-256-GCM and a secret of the
-// Worker.
+// Webhook secrets cannot be hashed, because signing needs the secrets themselves. The database stores each webhook secret encrypted, with
+// AES-256-GCM and a secret of the Worker.
 
 /**
- * Returns the Worker's secrets for encrypting webhook secrets. The first secret is used to encrypt, and all secrets are used to decrypt. Throws if no
- * secret is usable.
+ * Returns the Worker's secrets for encrypting webhook secrets. Encryption uses the first secret. Decryption can use any of the secrets.
+ * Throws if no secret is usable.
  */
 export const encryptionSecrets = (env: object) => secretsIn(env, "WEBHOOK_SEALING_SECRETS");
 
@@ -20,8 +20,8 @@ async function keyOf({ secret }: NamedSecret): Promise<CryptoKey> {
 }
 
 /**
- * Encrypts `text` for the resource `owner`. Decryption fails for any other owner. Returns `name.iv.ciphertext`, with the name of the secret that was
- * used.
+ * Encrypts `text` for the resource `owner`. Decryption fails for any other owner. Returns `name.iv.ciphertext`. The first part is the name
+ * of the secret that was used.
  */
 export async function encrypt(text: string, owner: string, [first]: readonly [NamedSecret, ...NamedSecret[]]): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(ivBytes));
@@ -29,7 +29,10 @@ export async function encrypt(text: string, owner: string, [first]: readonly [Na
   return [first.name, Buffer.from(iv).toString("base64url"), Buffer.from(encrypted).toString("base64url")].join(".");
 }
 
-/** Decrypts text that was encrypted for `owner`. Throws if the owner differs, or if the secret that encrypted the text is not in `secrets`. */
+/**
+ * Decrypts text that was encrypted for `owner`. Throws if the text was encrypted for another owner, or if `secrets` does not contain the
+ * secret that was used.
+ */
 export async function decrypt(encrypted: string, owner: string, secrets: readonly NamedSecret[]): Promise<string> {
   const [name = "", iv = "", content = ""] = encrypted.split(".");
   const secret = secrets.find((candidate) => candidate.name === name);

@@ -7,10 +7,10 @@ export interface DueDelivery {
   delayMs: number;
 }
 
-/** Enqueues deliveries for their next attempt. The sweep finds deliveries whose queue messages are lost. */
+/** Enqueues deliveries for their next attempt. If a queue message is lost, the sweep finds the delivery. */
 export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
 
-/** A queue message that names a delivery which may be due. The message only triggers the delivery, and D1 holds the state of the delivery. */
+/** A queue message for a delivery that may be due. The message only triggers the delivery, and D1 holds the state of the delivery. */
 export interface DeliveryMessage {
   deliveryId: string;
 }

@@ -7,10 +7,16 @@ import { idBound, timeOfId } from "../ids/ids.ts";
 import { minuteMs } from "../time/clock.ts";
 import { firstDeliveryPrefix } from "./delivery-id.ts";
 
-/** How long after its start a request can still create events, in milliseconds. The period is long because a deletion can run for a while. */
+/**
+ * The time after the start of a request in which the request can create events, in milliseconds. This time is long, because a deletion can
+ * run for a while.
+ */
 const madeWithinMs = 5 * minuteMs;
 const maxOfRequest = 20;
-/** The maximum number of events to scan, counted from the start of a request. The scan includes events of other requests from the same period. */
+/**
+ * The maximum number of events to scan. The scan begins with the first event after the start of a request. The scan includes events of
+ * other requests from the same period.
+ */
 const lookedThrough = 1000;
 
 /** Returns the first 20 events that a request caused, with the first delivery of each event to each webhook. Omits redeliveries. */
@@ -39,7 +45,10 @@ export async function readEventsOfRequest(
   return found.map((event) => ({ event, deliveryIds: sent.filter(({ eventId }) => eventId === event.id).map(({ id }) => id) }));
 }
 
-/** Returns the first delivery of each event to each webhook. Finds deliveries by the prefix of their id, so that no other deliveries are read. */
+/**
+ * Returns the first delivery of each event to each webhook. Finds these deliveries by the prefix of their ids and reads no other
+ * deliveries.
+ */
 const readFirstDeliveries = (db: Db, eventIds: readonly string[]): Promise<{ id: string; eventId: string }[]> =>
   db.all(
     sql`SELECT deliveries.id, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map(firstDeliveryPrefix))}) AS prefix

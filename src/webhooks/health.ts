@@ -5,11 +5,11 @@ import { attempts, deliveries, webhookBacklogs } from "./tables.ts";
 
 /** The health of a webhook: the results of its latest attempts, and its waiting deliveries. */
 export interface WebhookHealth {
-  /** The number of attempts examined: all attempts of the latest 50 deliveries. */
+  /** The number of attempts of the latest 50 deliveries. */
   attempts: number;
   succeeded: number;
   p95Ms: number | null;
-  /** How to fix the latest failed attempt. Null if no attempt failed. */
+  /** A sentence that says how to fix the error of the latest failed attempt. Null if no attempt failed. */
   advice: string | null;
   /** The number of pending deliveries, including deliveries that wait for a retry. */
   waiting: number;
@@ -38,7 +38,7 @@ export async function readHealth({ db, actor }: ReadContext, webhookId: string):
       .select()
       .from(webhookBacklogs)
       .where(and(eq(webhookBacklogs.accountId, actor.accountId), eq(webhookBacklogs.webhookId, webhookId))),
-    // The delivery with the lowest id is the oldest, because ids start with their time of creation.
+    // The delivery with the lowest id is the oldest, because each id starts with the time at which it was created.
     raw<{ at: number }>(
       db,
       sql`SELECT created_at AS at FROM deliveries WHERE webhook_id = ${webhookId} AND status <> 'delivered' AND status = 'pending' AND +account_id = ${actor.accountId}

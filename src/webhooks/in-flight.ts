@@ -2,24 +2,24 @@ import { type SQL, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 
-// A webhook can have ten attempts in flight, and an account can have fifty. A claim succeeds only if a slot is free. Each attempt that ends starts
-// the next delivery.
+// A webhook can have at most ten attempts in flight, and an account at most fifty. A delivery can be claimed only if a slot is free. When
+// an attempt ends, the next delivery starts.
 
 /**
- * The maximum number of attempts in flight, per webhook and per account. The limit keeps a burst of one account from delaying other accounts and from
- * flooding a receiver.
+ * The maximum number of attempts in flight, per webhook and per account. Because of this limit, a burst of one account does not delay other
+ * accounts and does not flood a receiver.
  */
 export const maxInFlight = { ofWebhook: 10, ofAccount: 50 };
 
 /** The time for which a claim blocks other claims of the same delivery, in milliseconds. */
 export const leaseMs = minuteMs;
 /**
- * The time for which a claimed delivery occupies a slot, in milliseconds. A receiver has 15 s to respond. After a crash, the slot is free again after
- * this time.
+ * The time for which a claimed delivery occupies a slot, in milliseconds. A receiver has 15 s to respond. If the Worker crashes, the slot
+ * is free again after this time.
  */
 const inFlightMs = 20 * secondMs;
 
-/** The time after which a reserved delivery without an attempt can be reserved again, in milliseconds. */
+/** If no attempt follows a reservation, the delivery can be reserved again after this time, in milliseconds. */
 const reservationMs = minuteMs / 2;
 
 const inFlight = (at: number, more: SQL): SQL =>
@@ -31,8 +31,9 @@ export const hasSlot = (at: number): SQL => sql`
   AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${maxInFlight.ofAccount}`;
 
 /**
- * Returns an SQL statement that reserves the next due delivery of an account and returns the id of the delivery. Chooses the webhook with the fewest
- * attempts in flight, and then the delivery of this webhook that has been due longest.
+ * Returns an SQL statement. The statement reserves the next due delivery of an account and returns the id of the delivery. The statement
+ * chooses the webhook with the fewest attempts in flight. Of this webhook's deliveries, the statement chooses the delivery that has been
+ * due longest.
  */
 export const reserveNext = (
   accountId: string,

@@ -5,8 +5,8 @@ import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /**
- * Returns a SELECT for the ids of webhooks that a member created, updated or enabled, or whose secret the member rotated. Includes webhooks that were
- * changed with a key that the member may know.
+ * Returns a SELECT statement for the ids of webhooks that a member changed. A change is the creation, update or enabling of a webhook, or
+ * the rotation of its secret. The ids include webhooks that were changed with a key whose secret the member may know.
  */
 export const webhooksOfMember = (accountId: string, memberId: string): SQL =>
   sql`(${knownTo(accountId, memberId)} SELECT audit.target_id FROM known CROSS JOIN audit ON audit.account_id = ${accountId}

@@ -2,6 +2,11 @@ import type { Manifest } from "../db/manifest.ts";
 import * as tables from "./tables.ts";
 
 const webhookId = "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708";
+// The storage charge of a delivery, `deliveryBytes`, includes a successful attempt of `includedAttemptBytes`. For a successful attempt,
+// only the bytes above `includedAttemptBytes` are charged.
+const deliveryBytes = 1400;
+const includedAttemptBytes = 760;
+
 const counter = { withoutRowid: true, export: "left out", erasure: { as: "counters" } } as const;
 
 export const manifest = {
@@ -40,6 +45,7 @@ export const manifest = {
       types: { "webhook.test": { description: "A test event was requested. This event is sent to only one webhook." } },
     },
   ],
+  limits: { deliveryBytes, includedAttemptBytes },
   tables,
   facts: {
     webhooks: {
@@ -47,16 +53,15 @@ export const manifest = {
       withoutRowid: true,
       export: { as: "webhook", hidden: ["sealed_secret", "previous_sealed_secret"] },
     },
-    // A delivery is charged 1,400 bytes, including 760 bytes for a successful attempt. A successful attempt is charged only for bytes above 760.
     deliveries: {
-      bytes: { sql: "1400" },
+      bytes: { sql: `${deliveryBytes}` },
       withoutRowid: true,
       export: { as: "delivery", order: ["webhook_id", "id"], hidden: ["claim", "claimed_until", "reserved_until"], rowsAtOnce: 20 },
     },
     attempts: {
       owner: { column: "delivery_id", table: "deliveries" },
       bytes: {
-        sql: "max(0, 180 + octet_length(concat(`delivery_id`, `id`, `error`, `advice`, `response_body`, `response_headers`)) + iif(octet_length(concat(`delivery_id`, `id`, `error`, `advice`, `response_body`, `response_headers`)) > 1960, 2048, 0) - iif(`error` IS NULL, 760, 0))",
+        sql: `max(0, 180 + octet_length(concat(\`delivery_id\`, \`id\`, \`error\`, \`advice\`, \`response_body\`, \`response_headers\`)) + iif(octet_length(concat(\`delivery_id\`, \`id\`, \`error\`, \`advice\`, \`response_body\`, \`response_headers\`)) > 1960, 2048, 0) - iif(\`error\` IS NULL, ${includedAttemptBytes}, 0))`,
         mayBeZero: true,
       },
       export: { as: "attempt" },

@@ -22,13 +22,13 @@ import type { DueDelivery, EnqueueDeliveries } from "./enqueue.ts";
 import { maxInFlight } from "./in-flight.ts";
 
 /**
- * Whether to write a change when the database or the account is full. By default, the change is denied.
- * `true` writes the change but drops its events if the account's reserve is used up. The value `true` is for changes that end, delete or disable
- * something once.
- * `"within the reserve"` writes the change only if the account's reserve has room. This value is for changes that remove something but can be
- * repeated without end.
- * `"unrecorded"` writes the change but drops its events and audit entries if the account's reserve is used up. The audit entries are also dropped if
- * the database is full. This value is for changes that begin or end a session.
+ * Says what happens to a change if the database or the account is full. By default, the change is denied.
+ * With `true`, the change is written. If the account's reserve is used up, the events of the change are dropped. The value `true` is for
+ * changes that end, delete or disable something once.
+ * With `"within the reserve"`, the change is written only if the account's reserve has room. This value is for changes that remove
+ * something and that can be repeated without end.
+ * With `"unrecorded"`, the change is written. If the account's reserve is used up, the events and audit entries of the change are dropped.
+ * The audit entries are also dropped if the database is full. This value is for changes that begin or end a session.
  */
 export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
 
@@ -38,36 +38,38 @@ export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
 export interface Change<Result> {
   result: Result;
   events: readonly Event[];
-  /** The statements of the change, which run in order and in one transaction. */
+  /** The statements of the change. The statements run in order, in one transaction. */
   statements: Statement[];
-  /** A condition on the rows before the change. The statements must do nothing unless the condition is true. */
+  /** A condition on the rows before the change. If the condition is false, the statements must do nothing. */
   when?: SQL;
-  /** The audit entries of the change. */
   audit?: readonly AuditEntry[];
-  /** A further condition for writing the audit entries. */
+  /** If this condition is false, the audit entries are not written. */
   auditWhen?: SQL;
-  /** The scopes that the acting key must still have when the change is written, besides the scope of the operation. */
+  /** The scopes that the acting key must still have when the change is written, in addition to the scope of the operation. */
   scopes?: readonly string[];
-  /** The account whose storage the change adds to. This value is required if the account is not named in an event, in an audit entry or in `adds`. */
+  /**
+   * The account whose used storage grows with the change. If no event, audit entry or item of `adds` names the account, this value is
+   * required.
+   */
   accountId?: string;
-  /** The tables to which the statements add rows, if the tables have a row limit per account. The table of events is not listed here. */
+  /** The tables with a row limit per account to which the statements add rows. The table of events is not listed here. */
   adds?: readonly { accountId: string; what: Stored }[];
-  /** The number of bytes that the statements add, if they add more than a row or two. */
+  /** The number of bytes that the statements add. Only changes that add more than a row or two need this number. */
   addsBytes?: number;
   evenWhereFull?: EvenWhereFull;
-  /** Takes the results of the statements. Returns the deliveries that the statements themselves created and that must be enqueued. */
+  /** Receives the results of the statements. Returns the deliveries that the statements created and that must be enqueued. */
   due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
 }
 
 /**
- * Runs the statements of a change in one D1 batch and returns the result of each statement. An implementation can add statements of its own to the
- * batch.
+ * Runs the statements of a change in one D1 batch and returns the result of each statement. An implementation can add other statements to
+ * the batch.
  */
 export type Commit = <Result>(change: Change<Result>) => Promise<unknown[]>;
 
 /**
- * The permissions of the acting key or member, which D1 checks when a change is written. `scopes`: the required scopes besides the scope of the
- * operation.
+ * The permissions of the acting key or member. D1 checks these permissions when a change is written. `scopes`: the required scopes, in
+ * addition to the scope of the operation.
  */
 export interface Authority {
   holds(scopes: readonly string[]): SQL;
@@ -128,13 +130,13 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
 
 type AnyChange = Omit<Change<unknown>, "result">;
 
-/** Returns the account whose storage a change adds to, or undefined if the change names no account. */
+/** Returns the account whose used storage grows with a change. If the change names no account, returns undefined. */
 const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | undefined =>
   accountId ?? events[0]?.accountId ?? audit?.[0]?.accountId ?? adds?.[0]?.accountId;
 
 /**
- * Returns the conditions for storing a change's events and audit entries when its account is full. A null condition means that the events or audit
- * entries are always stored.
+ * Returns one condition for storing the events of a change, and one condition for storing its audit entries. A null condition means that
+ * the events or audit entries are always stored.
  */
 function recordingOf(change: AnyChange): { ofEvents: SQL | null; ofAudit: SQL | null } {
   const { evenWhereFull, events } = change;
@@ -175,7 +177,7 @@ async function commitErrorOf({ authority }: Outbox, { scopes = [] }: AnyChange, 
   return full ? rowLimitReached(full) : error;
 }
 
-/** Returns a `Commit` that adds no statements of its own. */
+/** Returns a `Commit` that adds no other statements to the batch. */
 export const commitTo =
   (outbox: Outbox): Commit =>
   (change) =>
@@ -187,7 +189,7 @@ interface Delivery {
   status: string;
 }
 
-/** Returns the deliveries of a change that can start at once. Each attempt that ends starts another delivery. */
+/** Returns the deliveries of a change that can start at once. The other deliveries start when attempts end. */
 function firstDue(made: readonly Delivery[]): DueDelivery[] {
   const pending = made.filter(({ status }) => status === "pending");
   const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];
@@ -196,9 +198,9 @@ function firstDue(made: readonly Delivery[]): DueDelivery[] {
 }
 
 /**
- * Returns the statements that store events and the statements that create their deliveries. Both kinds of statements run before the change's own
- * statements, in the same transaction and under the same condition. The statements are idempotent, because the id of a delivery is derived from its
- * event and its webhook.
+ * Returns two lists: `inserts` are the statements that store events, and `fanOuts` are the statements that create the deliveries of these
+ * events. All these statements run before the change's own statements, in the same transaction and under the same condition. The statements
+ * are idempotent, because the id of a delivery is derived from its event and its webhook.
  */
 function eventStatements(
   db: Db,

@@ -17,8 +17,8 @@ export interface DeliveryFilter {
 }
 
 /**
- * Lists deliveries of a webhook, newest first, starting after the delivery with the id `after`. A filtered page scans at most 2,000 deliveries.
- * Throws `not_found` if the webhook does not exist.
+ * Lists deliveries of a webhook, newest first. If `after` is given, the page starts after the delivery with that id. If a filter is set,
+ * one page scans at most 2,000 deliveries. Throws `not_found` if the webhook does not exist.
  */
 export async function listDeliveries(
   context: ReadContext,
@@ -43,7 +43,7 @@ export async function listDeliveries(
   return newestFirst(db, deliveries, { range, matches, limit, rows });
 }
 
-/** Returns one delivery of the account with its attempts, oldest first. Throws `not_found` if the delivery does not exist. */
+/** Returns one delivery of the account with its attempts, oldest attempt first. Throws `not_found` if the delivery does not exist. */
 export async function readDelivery(context: ReadContext, id: string): Promise<Delivery & { attempts: Attempt[] }> {
   const { db, actor } = context;
   const [[delivery], made] = await db.batch([

@@ -5,7 +5,7 @@ import { Failure } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
 import { eventRetentionMs } from "../events/retention.ts";
 import { idBound, newId } from "../ids/ids.ts";
-import { deliveryBytes } from "../storage/storage.ts";
+import { manifest } from "./manifest.ts";
 import type { Delivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { requireActive } from "./redeliver.ts";
@@ -74,7 +74,7 @@ export async function redeliverAll(
   const when = sql`(SELECT count(*) FROM redeliveries WHERE account_id = ${actor.accountId} AND cursor IS NOT NULL) < ${maxUnfinished}`;
   const [inserted] = await commit({
     accountId: actor.accountId,
-    addsBytes: count * deliveryBytes,
+    addsBytes: count * manifest.limits.deliveryBytes,
     result,
     events: [],
     statements: [insertWhere(db, redeliveries, redelivery, when), ...statements],

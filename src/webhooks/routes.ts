@@ -28,6 +28,7 @@ import {
   changeWebhook,
   createWebhook,
   deleteWebhook,
+  maxWebhooks,
   rotateWebhookSecret,
 } from "./write-webhooks.ts";
 
@@ -111,8 +112,7 @@ const create = createRoute({
   path: "/webhooks",
   operationId: "createWebhook",
   summary: "Create a webhook",
-  description:
-    "Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs the read scopes of all event types.",
+  description: `Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has ${maxWebhooks} webhooks, the response is 409 \`limit_reached\`. The key also needs the read scope of each event type. For \`*\`, the key needs the read scopes of all event types.`,
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "limit_reached"),

@@ -116,7 +116,7 @@ describe("npm run deploy", () => {
       expect(token).toMatch(/^dvop_/);
       for (const secret of [token, ...Object.values(secrets)]) expect(out + err).not.toContain(secret.split(":").at(-1));
       expect(out).toContain("developer-overview is new. This will:");
-      expect(out).toMatch(/answers as .*: pass\./);
+      expect(out).toMatch(/responds as .*: pass\./);
       const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
       expect((await fetch(link)).status).toBe(200);
     },

@@ -1,4 +1,5 @@
 /** @module-tag long */
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -11,6 +12,7 @@ import { copyProject, removeProject, root, run } from "./project.ts";
 const checks = [
   "node_modules/.bin/biome check .",
   "node scripts/check-imports.ts",
+  "node scripts/check-words.ts",
   "node_modules/.bin/tsc",
   lintOf("redocly"),
   lintOf("spectral"),
@@ -36,9 +38,10 @@ function stepsOf(guide: string): Step[] {
   return [...guide.matchAll(form)].map(([, kind = "", path = "", after, text = ""]) => ({ kind, path, after, text }));
 }
 
-/** Copies the project and the installed packages of its client. Returns the folder. */
+/** Copies the project and the installed packages of its client into a new git repository. Returns the folder. */
 function makeCopy(): string {
   const folder = copyProject();
+  execFileSync("git", ["init", "--quiet"], { cwd: folder });
   rmSync(join(folder, "client/node_modules"), { recursive: true, force: true });
   if (existsSync(join(root, "client/node_modules"))) symlinkSync(join(root, "client/node_modules"), join(folder, "client/node_modules"));
   return folder;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it, vi } from "vitest";
-import { answers } from "../../scripts/dev-worker.ts";
+import { isResponding } from "../../scripts/dev-worker.ts";
 import { type Received, type Receiver, signatureErrorOf, startReceiver } from "../../scripts/receiving.ts";
 import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
@@ -48,7 +48,7 @@ const base = () => `http://localhost:${port}`;
 async function startWorker(): Promise<void> {
   startedAt = Date.now();
   worker = startBundled(bundle, port);
-  await vi.waitUntil(() => answers(`${base()}/health`), { timeout: 60_000, interval: 50 });
+  await vi.waitUntil(() => isResponding(`${base()}/health`), { timeout: 60_000, interval: 50 });
 }
 
 async function killWorker(): Promise<void> {

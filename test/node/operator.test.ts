@@ -93,7 +93,7 @@ describe("npm run operator", () => {
     });
     expect(await operator(["accounts", "list"], { PORT: "59999" })).toMatchObject({
       code: 3,
-      err: expect.stringContaining("Nothing answers at"),
+      err: expect.stringContaining("Nothing responds at"),
     });
     expect(await operator(["accounts", "list"], { OPERATOR_TOKEN: "dvop_wrong" })).toMatchObject({
       code: 4,
@@ -298,7 +298,7 @@ describe("A runbook", () => {
       code: 4,
       err: expect.stringContaining("secrets reseal"),
     });
-    expect(await succeedWith("secrets", "reseal")).toBe("Sealed anew: 1 webhook.");
+    expect(await succeedWith("secrets", "reseal")).toBe("Encrypted with the newest secret: 1 webhook.");
     await succeedWith("secrets", "rotate", "webhook-sealing");
     await worker.restart();
     await worker.api("POST", "/tasks", { title: "After the rotation" });

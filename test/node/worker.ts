@@ -1,7 +1,7 @@
 import { openSync } from "node:fs";
 import { join } from "node:path";
 import { inject, vi } from "vitest";
-import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
+import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
 /** A running Worker with one empty account. */
@@ -38,7 +38,7 @@ export async function startWorker({ signIn = false, log = false, inspector = 0 }
   const folder = copyOf(project);
   const port = await freePort();
   const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
-  const isHealthy = () => answers(`http://localhost:${port}/health`);
+  const isHealthy = () => isResponding(`http://localhost:${port}/health`);
   const wait = { timeout: 120_000, interval: 50 };
   const start = async () => {
     const started = startDevWorker(port, { folder, signIn, log, inspector, ...(output !== undefined && { output }) });

@@ -8,6 +8,7 @@ import { deleteOldEntries } from "../../src/activity/retention.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { connect } from "../../src/db/client.ts";
 import { measureDatabases } from "../../src/db/database-sizes.ts";
+import { onDelete } from "../../src/references/on-delete.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/time/clock.ts";
 import { readLastUse } from "../../src/usage/last-uses.ts";
@@ -50,6 +51,7 @@ const jobContext = (bindings: Env, atMost: number) => ({
   env: bindings,
   now: Date.now(),
   outbox: { db },
+  onDelete,
   deliver: async () => {},
   cursor: "",
   atMost,

@@ -4,7 +4,7 @@ import { type FailureCode, failures } from "../../../src/errors/failure.ts";
 import { type JsonObject, operationsIn, partOf } from "../../../src/openapi/document.ts";
 import { errorPath, jsonFence, operationPath, paragraphs } from "../markdown.ts";
 
-/** Returns the error codes of an operation by status, with one example per status. */
+/** For each error status of an operation, returns the error codes and one example. */
 export function codesOf(document: JsonObject, responses: JsonObject): { status: string; codes: string[]; example: unknown }[] {
   return Object.entries(responses)
     .filter(([status]) => Number(status) >= 400)
@@ -16,10 +16,10 @@ export function codesOf(document: JsonObject, responses: JsonObject): { status: 
     });
 }
 
-/** Returns a path in which an example id replaces `{id}`. */
+/** Replaces `{id}` in a path with an example id. */
 const pathOf = (path: string) => path.replace("{id}", "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 
-/** Returns a page for each error code. The `type` of a problem is the URL of its page. */
+/** Returns a page for each error code. The `type` in an error response is the URL of the page for the error code. */
 export function errorPages(document: JsonObject, origin: string): DocPage[] {
   const operations = operationsIn(document);
   return (Object.keys(failures) as FailureCode[]).map((code) => {

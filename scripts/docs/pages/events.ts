@@ -5,7 +5,7 @@ import { type JsonObject, payloadName } from "../../../src/openapi/document.ts";
 import { eventPath, jsonFence, paragraphs, schemaPath } from "../markdown.ts";
 import { memberTable } from "./schemas.ts";
 
-/** Returns a page for each event type, with the request that webhooks receive. */
+/** Returns a page for each event type. The page shows the request that webhooks receive. */
 export const eventPages = (document: JsonObject): DocPage[] =>
   eventCatalogue.kinds.map((kind) => {
     const { type, description, scope, schema, previous } = kind;

@@ -17,10 +17,10 @@ const guides = [
   ["changelog", "The changes of each version."],
 ] as const;
 
-/** The names of the guides: the files in `docs/guides/`, and the changelog. */
+/** The names of the guides. Each guide is a file in `docs/guides/`, except `changelog`, which is CHANGELOG.md. */
 export const guideNames = guides.map(([name]) => name);
 
-/** Returns the guides in reading order. `texts` has the Markdown of each guide by name. */
+/** Returns the pages of the guides in reading order. `texts` maps the name of each guide to its Markdown. */
 export function guidePages(document: JsonObject, origin: string, texts: Readonly<Record<string, string>>): DocPage[] {
   const values = figures(document, origin);
   return guides.map(([name, summary]) => {

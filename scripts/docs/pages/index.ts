@@ -4,7 +4,7 @@ import { operationPath, paragraphs } from "../markdown.ts";
 
 const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");
 
-/** Returns the names of the tags that group operations, in the order of the document. */
+/** Returns the names of all tags, in the order of the OpenAPI document. Tags group operations. */
 export const tagsOf = (document: JsonObject): string[] => (document.tags as { name: string }[]).map(({ name }) => name);
 
 /** Returns the start page of the documentation, which links to all other pages. */

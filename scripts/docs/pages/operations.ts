@@ -39,7 +39,7 @@ function bodyOf(document: JsonObject, { operation }: Place): string {
   );
 }
 
-function answersOf(document: JsonObject, { operation }: Place): string {
+function responsesOf(document: JsonObject, { operation }: Place): string {
   const served = Object.entries(operation.responses)
     .filter(([status]) => Number(status) < 400)
     .map(([status, response]) => {
@@ -55,7 +55,7 @@ function answersOf(document: JsonObject, { operation }: Place): string {
         media?.example !== undefined && jsonFence(media.example),
       );
     });
-  return paragraphs("## Answers", ...served);
+  return paragraphs("## Responses", ...served);
 }
 
 function errorsOf(document: JsonObject, { operation }: Place, instance: string): string {
@@ -74,7 +74,7 @@ function errorsOf(document: JsonObject, { operation }: Place, instance: string):
   );
 }
 
-/** Returns the page of an operation. The page starts with a curl sample. */
+/** Builds the documentation page of an operation. The page starts with a curl sample. */
 function operationPage(document: JsonObject, place: Place): DocPage {
   const { method, path, operation } = place;
   const call = callOf(document, place, originPlaceholder);
@@ -96,11 +96,11 @@ function operationPage(document: JsonObject, place: Place): DocPage {
       fence("js", inJavaScript(call)),
       "### Python",
       fence("python", inPython(call)),
-      answersOf(document, place),
+      responsesOf(document, place),
       errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, originPlaceholder),
     ),
   };
 }
 
-/** Returns a page for each operation. */
+/** Returns one documentation page for each operation. */
 export const operationPages = (document: JsonObject): DocPage[] => operationsIn(document).map((place) => operationPage(document, place));

@@ -16,19 +16,22 @@ export function typeOf(schema: JsonObject): string {
   return [types.join(" or "), schema.format].filter(Boolean).join(", ");
 }
 
-/** Returns links to the named schemas that a schema allows, for example "[Key](...)". Returns an empty string if there are none. */
+/**
+ * Returns Markdown links to the named schemas among the alternatives of a schema, for example "[Key](...)". Returns an empty string if no
+ * alternative has a name.
+ */
 export const shapesOf = (schema: JsonObject): string =>
   ((schema.oneOf ?? schema.anyOf ?? [schema]) as JsonObject[])
     .filter(({ $ref }) => $ref !== undefined)
     .map(typeOf)
     .join(" or ");
 
-/** Describes the bounds that a schema sets. */
+/** Describes the bounds and the default value of a schema in a few words. */
 function boundsOf(schema: JsonObject): string {
   const words: string[] = [];
   const say = (name: string, text: (value: Json) => string) => {
     const value = schema[name];
-    // The bounds of safe integers are left out, because every integer schema has them.
+    // Leave out the bounds of safe integers, because every integer schema has these bounds.
     if (value !== undefined && Math.abs(Number(value)) !== Number.MAX_SAFE_INTEGER) words.push(text(value));
   };
   say("minLength", (value) => `at least ${value} character${value === 1 ? "" : "s"}`);
@@ -42,7 +45,7 @@ function boundsOf(schema: JsonObject): string {
   return words.length > 0 ? ` (${words.join(", ")})` : "";
 }
 
-/** Returns the members of an object as table rows. The name of a nested member is its full path. */
+/** Returns one table row for each member of an object schema. The row of a nested member shows the full path of the member. */
 export function rowsOf(schema: JsonObject, prefix = ""): string[][] {
   const required = new Set((schema.required ?? []) as string[]);
   return Object.entries((schema.properties ?? {}) as Record<string, JsonObject>).flatMap(([name, property]) => {

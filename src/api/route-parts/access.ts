@@ -15,6 +15,6 @@ export const publicRoute = { security: [] as Record<string, string[]>[] };
 export const notCounted = { "x-counted": false } as const;
 
 /**
- * The part of a route object that lists additional error codes. `scripts/openapi/refusals.ts` derives all other error codes from the route object.
+ * The part of a route object that lists additional error codes. `scripts/openapi/error-responses.ts` derives all other error codes from the route object.
  */
-export const failsWith = (...codes: FailureCode[]) => ({ "x-refusals": codes }) as const;
+export const failsWith = (...codes: FailureCode[]) => ({ "x-error-codes": codes }) as const;

@@ -15,7 +15,7 @@ export const isFirstInvalid = (formError: FormError | undefined, name: string): 
   formError?.fieldErrors.keys().next().value === name;
 
 const described = ({ name, help, formError }: Field) => {
-  const ids = [help && `${fieldId(name)}-help`, formError?.fieldErrors.has(name) && `${fieldId(name)}-fault`].filter(Boolean);
+  const ids = [help && `${fieldId(name)}-help`, formError?.fieldErrors.has(name) && `${fieldId(name)}-error`].filter(Boolean);
   return ids.length > 0 ? ids.join(" ") : undefined;
 };
 
@@ -36,7 +36,7 @@ const Help = ({ name, help, formError }: Field) => (
       </p>
     )}
     {formError?.fieldErrors.has(name) && (
-      <p class="fault" id={`${fieldId(name)}-fault`}>
+      <p class="field-error" id={`${fieldId(name)}-error`}>
         {formError.fieldErrors.get(name)}
       </p>
     )}

@@ -89,7 +89,7 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
  * an empty string if the key is not expected to reach its limit in this hour.
  */
 function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string {
-  if (used >= limit) return ". The limit is used up, so requests are refused until then";
+  if (used >= limit) return ". The limit is used up, so requests are denied until then";
   const elapsed = hourMs - (resetsAt - now);
   const usedUpAt = now + ((limit - used) * elapsed) / Math.max(used, 1);
   // The first five minutes of an hour are too short for an estimate.
@@ -127,7 +127,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit; ${resets}.${denied > 0 ? ` ${integer(denied)} requests were denied with 429 in this period.` : ""}${peak}`
+          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit, ${resets}.${denied > 0 ? ` ${integer(denied)} requests were denied with 429 in this period.` : ""}${peak}`
       }
     />
   );

@@ -1,10 +1,11 @@
 import { maxOverlapSeconds } from "../../inputs/rotation.ts";
+import { integer } from "../format.ts";
 
 const overlaps = [
   [0, "0: none"],
   [3600, "3,600: one hour"],
   [86_400, "86,400: one day"],
-  [maxOverlapSeconds, "604,800: seven days"],
+  [maxOverlapSeconds, `${integer(maxOverlapSeconds)}: seven days`],
 ] as const;
 const usual = 86_400;
 

@@ -68,7 +68,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
       <button type="submit" data-needs-script hidden>
         Add a passkey
       </button>
-      <p class="fault" role="alert" data-fault hidden />
+      <p class="field-error" role="alert" data-error hidden />
     </form>
     <h3>Recovery codes</h3>
     <p>

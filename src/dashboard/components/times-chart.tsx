@@ -25,7 +25,7 @@ export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName
         <polyline class="line" fill="none" points={known.map(({ index, averageMs }) => at(index, averageMs)).join(" ")} />
       </Axes>
       <figcaption class="legend">
-        <span class="key line">average</span> <span class="key band">p50 to p95</span>{" "}
+        <span class="key line">average</span> <span class="key band">from p50 to p95</span>{" "}
         <span class="quiet">· milliseconds, lower is better · UTC</span>
       </figcaption>
     </figure>

@@ -2,11 +2,10 @@ import { Hono } from "hono";
 import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { createKey } from "../../keys/create-key.ts";
-import { type Key, keyStatuses, statusOf } from "../../keys/key.ts";
+import { type Key, keyStatuses } from "../../keys/key.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { defaultScopes, scopes } from "../../keys/scopes.ts";
-import { dayMs } from "../../time/clock.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
 import { Choices, TextField } from "../components/fields.tsx";
 import { KeyTable } from "../components/key-list.tsx";
@@ -19,9 +18,9 @@ import { attempt, Form, type FormError, ownValue, parseInput, readForm } from ".
 import { needs } from "../needs.ts";
 import { keyContext, upToDate } from "../operation-contexts.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
+import { isLongUnused } from "../unused-keys.ts";
 
 const shownAtOnce = 100;
-const longUnusedMs = 90 * dayMs;
 
 export const keysPages = new Hono<PageEnv>();
 
@@ -45,8 +44,7 @@ keysPages.get("/keys", needs("session"), async (c) => {
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
   const shown = keys.slice(0, shownAtOnce);
   const last = shown.at(-1);
-  const isUnused = (key: Key) =>
-    key.isUseKnown && statusOf(key, now) === "active" && now - (key.lastUsedAt ?? key.createdAt) > longUnusedMs;
+  const isUnused = (key: Key) => isLongUnused(key, now);
   const [unused, others] = [shown.filter(isUnused), shown.filter((key) => !isUnused(key))];
   return showPage(
     c,

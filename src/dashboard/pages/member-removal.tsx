@@ -109,8 +109,8 @@ const MadeWebhooks = ({ webhooks }: { webhooks: readonly Webhook[] }) =>
     <>
       <h2>Webhooks that this member created or changed</h2>
       <p>
-        These webhooks keep sending events. Disable or delete the webhooks that must stop. The removal disables only the webhooks that this
-        member creates or changes from now on.
+        These webhooks keep sending events. Disable or delete the webhooks that must stop. If this member creates or changes a webhook
+        before you confirm, that webhook is disabled.
       </p>
       <ul class="lines">
         {webhooks.map(({ id, url, state }) => (

@@ -10,6 +10,7 @@ import { windowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
+import { maxWebhooks } from "../../webhooks/write-webhooks.ts";
 import { readAnnotations } from "../annotations.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { BiggestChange, biggestChange } from "../components/biggest-change.tsx";
@@ -27,12 +28,11 @@ import { needs } from "../needs.ts";
 import { upToDate } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
+import { isLongUnused } from "../unused-keys.ts";
 
 const entriesShown = 10;
 const keysShown = 6;
-const maxWebhooks = 20;
 const expiresSoonMs = 14 * dayMs;
-const longUnusedMs = 90 * dayMs;
 
 /** The start page: the usage figures, the latest requests, and the state of keys and webhooks. */
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
@@ -138,7 +138,7 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
   const expiring = live.filter(({ expiresAt }) => expiresAt !== null && expiresAt - now < expiresSoonMs);
   // The most recently used keys come first.
   const byUse = keys.toSorted((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0));
-  const unused = live.filter(({ lastUsedAt, createdAt, isUseKnown }) => isUseKnown && now - (lastUsedAt ?? createdAt) > longUnusedMs);
+  const unused = live.filter((key) => isLongUnused(key, now));
   return (
     <section class="panel" aria-labelledby="keys">
       <header>

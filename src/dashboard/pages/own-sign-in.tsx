@@ -94,7 +94,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
   );
 });
 
-ownSignInPages.post("/logout", needs("session"), async (c) => {
+ownSignInPages.post("/logout", needs("any session"), async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Signing out needs no permission. Members with any role can sign out, even if the account is suspended.

@@ -12,11 +12,11 @@ import { Code } from "../components/secret.tsx";
 import { StatusCode } from "../components/status.tsx";
 import { Age, Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
+import { explain } from "../explain-failure.ts";
 import { counted, integer } from "../format.ts";
 import { needs } from "../needs.ts";
 import { logContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
-import { explain } from "../refusals.ts";
 
 /** Quotes text for a shell. A client chose the path, so the path can contain any character. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,14 +1,13 @@
 import { Hono } from "hono";
 import { prefixOf } from "../../credentials/key-format.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
+import { maxWebhooks } from "../../webhooks/write-webhooks.ts";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { upToDate } from "../operation-contexts.ts";
-
-const maxWebhooks = 20;
 
 const pages = [
   ["Overview", "/"],

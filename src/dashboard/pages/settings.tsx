@@ -157,8 +157,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         <section class="panel" aria-labelledby="sample">
           <h2 id="sample">Sample data</h2>
           <p>
-            Users, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are sample data. If you remove the
-            sample data, newer data and the demo key are kept.
+            Users, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are sample data. You can remove the
+            sample data. Newer data and the demo key are kept.
           </p>
           <p class="buttons">
             <a class="button danger" href="/settings/sample-data">

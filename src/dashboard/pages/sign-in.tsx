@@ -50,7 +50,7 @@ const formErrorOf = (error: unknown): FormError => {
 };
 
 /** `returnTo` is the page to open after sign-in. */
-interface Asked {
+interface SignInOptions {
   returnTo?: string;
   formError?: FormError;
 }
@@ -72,7 +72,7 @@ const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, ne
 signInPages.use("/login/*", passkeysOnly);
 signInPages.use("/setup/*", passkeysOnly);
 
-function showLogin(c: PageContext, { returnTo = "/", formError }: Asked) {
+function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions) {
   return c.html(
     <Page title="Sign in">
       <main class="panel notice">
@@ -87,7 +87,7 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: Asked) {
           <button class="main" type="submit" data-needs-script hidden>
             Sign in with a passkey
           </button>
-          <p class="fault" role="alert" data-fault hidden />
+          <p class="field-error" role="alert" data-error hidden />
         </form>
         <noscript>
           <p>Passkeys need JavaScript, but recovery codes work without it.</p>
@@ -127,7 +127,7 @@ signInPages.post("/login", async (c) => {
   }
 });
 
-function showRecovery(c: PageContext, { returnTo = "/", formError, status = 200 }: Asked & { status?: 200 | 403 | 429 }) {
+function showRecovery(c: PageContext, { returnTo = "/", formError, status = 200 }: SignInOptions & { status?: 200 | 403 | 429 }) {
   return c.html(
     <Page title="Use a recovery code">
       <main class="panel notice">
@@ -190,7 +190,7 @@ function showSetup(c: PageContext, formError?: FormError) {
             </button>
           </form>
         )}
-        <p class="fault" role="alert" data-fault hidden />
+        <p class="field-error" role="alert" data-error hidden />
         <noscript>
           <p>You need JavaScript to create a passkey. Allow JavaScript for this page, then reload.</p>
         </noscript>

@@ -6,7 +6,7 @@ import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { NewWebhook, webhookData } from "../../webhooks/schemas.ts";
 import { maxUrl } from "../../webhooks/url-rules.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { createWebhook } from "../../webhooks/write-webhooks.ts";
+import { createWebhook, maxWebhooks } from "../../webhooks/write-webhooks.ts";
 import { type Choice, Choices, TextField } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
@@ -21,8 +21,6 @@ import { attempt, Form, type FormError, parseInput, readForm, type Sent } from "
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
-
-const maxWebhooks = 20;
 
 export const webhooksTrail = [["Webhooks", "/webhooks"]] as const;
 

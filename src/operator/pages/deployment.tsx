@@ -7,7 +7,7 @@ const many = 100_000;
 const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
 const gigabytes = (bytes: number) => (bytes < 1e7 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
 
-/** A row of a status table. `isBad` is shown as a word, because color alone is not accessible. */
+/** A row of a status table. The value of `isBad` is shown as text, because color alone is not accessible. */
 const Line = ({ name, isBad, children }: { name: string; isBad?: boolean; children: Child }) => (
   <tr>
     <th scope="row">{name}</th>
@@ -81,7 +81,7 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
   );
 };
 
-/** Lists the scheduled jobs. The list is expanded if a job failed. */
+/** Lists the scheduled jobs. If a job has failed, the list is expanded. */
 export const Jobs = ({ jobs, now }: { jobs: DeploymentStatus["jobs"]; now: number }) => {
   const failed = jobs.filter(({ error }) => error !== null);
   return (

@@ -24,14 +24,14 @@ import { operatorOf, operatorTokens } from "../tokens.ts";
 import { Deployment, Jobs } from "./deployment.tsx";
 import { TrafficPanels } from "./traffic.tsx";
 
-// The operator page shows the status of the deployment and the accounts to look at. The operator page is read-only. Operators make changes on the
-// command line.
+// The operator page shows the status of the deployment, and accounts that may need attention. The operator page is read-only. Operators make
+// changes on the command line.
 
 const isPlain = (c: OperatorContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
 const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-operator");
 const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
 
-/** Returns the session of the request if its operator token still exists. */
+/** Returns the session of the request. If the operator token of the session no longer exists, returns null. */
 async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
   const cookie = await readSigned(c, cookieOf(c));
   const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());
@@ -68,15 +68,15 @@ const show = (
     { "Cache-Control": "no-store" },
   );
 
-const showSignIn = (c: OperatorContext, fault?: string, status: 403 | 429 = 403) =>
+const showSignIn = (c: OperatorContext, error?: string, status: 403 | 429 = 403) =>
   show(
     c,
-    { title: "Operator", status: fault === undefined ? 200 : status },
+    { title: "Operator", status: error === undefined ? 200 : status },
     <section class="panel notice" aria-label="Sign in">
-      {fault !== undefined && (
+      {error !== undefined && (
         <div class="note alert" role="alert">
           <p>
-            <span aria-hidden="true">✕</span> {fault}
+            <span aria-hidden="true">✕</span> {error}
           </p>
         </div>
       )}

@@ -8,7 +8,7 @@ const nearPercent = 80;
 interface Panel {
   id: string;
   heading: string;
-  /** The heading of the column with the figure. */
+  /** The heading of the column that shows `figure`. */
   column: string;
   none: string;
   wanted: (account: AccountTraffic) => boolean;
@@ -73,7 +73,7 @@ const panels: readonly Panel[] = [
   },
 ];
 
-/** Shows a panel for each ranking of accounts, with figures since the start of yesterday (UTC). */
+/** Shows a panel for each ranking of accounts. Requests are counted from the start of yesterday (UTC). */
 export const TrafficPanels = ({ accounts }: { accounts: readonly AccountTraffic[] }) => (
   <>
     <p class="quiet">Requests of each account since the start of yesterday (UTC). The figures can be up to five minutes old.</p>

@@ -26,7 +26,7 @@ import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
 const maxOfPage = 100;
-/** How long one call continues an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
+/** The time that one call spends on an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
 
 const bodyOf = ({ id, name, email, limitCeiling, keepDays, storageQuotaBytes, activityStore, suspendedAt, createdAt }: Account) => ({
@@ -48,7 +48,7 @@ const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
   erased,
   requested_at: iso(requestedAt),
   finished_at: isoOrNull(finishedAt),
-  // Cloudflare keeps copies of the data for Time Travel, and nobody can delete from these copies.
+  // For Time Travel, Cloudflare keeps copies of the data until this time. Nobody can delete data from these copies.
   time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
 });
 
@@ -117,12 +117,12 @@ accounts.post("/accounts/:id/owners", async (c) => {
   return c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201);
 });
 
-/** Exports an account in pages of JSON lines. The header `X-Next` contains the cursor of the next page. */
+/** Exports an account in pages. Each line of a page is a JSON object. The response header `X-Next` contains the cursor of the next page. */
 accounts.get("/accounts/:id/export", async (c) => {
   const { db, now, operator } = operating(c);
   const after = c.req.query("after") ?? "";
   await readAccount(db, idOf(c));
-  // Every page of the export is recorded, because a caller can start at any cursor.
+  // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
   await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
   const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
   const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");

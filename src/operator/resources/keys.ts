@@ -3,36 +3,40 @@ import { z } from "zod";
 import { type Account, readAccount } from "../../accounts/account.ts";
 import { operatorOn } from "../../accounts/actor.ts";
 import { connectToStore } from "../../activity/databases.ts";
-import { prefixOf } from "../../credentials/key-format.ts";
 import { connect } from "../../db/client.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
-import { type Key, statusOf } from "../../keys/key.ts";
+import type { Key } from "../../keys/key.ts";
 import { listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
-import { NewKey, newKeyOf } from "../../keys/schemas.ts";
+import { keyData, NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { accountOfKey } from "../../operations/change-account.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
-import { iso, isoOrNull } from "../../time/clock.ts";
 import { idOf, keyContext, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
 
 const maxKeys = 1000;
 
-const bodyOf = (key: Key, now: number) => ({
-  id: key.id,
-  name: key.name,
-  prefix: prefixOf(key.id),
-  last4: key.last4,
-  status: statusOf(key, now),
-  scopes: key.scopes,
-  hourly_limit: key.hourlyLimit,
-  expires_at: isoOrNull(key.expiresAt),
-  last_used_at: isoOrNull(key.lastUsedAt),
-  created_at: iso(key.createdAt),
-});
+/** The members of a key that operators see. */
+const shownMembers = [
+  "id",
+  "name",
+  "prefix",
+  "last4",
+  "status",
+  "scopes",
+  "hourly_limit",
+  "expires_at",
+  "last_used_at",
+  "created_at",
+] as const;
+
+const bodyOf = (key: Key, now: number) => {
+  const data = keyData(key, now);
+  return Object.fromEntries(shownMembers.map((member) => [member, data[member]]));
+};
 
 export const keys = new Hono<OperatorEnv>();
 
@@ -53,7 +57,7 @@ keys.post("/accounts/:id/keys", async (c) => {
   return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
 });
 
-/** Performs an action on a key, given only the id of the key. */
+/** Performs an action on a key. The function finds the account of the key by the id of the key. */
 const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
   const id = idOf(c);
   const found = await accountOfKey({ db: connect(c.env.DB), guards: c.env.KEY_GUARD }, id);
@@ -61,7 +65,8 @@ const onKey = async (c: OperatorContext, action: string, work: (account: Account
   const { account, hasRow } = found;
   const { db, now, operator } = operating(c);
   await work(account, id);
-  // A change to the row of a key writes the audit entry in the same batch. If D1 has lost the row of the key, the entry is written here instead.
+  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, the audit entry is written
+  // here.
   if (!hasRow) await recordOperation(db, { now, operator, action, accountId: account.id, targetId: id });
   return c.json({ id, done: action });
 };

@@ -15,8 +15,8 @@ import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
 import { type OperatorEnv, operating, readBody } from "../context.ts";
 
-// Actions of the operator that affect all accounts. A long action returns after one page, and the caller repeats the call for the next page. Each
-// call writes an audit entry, because a caller can start at any cursor.
+// Operator actions that affect all accounts. In a long action, each call processes one page. The caller repeats the call for the next page. Each
+// call writes an audit entry, because a caller can start the action at any cursor.
 
 const enqueuedAtOnce = 1000;
 

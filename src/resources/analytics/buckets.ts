@@ -3,7 +3,10 @@ import { dayMs, dayStart } from "../../time/clock.ts";
 export const intervals = ["day", "week", "month"] as const;
 export type Interval = (typeof intervals)[number];
 
-/** Returns the start of the UTC day, ISO week (from Monday) or month that contains `timeMs`, in milliseconds since the epoch. */
+/**
+ * Returns the start of the bucket that contains `timeMs`, in milliseconds since the epoch. A bucket is a day, an ISO week (from Monday) or a
+ * month, in UTC.
+ */
 export function bucketStart(timeMs: number, interval: Interval): number {
   const day = dayStart(timeMs);
   if (interval === "day") return day;
@@ -12,7 +15,7 @@ export function bucketStart(timeMs: number, interval: Interval): number {
   return day - ((date.getUTCDay() + 6) % 7) * dayMs;
 }
 
-/** Returns the start of every bucket that overlaps the span from `from` to `to`, in order. `from` must be earlier than `to`. */
+/** Returns the start times of all buckets that overlap the span from `from` to `to`, in ascending order. `from` must be earlier than `to`. */
 export function bucketsOf(from: number, to: number, interval: Interval): number[] {
   const starts: number[] = [];
   const maxPointMs = { day: dayMs, week: 7 * dayMs, month: 31 * dayMs }[interval];

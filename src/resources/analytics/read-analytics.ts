@@ -14,9 +14,10 @@ const assigneesShown = 100;
 const isOpen = sql`${tasks.status} IN ('todo', 'in_progress')`;
 
 /**
- * Returns figures about the account's tasks and users. The span includes `from` and excludes `to`. Created tasks, completed tasks and the series are
- * counted in the span. All other counts describe the current state. The completion rate is the share of tasks created in the span that are done now.
- * The median hours to completion are calculated from the tasks completed in the span.
+ * Returns figures about the account's tasks and users. The time span includes `from` and excludes `to`. The numbers of created and completed
+ * tasks, and the time series, cover this span. All other counts describe the current state. The completion rate is a share of the tasks that were
+ * created in the span: the tasks that are done now. The median number of hours to completion is calculated from the tasks that were completed in
+ * the span.
  */
 export async function readAnalytics(
   { db, actor, now }: ReadContext,
@@ -30,8 +31,8 @@ export async function readAnalytics(
   const completed = sql`SELECT completed_at - created_at AS taken FROM tasks WHERE ${own} AND ${isCompleted}`;
   const completedCount = sql`(SELECT count(*) FROM tasks WHERE ${own} AND ${isCompleted})`;
 
-  // D1 runs nothing else during this batch, and an account may have 100,000 tasks. Each figure is therefore read from an index that contains all
-  // columns of its query. Where possible, the rows are read in index order.
+  // D1 runs nothing else during this batch, and an account may have 100,000 tasks. To keep the batch fast, each query reads an index that
+  // contains all columns of the query. Where possible, a query reads rows in index order.
   const [groups, [median], [people], byAssignee, createdByDay, completedByDay] = await db.batch([
     db
       .select({
@@ -47,7 +48,7 @@ export async function readAnalytics(
       .groupBy(tasks.status, tasks.priority),
     raw<{ taken: number | null }>(
       db,
-      // The median: the middle value, or the average of the two middle values.
+      // The median is the middle value, or the average of the two middle values.
       sql`SELECT avg(taken) AS taken FROM (${completed} ORDER BY taken LIMIT 2 - ${completedCount} % 2 OFFSET max(0, ${completedCount} - 1) / 2)`,
     ),
     db
@@ -72,7 +73,7 @@ export async function readAnalytics(
       .where(and(own, isCompleted))
       .groupBy(day(tasks.completedAt)),
   ]);
-  if (!people) throw new Error("a sum without GROUP BY answered no row");
+  if (!people) throw new Error("a sum without GROUP BY returned no row");
 
   const inBuckets = (days: { day: number; tasks: number }[]) => Map.groupBy(days, (row) => bucketStart(row.day * dayMs, interval));
   const createdIn = inBuckets(createdByDay);

@@ -11,7 +11,7 @@ const event = (kind: EventKind<typeof TaskData>, task: Task, now: number) =>
 const changed = (before: Task, after: Task, now: number) =>
   newChangeEvent(eventKinds["task.updated"], { accountId: after.accountId, now }, { before: taskData(before), after: taskData(after) });
 
-/** Returns the events of a write to a task. `before`: the task before the write, or null for a new task. */
+/** Returns the events for a write that creates or changes a task. `before`: the task before the write, or null for a new task. */
 export function eventsOfTask(before: Task | null, after: Task, now: number): Event[] {
   const written = before === null ? event(eventKinds["task.created"], after, now) : changed(before, after, now);
   const isCompleted = after.completedAt !== null && (before === null || before.completedAt === null);

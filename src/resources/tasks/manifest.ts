@@ -37,7 +37,7 @@ export const manifest = {
       },
     },
   ],
-  // The maximum amount of text that a filtered page scans, in megabytes.
+  // The maximum amount of task text that is scanned for one filtered page, in megabytes.
   limits: { scannedMb: 4 },
   limitNotes: ["A filtered page of tasks reads at most about {{tasks.scannedMb}} MB of text."],
   tables,
@@ -49,7 +49,8 @@ export const manifest = {
       sampleUntil: "created_at",
     },
   },
-  // An assignee is a user. The number of webhooks limits the size of a batch, because each task in a batch has a delivery to each webhook.
+  // An assignee of a task is a user. A batch creates deliveries of each task to each webhook. The number of webhooks therefore limits the number
+  // of tasks in a batch.
   reads: ["users", "webhooks"],
   onDelete: { users: "unassign-tasks.ts" },
 } as const satisfies Manifest;

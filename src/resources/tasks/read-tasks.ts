@@ -17,13 +17,13 @@ export interface TaskFilter {
   dueBefore?: number | undefined;
   dueAfter?: number | undefined;
   updatedAfter?: number | undefined;
-  /** Text that the title or description must contain, in upper or lower case. */
+  /** Text that the title or the description must contain. Upper case and lower case are treated as equal. */
   q?: string | undefined;
 }
 
 /**
- * Returns tasks of the account. When sorted by due date, tasks without a due date come last in both directions. A filtered page scans at most 2,000
- * tasks and 4 MB of their text.
+ * Returns one page of the account's tasks. If the sort is by due date, in either direction, tasks without a due date come last. For a filtered
+ * page, at most 2,000 tasks and 4 MB of their text are scanned.
  */
 export async function listTasks(
   { db, actor }: ReadContext,
@@ -64,13 +64,14 @@ export async function listTasks(
 }
 
 /**
- * Returns the number of rows that a filtered page scans first, regardless of their text size. This number is enough if the filter matches many rows.
+ * Returns the number of rows in the first scan for a filtered page. The first scan does not limit the text size. If the filter matches many rows,
+ * the first scan is enough.
  */
 const firstLook = (limit: number): number => Math.max(100, 2 * limit);
 
 /**
- * Returns the position of row number `place` in a part. The first row has number 1. Returns null if the part has fewer rows. The query reads only the
- * index.
+ * Returns the position of row number `place` in a part of a sort order. The first row has number 1. If the part has fewer rows, returns null. The
+ * query reads only the index.
  */
 async function placeOf(db: Db, { range, order, value }: Part, place: number): Promise<TaskPosition | null> {
   const [found = null] = await db
@@ -84,14 +85,15 @@ async function placeOf(db: Db, { range, order, value }: Part, place: number): Pr
 }
 
 /**
- * The maximum size of text that a filtered page scans, in bytes. A search in 2,000 descriptions of 10,000 characters would delay all other requests.
+ * The maximum size of the text that is scanned for one filtered page, in bytes. A search in 2,000 descriptions of 10,000 characters each would
+ * delay all other requests.
  */
 const bytesAtOnce = manifest.limits.scannedMb * 1_000_000;
 
 /**
- * Returns the position of the last row that a filtered page scans. The page scans at most the first `count` rows of a part. The scan ends at the row
- * that brings the total text size above `bytesAtOnce`. Returns null if the page scans the whole part. SQLite reads the length of a text from the
- * header of the row, without reading the text.
+ * Returns the position of the last row to scan for a filtered page. At most the first `count` rows of a part are scanned. The scan ends at the
+ * row where the total text size reaches `bytesAtOnce`. If the whole part is scanned, returns null. SQLite reads the length of a text from the row
+ * header, without reading the text itself.
  */
 async function lastOf(db: Db, { range, order, value }: Part, count: number): Promise<TaskPosition | null> {
   const first = db
@@ -115,7 +117,7 @@ async function lastOf(db: Db, { range, order, value }: Part, count: number): Pro
     })
     .from(first)
     .as("counted");
-  // With `max()`, SQLite takes the other columns from the row that has the maximum.
+  // In a query with `max()`, SQLite takes the other columns from the row that has the maximum.
   const place = sql<number | null>`max(${counted.place})`;
   const [last] = await db
     .select({ value: counted.value, id: counted.id, all: counted.all, place })
@@ -134,7 +136,7 @@ const readRows = (db: Db, { order }: Part, where: SQL | undefined, atMost: numbe
     .limit(atMost);
 
 /**
- * Returns an expression for a column, so that SQLite tests a filter on the column row by row. The `+` stops SQLite from using an index of the column.
+ * Returns an expression for a column in a filter. The `+` stops SQLite from using an index of the column, so SQLite tests the filter row by row.
  * With an index of the filtered column, SQLite would read all matching rows and then sort them.
  */
 const tried = (column: SQLiteColumn): SQL => sql`+${column}`;

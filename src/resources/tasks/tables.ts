@@ -24,12 +24,13 @@ export const tasks = sqliteTable(
   },
   (table) => [
     primaryKey({ columns: [table.accountId, table.id] }),
-    // This key includes the account, so an assignee is always a user of the same account.
+    // This foreign key includes the account id, so the assignee of a task is always a user of the same account.
     foreignKey({ columns: [table.accountId, table.assigneeId], foreignColumns: [users.accountId, users.id] }),
     index("tasks_by_assignee").on(table.accountId, table.assigneeId, table.status, table.completedAt),
     index("tasks_by_update").on(table.accountId, table.updatedAt, table.id),
     index("tasks_by_due").on(table.accountId, table.dueAt, table.id),
-    // This index has all columns that analytics reads. Without the index, each figure would read every description.
+    // This index contains all task columns of the analytics queries. Without the index, the queries would also read the description of every
+    // task.
     index("tasks_for_analytics").on(
       table.accountId,
       table.status,

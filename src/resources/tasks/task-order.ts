@@ -2,13 +2,14 @@ import { and, gte, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 
-// A page starts after a position. The query compares row values with the position: `(updated_at, id) > (?, ?)`. SQLite jumps to the position in the
-// index, no matter how far into the list the page starts. A sort order that no single index covers is read in parts, one after the other.
+// A page of tasks starts after a position in the sort order. The query compares each row with the position: `(updated_at, id) > (?, ?)`.
+// SQLite goes directly to the position in the index, even if the position is far into the list. If no single index covers a sort order, the
+// sort order is read in parts, one after the other.
 
 export const taskSorts = ["created_at", "-created_at", "updated_at", "-updated_at", "due_at", "-due_at"] as const;
 export type TaskSort = (typeof taskSorts)[number];
 
-/** The position that a page starts after: the sorted value and the id of a task. */
+/** A position in a sort order: the sorted value and the id of a task. A page starts after this position. */
 export interface TaskPosition {
   value: number | null;
   id: string;
@@ -20,18 +21,18 @@ export interface Bounds {
   to?: number | undefined;
 }
 
-/** A part of a sort order that one index covers. */
+/** One part of a sort order. A single index covers the whole part. */
 export interface Part {
-  /** The condition for the rows of the part, from the start of the page on. */
+  /** The SQL condition for the rows of the part. Rows before the start of the page are excluded. */
   range: SQL | undefined;
   order: SQL[];
   /** The SQL expression of the first sort key. The second sort key is the id. */
   value: SQL<number | null>;
-  /** Returns the condition for the rows up to and including a position. */
+  /** Returns the SQL condition for the rows up to and including a position. */
   upTo: (position: TaskPosition) => SQL;
 }
 
-/** The column of each sort order. An id contains the time of creation, so sorting by creation needs only the id. */
+/** The column of each sort order. An id contains the creation time, so a sort by creation time needs only the id. */
 const sorted = { created_at: null, updated_at: tasks.updatedAt, due_at: tasks.dueAt } as const;
 type SortName = keyof typeof sorted;
 
@@ -44,14 +45,18 @@ export const positionOf = (task: Task, sort: TaskSort): TaskPosition => {
   return { value: values[sortNameOf(sort)], id: task.id };
 };
 
-/** Returns the parts of a sort order that remain after a position. The bounds apply to the sorted column. Tasks without a due date come last. */
+/**
+ * Returns the remaining parts of a sort order after the position `after`. The bounds apply to the sorted column. If the sort is by due date,
+ * tasks without a due date come last.
+ */
 export function partsAfter(sort: TaskSort, bounds: Bounds, after: TaskPosition | undefined): Part[] {
   if (sortNameOf(sort) !== "due_at") return [partOf(sort, sorted[sortNameOf(sort)], bounds, after)];
   const isUndatedNext = after !== undefined && after.value === null;
   const dated = isUndatedNext ? [] : [partOf(sort, tasks.dueAt, bounds, after)];
   const isBounded = bounds.from !== undefined || bounds.to !== undefined;
   const undated = partOf(sort, null, {}, isUndatedNext ? after : undefined);
-  // Without `unlikely`, SQLite would use the primary key for a page with two bounds, and would also read tasks that have a due date.
+  // `unlikely` stops SQLite from using the primary key for a page with two bounds. With the primary key, SQLite would also read tasks that have a
+  // due date.
   return isBounded ? dated : [...dated, { ...undated, range: and(sql`unlikely(${isNull(tasks.dueAt)})`, undated.range) }];
 }
 

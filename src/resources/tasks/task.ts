@@ -10,6 +10,9 @@ export type TaskContent = Pick<Task, "title" | "description" | "status" | "prior
 
 export const searchTextOf = ({ title, description }: Pick<Task, "title" | "description">) => `${title}\n${description}`.toLowerCase();
 
-/** Returns the completion time of a task. The time is set when the status becomes `done`, and cleared when the status is no longer `done`. */
+/**
+ * Returns the completion time of a task. When the status becomes `done`, the time is set. When the status is no longer `done`, the time is
+ * cleared.
+ */
 export const completionOf = (before: Pick<Task, "completedAt"> | null, status: Task["status"], now: number): number | null =>
   status === "done" ? (before?.completedAt ?? now) : null;

@@ -2,29 +2,26 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isFailedCondition, requireInBatch } from "../../db/batch-condition.ts";
 import { raw } from "../../db/client.ts";
 import { nextUpdate } from "../../db/optimistic-locking.ts";
+import type { OnDelete, PieceOutcome } from "../../jobs/on-delete.ts";
 import type { WriteContext } from "../../webhooks/outbox.ts";
 import { eventsOfTask } from "./events.ts";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 
 /** The maximum number of tasks in one batch. D1 runs nothing else during a batch. */
-export const maxAtOnce = 500;
+const maxAtOnce = 500;
 /** The maximum number of deliveries in one batch. Each task has a delivery to each webhook of the account. */
 const maxDeliveriesAtOnce = 2_500;
-/** The maximum number of description characters in one batch. The batch ends with the task whose description crosses this limit. */
+/** A batch ends when its task descriptions have this number of characters in total. The last description in the batch may exceed this number. */
 const maxCharactersAtOnce = 500_000;
 
 const tasksUnchanged = "the tasks are as they were read";
 
 /**
- * Removes the assignee from at most `atOnce` tasks of a user, and writes the events. Changes all of the selected tasks, or none if another write
- * changed one of them first.
+ * Removes the assignee from at most `atOnce` tasks that are assigned to a user, and writes the events. If another write has changed one of these
+ * tasks first, changes none of the tasks.
  */
-export async function unassignSome(
-  context: WriteContext,
-  userId: string,
-  atOnce: number,
-): Promise<"some unassigned" | "changed meanwhile" | "none left"> {
+async function unassignSome(context: WriteContext, userId: string, atOnce: number): Promise<PieceOutcome> {
   const { db, actor, now, commit } = context;
   const assigned = await db
     .select()
@@ -42,7 +39,7 @@ export async function unassignSome(
   ];
   try {
     await commit({ result: null, events, statements, evenWhereFull: true });
-    return "some unassigned";
+    return "some changed";
   } catch (error) {
     if (isFailedCondition(error, tasksUnchanged)) return "changed meanwhile";
     throw error;
@@ -50,8 +47,8 @@ export async function unassignSome(
 }
 
 /**
- * Selects the ids of at most `atOnce` tasks of a user. The descriptions and deliveries of the selected tasks must fit in one batch. Selects at least
- * one task if the user has any.
+ * Selects the ids of at most `atOnce` tasks that are assigned to a user. The descriptions and deliveries of the selected tasks must fit in one
+ * batch. If the user has any tasks, selects at least one task.
  */
 const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
   sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
@@ -60,8 +57,8 @@ const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
     WHERE before < ${maxCharactersAtOnce}`;
 
 /**
- * Returns an SQL condition that is true if no task has changed since it was read. CROSS JOIN makes SQLite look up each read task by its key. In the
- * opposite join order, SQLite would compare every task of the account with every task that was read.
+ * Returns an SQL condition. The condition is true if none of the given tasks has changed since the tasks were read. With CROSS JOIN, SQLite looks
+ * up each given task by its primary key. In the opposite join order, SQLite would compare every task of the account with every given task.
  */
 export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" | "revision">[]): SQL =>
   sql`(SELECT count(*) FROM json_each(${JSON.stringify(read.map(({ id, revision }) => [id, revision]))}) AS read
@@ -70,3 +67,6 @@ export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" |
 export const unassign = (accountId: string, read: readonly Pick<Task, "id">[], now: number): SQL =>
   sql`UPDATE tasks SET assignee_id = NULL, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
     WHERE account_id = ${accountId} AND id IN (SELECT value FROM json_each(${JSON.stringify(read.map(({ id }) => id))}))`;
+
+/** When a user is deleted, the tasks of the user are kept without an assignee. */
+export const onDelete: OnDelete = { maxAtOnce, detachSome: unassignSome };

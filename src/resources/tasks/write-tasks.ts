@@ -13,8 +13,8 @@ import { tasks } from "./tables.ts";
 import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
 
 /**
- * Creates a task. Throws `invalid_body` if the assignee is not a user of the account. Throws `limit_reached` if the account cannot store another
- * task.
+ * Creates a task. If the assignee is not a user of the account, throws `invalid_body`. If the account cannot store another task, throws
+ * `limit_reached`.
  */
 export async function createTask({ db, actor, now, commit }: WriteContext, content: TaskContent): Promise<Task> {
   const task: Task = {
@@ -34,7 +34,10 @@ export async function createTask({ db, actor, now, commit }: WriteContext, conte
   return task;
 }
 
-/** Updates a task with the values in `patch`. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
+/**
+ * Updates a task with the values in `patch`. If all values are already the same, writes nothing. Throws `not_found`, `precondition_failed` or
+ * `invalid_body`.
+ */
 export function changeTask(context: WriteContext, id: string, patch: Partial<TaskContent>, precondition: Precondition): Promise<Task> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
@@ -62,7 +65,7 @@ export function changeTask(context: WriteContext, id: string, patch: Partial<Tas
   });
 }
 
-/** Deletes a task. Throws `not_found` and `precondition_failed`. */
+/** Deletes a task. Throws `not_found` or `precondition_failed`. */
 export function deleteTask(context: WriteContext, id: string, precondition: Precondition): Promise<void> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
@@ -79,7 +82,7 @@ export function deleteTask(context: WriteContext, id: string, precondition: Prec
 
 const assigneeIsThere = "the assignee is a user of the account";
 
-/** Returns a statement that fails the batch unless the assignee is a user of the account and is not being deleted. */
+/** Returns a statement that checks the assignee. If the assignee is not a user of the account or is being deleted, the statement fails the batch. */
 const requireAssignee = (db: Db, { accountId, assigneeId }: Task): Statement[] => {
   if (assigneeId === null) return [];
   const assignee = and(eq(users.accountId, accountId), eq(users.id, assigneeId), isNull(users.deletionRequestedAt));

@@ -4,30 +4,37 @@ import { holdsNow } from "../../db/batch-condition.ts";
 import { isDanglingReference } from "../../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import { Failure, throwTogether } from "../../errors/failure.ts";
+import type { OnDelete } from "../../jobs/on-delete.ts";
 import { minuteMs } from "../../time/clock.ts";
 import { commitTo, type Outbox, type WriteContext } from "../../webhooks/outbox.ts";
-import { maxAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
 import { userDeleted } from "./events.ts";
 import { manifest } from "./manifest.ts";
 import { readUser } from "./read-users.ts";
 import { users } from "./tables.ts";
 import type { User } from "./user.ts";
 
-// A user may have any number of tasks. D1 runs nothing else during a batch, and an invocation may send D1 at most 1,000 statements. A deletion
-// therefore starts by marking the user, who becomes invisible. The deletion then unassigns the tasks of the user in pieces. The row of the user is
-// deleted last. A scheduled job finishes deletions that were interrupted or were too large for one request.
+// A user may have any number of tasks. D1 runs nothing else during a batch. One Worker invocation may send at most 1,000 statements to D1.
+// A deletion therefore has several steps. The first step marks the user as being deleted and hides the user. The next steps unassign the
+// user's tasks, one piece at a time. The last step deletes the row of the user. A scheduled job finishes deletions that were interrupted or
+// were too large for one request.
 
 const { inDeletion: maxInDeletion } = manifest.limits;
-/** The age in milliseconds at which the scheduled job continues an unfinished deletion. */
+/** The scheduled job continues an unfinished deletion that is older than this time, in milliseconds. */
 const abandonedMs = minuteMs;
-/** The maximum number of pieces in one request. A piece runs at most 8 statements. */
+/** The maximum number of pieces that one request runs. Each piece sends at most 8 statements to D1. */
 const maxPiecesPerRequest = 20;
 
 /**
- * Deletes a user and unassigns the user's tasks. The scheduled job finishes a deletion of more than 20 pieces. Twenty pieces hold 10,000 tasks, or
- * 2,500 tasks if the account has 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`.
+ * Deletes a user and unassigns the user's tasks. If a deletion needs more than 20 pieces, the scheduled job finishes the deletion. Twenty
+ * pieces cover 10,000 tasks. If the account has 20 webhooks, twenty pieces cover 2,500 tasks. Throws `not_found`, `precondition_failed` and
+ * `limit_reached`.
  */
-export async function deleteUser(context: WriteContext, id: string, precondition: Precondition): Promise<void> {
+export async function deleteUser(
+  context: WriteContext,
+  id: string,
+  precondition: Precondition,
+  onDelete: readonly OnDelete[],
+): Promise<void> {
   const { db, now, commit } = context;
   const marked = await withOptimisticLock({ read: () => readUser(context, id), precondition, name: "user" }, async (before) => {
     await requireFew(context);
@@ -47,7 +54,7 @@ export async function deleteUser(context: WriteContext, id: string, precondition
     });
     return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
   });
-  await finishDeletion(context, marked, maxPiecesPerRequest);
+  await finishDeletion(context, marked, onDelete, maxPiecesPerRequest);
 }
 
 /** Returns an SQL condition that is true if fewer than `maxInDeletion` users of the account are being deleted. */
@@ -60,11 +67,11 @@ async function requireFew(context: ReadContext): Promise<void> {
 }
 
 /**
- * Continues unfinished deletions, at most `limit` pieces in total. Returns the number of pieces that ran. Accounts take turns, one piece at a time.
- * The oldest deletion of an account finishes first. A failed deletion does not stop the others. Throws the errors of failed deletions together at the
- * end.
+ * Continues unfinished deletions and runs at most `limit` pieces in total. Returns the number of pieces that ran. The accounts take turns,
+ * and each turn runs one piece. Within an account, the oldest deletion is finished first. If a deletion fails, the other deletions
+ * continue. At the end, throws one error that contains the errors of all failed deletions.
  */
-export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<number> {
+export async function finishDeletions(outbox: Outbox, onDelete: readonly OnDelete[], now: number, limit: number): Promise<number> {
   const { db } = outbox;
   const marked = await db
     .select()
@@ -72,7 +79,7 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     .where(lt(users.deletionRequestedAt, now - abandonedMs))
     .orderBy(sql`row_number() OVER (PARTITION BY ${users.accountId} ORDER BY ${users.deletionRequestedAt})`, asc(users.deletionRequestedAt))
     .limit(limit);
-  const deletions = marked.map((user) => ({ user, atOnce: maxAtOnce }));
+  const deletions = marked.map((user) => ({ user, left: start(onDelete) }));
   const turns = [...Map.groupBy(deletions, ({ user }) => user.accountId).values()];
   const errors: unknown[] = [];
   let pieces = 0;
@@ -81,35 +88,51 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     if (!deletion) break;
     const { user } = deletion;
     const context = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
-    const next = await doPiece(context, user, deletion.atOnce).catch((error: unknown) => {
+    const next = await doPiece(context, user, onDelete, deletion.left).catch((error: unknown) => {
       errors.push(error);
       return null;
     });
-    const left = next === null ? others : [{ user, atOnce: next }, ...others];
-    if (left.length > 0) turns.push(left);
+    const remaining = next === null ? others : [{ user, left: next }, ...others];
+    if (remaining.length > 0) turns.push(remaining);
   }
   throwTogether(errors, "some deletions of users could not be finished");
   return pieces;
 }
 
+/** The work that is left before the row of a user can be deleted. */
+interface Left {
+  /** The areas whose rows may still refer to the user. */
+  areas: readonly OnDelete[];
+  /** The maximum number of rows of the first area in the next piece. */
+  atOnce: number;
+}
+
+const start = (areas: readonly OnDelete[]): Left => ({ areas, atOnce: areas[0]?.maxAtOnce ?? 0 });
+
 /** Runs at most `atMost` pieces of a deletion. The deletion may be unfinished afterwards. */
-async function finishDeletion(context: WriteContext, user: User, atMost: number): Promise<void> {
-  let atOnce: number | null = maxAtOnce;
-  for (let pieces = 0; pieces < atMost && atOnce !== null; pieces++) atOnce = await doPiece(context, user, atOnce);
+async function finishDeletion(context: WriteContext, user: User, onDelete: readonly OnDelete[], atMost: number): Promise<void> {
+  let left: Left | null = start(onDelete);
+  for (let pieces = 0; pieces < atMost && left !== null; pieces++) left = await doPiece(context, user, onDelete, left);
 }
 
-/** Runs the next piece of a deletion. Returns how many tasks the following piece may take, or null if the user is deleted. */
-async function doPiece(context: WriteContext, user: User, atOnce: number): Promise<number | null> {
+/** Runs the next piece of a deletion. Returns the work that is left, or null if the user is deleted. */
+async function doPiece(context: WriteContext, user: User, onDelete: readonly OnDelete[], left: Left): Promise<Left | null> {
   const startedAt = Date.now();
-  const outcome = await unassignSome(context, user.id, atOnce);
-  if (outcome === "none left" && (await deleteRow(context, user))) return null;
-  // Waits longer than the piece took, so that D1 spends most of its time on other requests.
+  const [area, ...others] = left.areas;
+  const outcome = (await area?.detachSome(context, user.id, left.atOnce)) ?? "none left";
+  if (outcome === "none left") {
+    if (others.length > 0) return start(others);
+    if (await deleteRow(context, user)) return null;
+  }
+  // This pause is longer than the piece took, so D1 spends most of its time on other requests.
   await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
-  // If another write changed one of the tasks, the next piece takes half as many tasks.
-  return outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : maxAtOnce;
+  // If another request has referred to the user meanwhile, the work starts again.
+  if (outcome === "none left") return start(onDelete);
+  // If another write changed one of the rows, the next piece takes half as many rows.
+  return outcome === "changed meanwhile" ? { ...left, atOnce: Math.max(1, Math.floor(left.atOnce / 2)) } : start(left.areas);
 }
 
-/** Deletes the row of a user. Returns false if another request has assigned a task to the user. */
+/** Deletes the row of a user. Returns false if a row of another area refers to the user again. */
 async function deleteRow({ db, now, commit }: WriteContext, user: User): Promise<boolean> {
   try {
     await commit({

@@ -7,8 +7,8 @@ export const jobs: readonly Job[] = [
     name: "finish_user_deletions",
     description: "finish interrupted deletions of users",
     everyMs: minuteMs,
-    // The unit of this limit is a piece of up to 500 tasks.
+    // This limit counts pieces of up to 500 tasks each.
     atMost: 12,
-    run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
+    run: withoutCursor(({ outbox, onDelete, now, atMost }) => finishDeletions(outbox, onDelete.users ?? [], now, atMost)),
   },
 ];

@@ -30,8 +30,8 @@ export const manifest = {
       },
     },
   ],
-  // The maximum number of users that an account may have in deletion at once. This number is limited because a list of users also reads the rows of
-  // users in deletion.
+  // The maximum number of users of an account that can be in deletion at the same time. The number of users in deletion is limited, because
+  // listing users also reads the rows of users in deletion.
   limits: { inDeletion: 100 },
   limitNotes: [
     "Deleting a user with many tasks continues after the request. At most {{users.inDeletion}} users of an account can be in deletion at once.",

@@ -9,11 +9,14 @@ import type { User } from "./user.ts";
 export interface UserFilter {
   roles?: readonly User["role"][] | undefined;
   statuses?: readonly User["status"][] | undefined;
-  /** Text that the name or email address must contain, in upper or lower case. */
+  /** Text that the name or the email address must contain. The search ignores upper and lower case. */
   q?: string | undefined;
 }
 
-/** Returns users of the account, newest first, starting after the user with the id `after`. A filtered page scans at most 2,000 users. */
+/**
+ * Returns users of the account, newest first. If `after` is given, the page starts after the user with that id. If a filter is set, one
+ * page scans at most 2,000 users.
+ */
 export function listUsers(
   { db, actor }: ReadContext,
   { filter, after, limit }: { filter: UserFilter; after?: string | undefined; limit: number },
@@ -26,7 +29,7 @@ export function listUsers(
   const matches = and(
     isOneOf(users.role, filter.roles),
     isOneOf(users.status, filter.statuses),
-    // `LIKE` is not used, because D1 limits its patterns to 50 bytes.
+    // The query does not use `LIKE`, because D1 limits `LIKE` patterns to 50 bytes.
     filter.q === undefined ? undefined : sql`instr(${users.searchText}, ${filter.q.toLowerCase()}) > 0`,
   );
   const rows = (where: SQL | undefined) =>

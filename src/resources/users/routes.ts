@@ -11,6 +11,7 @@ import { component, idParam, pageQuery, severalWords } from "../../api/route-par
 import { createRouter } from "../../api/router.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { text } from "../../inputs/values.ts";
+import { onDelete } from "../../references/on-delete.ts";
 import { deleteUser } from "./delete-user.ts";
 import { listUsers, readUser } from "./read-users.ts";
 import * as schemas from "./schemas.ts";
@@ -142,6 +143,6 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteUser(writeContext(c), c.req.valid("param").id, preconditionOf(c));
+  await deleteUser(writeContext(c), c.req.valid("param").id, preconditionOf(c), onDelete.users ?? []);
   return respondEmpty(c, 204);
 });

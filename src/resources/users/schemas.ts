@@ -15,7 +15,7 @@ export const UserStatus = z.enum(userStatuses).meta({
   examples: ["active"],
 });
 
-/** The public form of a user, in responses and in events. */
+/** The fields of a user in API responses and in events. */
 export const UserData = z.strictObject({
   id: z.string().meta({ description: "The id of the user.", examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   name: z.string().meta({ description: "The name of the user.", examples: ["Ada Lovelace"] }),

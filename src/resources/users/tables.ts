@@ -11,15 +11,15 @@ export const users = sqliteTable(
       .references(() => accounts.id),
     name: text().notNull(),
     email: text().notNull(),
-    /** The email address in lower case. Addresses that differ only in case are the same address. */
+    /** The email address in lower case. Two addresses that differ only in upper and lower case count as the same address. */
     emailKey: text("email_key").notNull(),
-    /** The name and the email address in lower case, for the filter `q`. SQLite itself converts only ASCII letters to lower case. */
+    /** The name and the email address in lower case, for the filter `q`. SQLite's own function `lower` converts only ASCII letters. */
     searchText: text("search_text").notNull(),
     role: text({ enum: ["admin", "member", "viewer"] }).notNull(),
     status: text({ enum: ["active", "suspended"] }).notNull(),
     /**
-     * The time at which the deletion of the user was requested, in milliseconds since the epoch. A user with a requested deletion is invisible. The
-     * row is deleted once no task refers to the user.
+     * The time at which the deletion of the user was requested, in milliseconds since the epoch. If the deletion of a user was requested,
+     * the user is hidden. The row is deleted when no task refers to the user any more.
      */
     deletionRequestedAt: integer("deletion_requested_at"),
     revision: text().notNull(),

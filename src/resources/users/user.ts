@@ -13,10 +13,11 @@ export interface NewUser {
 }
 
 /**
- * Returns the columns that are derived from a name and an email address. Addresses that differ only in case are the same address. This function
- * converts letters of every script to lower case. In the email addresses of members, only ASCII letters are converted. Two addresses may become
- * equal, for example if they differ only in `k` and the Kelvin sign. Equal addresses only cause a conflict error, because the record of a user gives
- * nobody access.
+ * Returns the columns that are derived from a name and an email address. Two addresses that differ only in upper and lower case count as
+ * the same address. This function converts the letters of all alphabets to lower case. The email addresses of members are treated
+ * differently: only their ASCII letters are converted. Two different addresses can become equal, for example if one has a `k` where the
+ * other has the Kelvin sign. Equal addresses cause a conflict error. Equal addresses are no security risk, because the record of a user
+ * gives nobody access.
  */
 export const searchable = ({ name, email }: { name: string; email: string }) => ({
   emailKey: email.toLowerCase(),

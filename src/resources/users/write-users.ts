@@ -13,8 +13,8 @@ import { type NewUser, searchable, type User } from "./user.ts";
 export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
 
 /**
- * Creates a user. Throws `conflict` if the account has a user with this email address, in upper or lower case. Throws `limit_reached` if the account
- * cannot store another user.
+ * Creates a user. Throws `conflict` if the account already has a user with this email address. The comparison ignores upper and lower case.
+ * Throws `limit_reached` if the account cannot store another user.
  */
 export async function createUser({ db, actor, now, commit }: WriteContext, input: NewUser): Promise<User> {
   const user: User = {
@@ -41,7 +41,10 @@ export async function createUser({ db, actor, now, commit }: WriteContext, input
   return user;
 }
 
-/** Updates a user with the values in `patch`. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `conflict`. */
+/**
+ * Updates a user with the values in `patch`. If all values are unchanged, writes nothing. Throws `not_found`, `precondition_failed` and
+ * `conflict`.
+ */
 export function changeUser(context: WriteContext, id: string, patch: UserPatch, precondition: Precondition): Promise<User> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readUser(context, id), precondition, name: "user" }, async (before) => {

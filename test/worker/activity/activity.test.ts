@@ -91,7 +91,7 @@ describe("The request log", () => {
     ]);
   });
 
-  it("shows denied requests of a genuine key, but no requests with a forged key or without a key", async () => {
+  it("shows denied requests of a verified key, but no requests with a forged key or without a key", async () => {
     const tenant = await makeTenant();
     const revoked = await makeKey(tenant.accountId);
     const rotated = await makeKey(tenant.accountId);

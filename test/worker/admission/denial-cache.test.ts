@@ -115,7 +115,7 @@ describe("The cache of verified keys", () => {
     return { id, secretKey: newSecretKey(id, signing) };
   };
 
-  it("returns the same result on each lookup, for genuine and for forged keys", () => {
+  it("returns the same result on each lookup, for verified and for forged keys", () => {
     const keys = new KeyVerifier([signing]);
     const { id, secretKey } = makeSecretKey();
     const forged = `${secretKey.slice(0, -1)}${secretKey.endsWith("x") ? "y" : "x"}`;
@@ -125,7 +125,7 @@ describe("The cache of verified keys", () => {
     }
   });
 
-  it("does not store forged keys, so a flood of forged keys evicts no genuine key", () => {
+  it("does not store forged keys, so a flood of forged keys evicts no verified key", () => {
     const keys = new KeyVerifier([signing]);
     const { secretKey } = makeSecretKey();
     const mapSet = vi.spyOn(Map.prototype, "set");

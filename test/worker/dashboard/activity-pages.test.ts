@@ -33,7 +33,7 @@ describe("The page of a request", () => {
     expect((await openRequestPage(browser, requestIdOf(served))).text).not.toContain("Why this");
     const overLimit = await call("GET", "/api/v1/tasks", { key });
     expect(textOf(await openRequestPage(browser, requestIdOf(overLimit)))).toMatch(
-      /had used all its requests of the hour from \d\d:00 UTC to \d\d:00 UTC; its limit is 1 an hour/,
+      /had used all its requests of the hour from \d\d:00 UTC to \d\d:00 UTC\. Its limit is 1 an hour/,
     );
   });
 

@@ -84,7 +84,7 @@ describe("The form for a new key", () => {
     const invalid = await post("/keys", { name: "  ", allowed_ips: "here", hourly_limit: "many" });
     expect(invalid.status).toBe(422);
     expect(invalid.text).toContain('role="alert"');
-    for (const field of ["name", "allowed_ips", "hourly_limit"]) expect(invalid.text).toContain(`id="field-${field}-fault"`);
+    for (const field of ["name", "allowed_ips", "hourly_limit"]) expect(invalid.text).toContain(`id="field-${field}-error"`);
     expect(invalid.text).toContain(">here</textarea>");
     // The first invalid field has the focus. An error about one of several values names the value.
     expect([...invalid.text.matchAll(/<(?:input|textarea)[^>]* autofocus/g)].map(([tag]) => /name="(\w+)"/.exec(tag)?.[1])).toEqual([

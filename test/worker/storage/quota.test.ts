@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import { replaceRecoveryCodes } from "../../../src/identity/recovery-codes.ts";
 import { openSession } from "../../../src/identity/sessions.ts";
-import { defaultQuotaBytes, deliveryBytes, reserveBytes } from "../../../src/storage/storage.ts";
+import { defaultQuotaBytes, reserveBytes } from "../../../src/storage/storage.ts";
+import { manifest as webhooks } from "../../../src/webhooks/manifest.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { call, db, makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import { countAuditRows } from "../support/log-rows.ts";
@@ -11,6 +12,8 @@ import { makePerson, noOrigin } from "../support/people.ts";
 import { attemptDelivery, makeDueDelivery, newPath, readDelivery, receiver } from "../support/receiver.ts";
 import { readStoredBytes, setStorageQuota } from "../support/storage-rows.ts";
 import { countEvents, failAllDeliveries } from "../support/webhook-rows.ts";
+
+const { deliveryBytes } = webhooks.limits;
 
 /** Sets the quota of an account so that the account has `bytes` bytes left. A negative number means that the account exceeds its quota. */
 const leaveBytes = async (accountId: string, bytes: number) => setStorageQuota(accountId, (await readStoredBytes(accountId)) + bytes);

@@ -4,8 +4,8 @@ import { operatorOn } from "../../../src/accounts/actor.ts";
 import { maxMembers } from "../../../src/identity/invitations.ts";
 import { replaceRecoveryCodes } from "../../../src/identity/recovery-codes.ts";
 import { maxSessions, openSession } from "../../../src/identity/sessions.ts";
-import { deliveryBytes, includedAttemptBytes } from "../../../src/storage/storage.ts";
 import { dayMs } from "../../../src/time/clock.ts";
+import { manifest as webhooks } from "../../../src/webhooks/manifest.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { call, db, makeTenant } from "../support/client.ts";
 import { makePerson, noOrigin } from "../support/people.ts";
@@ -19,6 +19,8 @@ import {
   readTriggers,
   sumRowBytes,
 } from "../support/storage-rows.ts";
+
+const { deliveryBytes, includedAttemptBytes } = webhooks.limits;
 
 /** Removes backquotes and line breaks from the SQL of a trigger. */
 const normalize = (sql: string) => sql.replaceAll("`", "").replaceAll(/\s+/g, " ");

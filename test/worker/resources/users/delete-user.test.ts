@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { systemOn } from "../../../../src/accounts/actor.ts";
 import { createApp } from "../../../../src/app.ts";
-import { allUnchanged, unassign, unassignSome } from "../../../../src/resources/tasks/unassign-tasks.ts";
+import { allUnchanged, onDelete, unassign } from "../../../../src/resources/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../../../src/resources/users/delete-user.ts";
 import { minuteMs } from "../../../../src/time/clock.ts";
 import { commitTo } from "../../../../src/webhooks/outbox.ts";
@@ -161,7 +161,7 @@ it("A piece of a user deletion creates at most 2,500 deliveries, even if many we
   const userId = await makeUserWithTasks(tenant, 300);
   await insertDisabledWebhooks(tenant.accountId);
   const context = { db, now: Date.now(), actor: systemOn(tenant.accountId), commit: commitTo({ db }) };
-  expect(await unassignSome(context, userId, 500)).toBe("some unassigned");
+  expect(await onDelete.detachSome(context, userId, 500)).toBe("some changed");
   expect([await countAssignedTasks(userId), await countRows("deliveries", tenant.accountId)]).toEqual([300 - 125, 2500]);
 });
 
@@ -172,7 +172,7 @@ it("The user deletions of accounts take turns, so that no account waits for all 
   for (const userId of earlierIds) await requestDeletion(userId, 1000);
   await requestDeletion(laterId, 2000);
   // Each deletion needs two pieces: the first unassigns the task, and the second deletes the user.
-  await finishDeletions({ db }, Date.now(), 4);
+  await finishDeletions({ db }, [onDelete], Date.now(), 4);
   expect(await hasUserRow(laterId)).toBe(false);
   expect(await countRows("users", many.accountId)).toBeGreaterThan(0);
 });
@@ -182,7 +182,7 @@ it("A large user deletion leaves pieces of a run to the deletions of other accou
   const [earlierId, laterId] = [await makeUserWithTasks(large, 5 * 500), await makeUserWithTasks(small, 1)];
   await requestDeletion(earlierId, 1000);
   await requestDeletion(laterId, 2000);
-  await finishDeletions({ db }, Date.now(), 6);
+  await finishDeletions({ db }, [onDelete], Date.now(), 6);
   expect([await hasUserRow(laterId), await hasUserRow(earlierId)]).toEqual([false, true]);
 });
 
@@ -194,7 +194,7 @@ it("A user deletion returns 409 and changes nothing if a hundred users of the ac
   const rejected = await deleteUser();
   expect([rejected.status, rejected.body.code]).toEqual([409, "limit_reached"]);
   expect((await call("GET", "/api/v1/users", { key: tenant.key })).body.data).toHaveLength(1);
-  await finishDeletions({ db }, Date.now() + 2 * minuteMs, 200);
+  await finishDeletions({ db }, [onDelete], Date.now() + 2 * minuteMs, 200);
   expect((await deleteUser()).status).toBe(204);
 });
 
@@ -214,6 +214,6 @@ it("A user deletion that fails does not block other deletions", async () => {
           }
         : Reflect.get(target, name),
   });
-  await expect(finishDeletions({ db: failingDb }, Date.now(), 10)).rejects.toThrow("could not be finished");
+  await expect(finishDeletions({ db: failingDb }, [onDelete], Date.now(), 10)).rejects.toThrow("could not be finished");
   expect([await hasUserRow(failingId), await hasUserRow(otherId)]).toEqual([true, false]);
 });

@@ -28,7 +28,7 @@ export function explain(
     const hour = hourStart(timeOfId(id));
     return {
       ...explanations.rate_limit_exceeded,
-      why: `The key had used all its requests of the hour from ${timeOfDay(hour)} to ${timeOfDay(hour + hourMs)}; its limit is ${integer(hourlyLimit)} an hour.`,
+      why: `The key had used all its requests of the hour from ${timeOfDay(hour)} to ${timeOfDay(hour + hourMs)}. Its limit is ${integer(hourlyLimit)} an hour.`,
     };
   }
   return (

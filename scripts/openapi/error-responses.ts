@@ -6,20 +6,20 @@ import { problemType } from "../../src/http/problem.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 
-// The problems that an operation may respond with. Most problems follow from the parameters and the body of the operation. The other problems are
-// listed in the route object with `failsWith`.
+// Lists the problems with which each operation may respond. Most problems follow from the parameters and the body of the operation. The
+// route of an operation names all its other problems with `failsWith`.
 
 const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended", "ip_not_allowed"] as const;
 const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
 
-/** Returns the error codes of an operation. */
-export function refusalsOf(path: string, operation: Operation): FailureCode[] {
+/** Returns all error codes with which an operation may respond. */
+export function errorCodesOf(path: string, operation: Operation): FailureCode[] {
   const security = operation.security as Record<string, string[]>[];
   const scopes = security[0]?.[securityScheme];
   const parameters = (operation.parameters ?? []).map(({ name, in: where }) => `${where} ${name}`);
   const has = (parameter: string) => parameters.includes(parameter);
-  const own = (operation["x-refusals"] ?? []) as FailureCode[];
-  // Every report of a leaked key gets the same response.
+  const own = (operation["x-error-codes"] ?? []) as FailureCode[];
+  // Every report of a leaked key gets the same response, so this operation has only the error codes that its route names.
   if (scopes === undefined && operation.requestBody) return own;
   const codes: FailureCode[] = [
     ...(scopes === undefined ? [] : ofKeys),
@@ -39,7 +39,7 @@ export function refusalsOf(path: string, operation: Operation): FailureCode[] {
   return Object.keys(failures).filter((code) => codes.includes(code as FailureCode)) as FailureCode[];
 }
 
-/** Additional response headers by status. */
+/** The additional response headers of each status. */
 const headersOf: Record<number, readonly string[]> = {
   401: ["WWW-Authenticate"],
   403: ["WWW-Authenticate"],
@@ -49,11 +49,11 @@ const headersOf: Record<number, readonly string[]> = {
   503: ["Retry-After"],
 };
 
-/** Adds the problem responses to each operation, with an example of every code. */
-export function addRefusals(document: JsonObject): void {
+/** Adds the problem responses to each operation. Each response has an example of every error code. */
+export function addErrorResponses(document: JsonObject): void {
   for (const { path, operation } of operationsIn(document)) {
     const isPublic = (operation.security as unknown[]).length === 0;
-    for (const [status, codes] of Map.groupBy(refusalsOf(path, operation), (code) => failures[code].status))
+    for (const [status, codes] of Map.groupBy(errorCodesOf(path, operation), (code) => failures[code].status))
       operation.responses[String(status)] = {
         description: codes.map((code) => `\`${code}\`: ${explanations[code].why}`).join(" "),
         headers: headerRefs("X-Request-Id", ...(isPublic ? [] : rateLimitHeaders), ...(headersOf[status] ?? [])),
@@ -69,6 +69,6 @@ export function addRefusals(document: JsonObject): void {
           },
         },
       };
-    delete operation["x-refusals"];
+    delete operation["x-error-codes"];
   }
 }

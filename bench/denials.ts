@@ -9,7 +9,7 @@ const seconds = 1;
 const warmSeconds = 2;
 const connections = 8;
 
-/** A kind of request that a client without a key can send. If `headers` is an array, the requests use its elements in turn. */
+/** A kind of request that a client without a key can send. If `headers` is an array, the requests use the elements of the array in turn. */
 interface Shape {
   name: string;
   method?: string;
@@ -18,11 +18,11 @@ interface Shape {
   body?: string;
 }
 
-export interface Refusal {
+export interface Denial {
   name: string;
   /** CPU time of the Worker and its Durable Objects, in milliseconds per request. */
   cpuMs: number;
-  /** The CPU time divided by the CPU time of the usual refusal, which is measured just before. The array has one ratio for each round. */
+  /** The CPU time of this kind of request, divided by the CPU time of a request with a forged key. The array has one ratio for each round. */
   ratios: number[];
   status: number;
 }
@@ -40,7 +40,7 @@ const operator = { Authorization: `Bearer dvop_${"x".repeat(40)}` };
 
 const usual: Shape = { name: "a forged key", path: "/api/v1/me", headers: forged };
 
-/** Ordinary requests come first, followed by requests that cost a careless server more CPU time. */
+/** Ordinary requests come first. The other requests would use more CPU time on a carelessly written server. */
 const shapes: Shape[] = [
   usual,
   { name: "no key", path: "/api/v1/me" },
@@ -107,16 +107,16 @@ const shapes: Shape[] = [
 ];
 
 /**
- * Measures the CPU time of each kind of request, relative to the usual refusal. Each round measures the usual refusal first, and then the kind of
- * request.
+ * Measures the CPU time of each kind of request, relative to a request with a forged key. Each round first measures requests with forged keys,
+ * and then the kind of request.
  */
-export async function measureRefusals(folder: string): Promise<Refusal[]> {
+export async function measureDenials(folder: string): Promise<Denial[]> {
   await prepare(folder, []);
   const served = await serve(bundle("src/index.ts", folder), join(folder, "state"));
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const send = (shape: Shape, forSeconds: number) => flood(served.url, agent, shape, forSeconds, served.pid);
   try {
-    const measured: Refusal[] = [];
+    const measured: Denial[] = [];
     await send(usual, 15);
     for (const shape of shapes) {
       await send(shape, warmSeconds);
@@ -128,7 +128,7 @@ export async function measureRefusals(folder: string): Promise<Refusal[]> {
       }
       const ratios = runs.map(({ ratio }) => ratio);
       measured.push({ name: shape.name, cpuMs: median(runs.map(({ cpuMs }) => cpuMs)), ratios, status: runs[0]?.status ?? 0 });
-      console.log(`refusals: ${shape.name}, ${median(ratios).toFixed(2)} times`);
+      console.log(`denials: ${shape.name}, ${median(ratios).toFixed(2)} times`);
     }
     return measured;
   } finally {
@@ -152,7 +152,7 @@ async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number
 /** Sends one request and returns the status of the response. Does not use `fetch`, because `fetch` normalizes the path. */
 const sendOne = (url: string, agent: Agent, { method = "GET", path, headers = {}, body }: Shape, turn: number): Promise<number> =>
   new Promise((resolve, reject) => {
-    // At 127.0.0.1 the sign-in pages redirect to localhost, because passkeys need a host name.
+    // If the host is 127.0.0.1, the sign-in pages redirect to localhost, because passkeys require a host name.
     const host = `localhost:${new URL(url).port}`;
     const sent = { Host: host, "CF-Connecting-IP": "198.51.100.7", ...(Array.isArray(headers) ? headers[turn % headers.length] : headers) };
     const asked = request(url, { agent, method, path, headers: sent }, (response) => {
