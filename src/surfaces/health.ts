@@ -71,7 +71,7 @@ async function askWriters(env: Env): Promise<string | null> {
   const problems = [
     ...unreachable.map((writer) => `the log writer ${writer} cannot be reached`),
     ...full.map((store) => `${store} is full`),
-    ...(journalled > 0 ? [`${journalled} log entries wait for their database`] : []),
+    ...(journalled > 0 ? [`${journalled} log entries wait for a database`] : []),
     ...(dropped > 0 ? [`${dropped} entries were dropped`] : []),
   ];
   return problems.length === 0 ? null : `${problems.join("; ")}.`;

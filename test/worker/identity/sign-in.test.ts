@@ -265,7 +265,7 @@ describe("A developer", () => {
     const { body } = await call("POST", "/api/v1/webhooks", { key, body: { url: "https://hooks.acme.dev/x", event_types: ["*"] } });
     const { get, post } = await makePerson(accountId, "developer");
     const { text } = await get(`/webhooks/${body.id}`);
-    expect(text).toContain("An admin or an owner of the account can change it");
+    expect(text).toContain("An admin or an owner of the account can change the webhook");
     expect(text).not.toContain(`action="/webhooks/${body.id}/disable"`);
     expect((await post(`/webhooks/${body.id}/disable`)).status).toBe(422);
     const admin = await makePerson(accountId, "admin");
