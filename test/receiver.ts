@@ -3,7 +3,10 @@ import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
 import { startReceiver } from "../scripts/receiving.ts";
 
-/** Starts one webhook receiver and one server of stored responses, which all tests inside workerd share. Each test uses its own path. */
+/**
+ * Starts one webhook receiver and one server of stored responses. All tests inside workerd share these two servers. Each test uses its own
+ * path.
+ */
 export default async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
   const [receiver, shelf] = await Promise.all([startReceiver(0), startShelf()]);
   provide("receiver", receiver.url);
@@ -13,7 +16,10 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
   };
 }
 
-/** Starts a server of stored responses. PUT stores a body for the path, with the status in `X-Status`. GET returns that response. */
+/**
+ * Starts a server that stores responses. A PUT request stores a response for its path: the body, and the status from the header `X-Status`.
+ * A GET request returns the stored response of its path.
+ */
 async function startShelf() {
   const stored = new Map<string, { text: string; status: number }>();
   const server = createServer(async (request, response) => {
@@ -26,7 +32,7 @@ async function startShelf() {
     const { text, status } = stored.get(path) ?? { text: "{}", status: 404 };
     response.writeHead(status, { "Content-Type": "application/json" }).end(text);
   });
-  // An idle connection stays open, because closing it would lose a request that arrives at that moment.
+  // The server never closes an idle connection. If it did, a request that arrives at the same moment would be lost.
   server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () =>

@@ -8,12 +8,12 @@ import type { WebhookReadContext } from "./write-webhooks.ts";
 export interface RedeliveryProgress {
   id: string;
   count: number;
-  /** The number of deliveries that no longer wait for their first attempt. */
+  /** The number of created deliveries that no longer wait for their first attempt. */
   sent: number;
   status: "running" | "done";
 }
 
-/** Returns the latest redelivery of the account, or undefined if there is none. */
+/** Returns the latest redelivery of the account, or undefined if the account has no redeliveries. */
 export async function readLatestRedelivery({ db, actor }: ReadContext): Promise<{ id: string } | undefined> {
   const [latest] = await db
     .select({ id: redeliveries.id })
@@ -41,7 +41,7 @@ export async function readRedelivery({ db, actor }: ReadContext, id: string): Pr
   return { id, count: row.count, sent: row.made - unattempted, status: row.cursor === null && unattempted === 0 ? "done" : "running" };
 }
 
-/** Throws `forbidden` if a redelivery sends an event type that the acting key may not read. */
+/** Throws `forbidden` if a redelivery sends events of a type that the acting key may not read. */
 export async function authorizeRedeliveries({ db, actor, scopes }: WebhookReadContext, redeliveryId: string): Promise<void> {
   const [row] = await db
     .select({ types: redeliveries.eventTypes })

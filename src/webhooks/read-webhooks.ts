@@ -4,7 +4,7 @@ import { Failure } from "../errors/failure.ts";
 import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** Lists webhooks of the account, newest first, starting after the webhook with the id `after`. */
+/** Lists webhooks of the account, newest first. If `after` is set, the list starts after the webhook with this id. */
 export function listWebhooks(
   { db, actor }: ReadContext,
   { after, limit }: { after?: string | undefined; limit: number },

@@ -14,7 +14,10 @@ import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
-/** Selects which deliveries of a webhook to repeat. The criteria are the time of each event and the status of its latest delivery. */
+/**
+ * Selects the deliveries of a webhook that a redelivery repeats. The criteria are the time and the type of each event, and the status of
+ * the event's latest delivery.
+ */
 export interface RedeliveryFilter {
   from: number;
   to?: number | undefined;
@@ -23,15 +26,15 @@ export interface RedeliveryFilter {
   eventTypes?: readonly string[] | undefined;
 }
 
-/** The number of matching deliveries, and how many of them are pending. */
+/** `count`: the number of matching deliveries. `pending`: the number of matching deliveries that are pending. */
 export interface Matching {
   count: number;
   pending: number;
 }
 
 /**
- * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read one
- * of the matching or requested event types.
+ * Counts the deliveries that match the filter. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may
+ * not read a requested event type or the type of a matching event.
  */
 export async function countRedeliveries(context: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(context, await readWebhook(context, webhookId), stored(context.now, filter));
@@ -44,8 +47,9 @@ export async function countRedeliveries(context: WebhookContext, webhookId: stri
 export const maxUnfinished = 20;
 
 /**
- * Sends all matching events again, five per second, after any running redeliveries to the webhook. Creates up to 500 deliveries at once. A scheduled
- * job creates the rest. Throws the same errors as `redeliver`, and `limit_reached` if too many redeliveries are unfinished.
+ * Sends all matching events again, five per second. If other redeliveries to the webhook are running, this redelivery follows them. The
+ * call creates up to 500 deliveries, and a scheduled job creates the remaining deliveries. Throws the same errors as `redeliver`. Also
+ * throws `limit_reached` if too many redeliveries of the account are unfinished.
  */
 export async function redeliverAll(
   context: WebhookContext,
@@ -96,7 +100,9 @@ function stored(now: number, { from, to, statuses = ["failed", "held"], eventTyp
   };
 }
 
-/** Counts the matching deliveries. Throws `forbidden` if the acting key may not read one of the matching or requested event types. */
+/**
+ * Counts the matching deliveries. Throws `forbidden` if the acting key may not read a requested event type or the type of a matching event.
+ */
 async function readMatching(
   { db, now, scopes }: WebhookReadContext,
   webhook: Webhook,

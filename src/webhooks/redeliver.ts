@@ -15,18 +15,19 @@ import type { Webhook } from "./webhook.ts";
 import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
 /**
- * Sends the event of a delivery again and returns the id of the new delivery. Throws `not_found` and `forbidden`. Throws `conflict` if the webhook is
- * disabled.
+ * Sends the event of a delivery again. Returns the id of the new delivery. Throws `not_found` if the delivery, its webhook or its event
+ * does not exist. Throws `forbidden` if the acting key may not read the event. Throws `conflict` if the webhook is disabled.
  */
 export async function redeliver(context: WebhookContext, deliveryId: string): Promise<string> {
   const before = await readReadable(context, deliveryId);
   requireActive(await readWebhook(context, before.webhookId));
-  // Events are deleted after 30 days, but a younger delivery that repeats an event can still exist.
+  // An event is deleted after 30 days. A younger delivery that repeats the event can still exist. In this case, `readEvent` throws
+  // `not_found`.
   await readEvent(context, before.eventId);
   return sendNow(context, { ...before, redeliveryOf: before.id }, (id) => [raw(context.db, supersedeAll(before.id, id))]);
 }
 
-/** Throws `not_found` if a delivery does not exist, and `forbidden` if the acting key may not read its event. */
+/** Throws `not_found` if the delivery does not exist. Throws `forbidden` if the acting key may not read the delivery's event. */
 export async function authorizeRedelivery(context: WebhookReadContext, deliveryId: string): Promise<void> {
   await readReadable(context, deliveryId);
 }
@@ -38,8 +39,9 @@ async function readReadable(context: WebhookReadContext, deliveryId: string): Pr
 }
 
 /**
- * Sends a test event to one webhook and returns the id of the delivery. The event is a `webhook.test`, or has the example data of another type.
- * Throws `not_found` and `forbidden`. Throws `conflict` if the webhook is disabled.
+ * Sends a test event to one webhook. Returns the id of the delivery. The test event is a `webhook.test`, or an event of another type with
+ * example data. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read events of this type.
+ * Throws `conflict` if the webhook is disabled.
  */
 export async function sendTest(context: WebhookContext, webhookId: string, type: string): Promise<string> {
   const { db, now } = context;
@@ -56,8 +58,8 @@ export async function sendTest(context: WebhookContext, webhookId: string, type:
 export const authorizeTest = ({ scopes }: WebhookReadContext, type: string): void => eventCatalogue.requireReadable([type], scopes);
 
 /**
- * Makes the next attempt of a pending delivery now. Throws `not_found` and `forbidden`. Throws `conflict` if the delivery is not pending or an
- * attempt is in flight.
+ * Makes the next attempt of a pending delivery now. Throws `not_found` if the delivery does not exist. Throws `forbidden` if the acting key
+ * may not read the delivery's event. Throws `conflict` if the delivery is not pending, or if an attempt is in flight.
  */
 export async function attemptNow(context: WebhookContext, deliveryId: string): Promise<void> {
   const { db, actor, now, commit } = context;
@@ -91,8 +93,8 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
 const maxChain = 2000;
 
 /**
- * Returns the statement that marks a delivery and its later repetitions as superseded by the delivery `by`. Chains therefore stay short, however
- * often a delivery is repeated.
+ * Returns a statement that marks a delivery and all its later repetitions as superseded by the delivery `by`. The marked deliveries then
+ * point directly to `by`, so a chain stays short even after many repetitions.
  */
 const supersedeAll = (deliveryId: string, by: string): SQL =>
   sql`UPDATE deliveries SET superseded_by = ${by} WHERE id IN (
@@ -102,7 +104,10 @@ const supersedeAll = (deliveryId: string, by: string): SQL =>
       LIMIT ${sql.raw(String(maxChain))}
     ) SELECT id FROM chain)`;
 
-/** Creates one delivery that is due at once. The statements of `first` run before the insert. Returns the id of the delivery. */
+/**
+ * Creates one delivery that is due immediately. The statements that `first` returns run before the delivery is inserted. Returns the id of
+ * the delivery.
+ */
 async function sendNow(
   { db, now, commit }: WebhookContext,
   {

@@ -8,24 +8,26 @@ import { paceMs, soonMs } from "./schedule.ts";
 import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-// A redelivery can include any number of deliveries, and D1 runs only one statement at a time. A redelivery therefore reads its deliveries in pieces,
-// in the order of their ids, and stores a cursor. A redelivery considers only the latest delivery of each event to the webhook. A delivery is the
-// latest if no other delivery supersedes it.
+// A redelivery can include any number of deliveries. D1 runs only one statement at a time, so a long statement would block other users of
+// D1. A redelivery therefore reads its deliveries in pieces, in the order of their ids, and stores a cursor. If an event has several
+// deliveries to the webhook, a redelivery considers only the latest delivery. A delivery is the latest if no other delivery supersedes it.
 
 export type Redelivery = typeof redeliveries.$inferSelect;
 type Status = StoredRedeliveryFilter["statuses"][number];
 type Target = Pick<Webhook, "accountId" | "id">;
 
 /**
- * The maximum number of deliveries that one piece reads. `sentAtOnce` applies when deliveries are sent, and `countedAtOnce` when deliveries are only
- * counted.
+ * The maximum number of deliveries that one piece reads. `sentAtOnce` applies to a piece that sends deliveries. `countedAtOnce` applies to
+ * a piece that only counts deliveries.
  */
 export const sentAtOnce = 500;
 const countedAtOnce = 10_000;
-/** Deliveries are created up to this long before they are due, in milliseconds. */
+/**
+ * The scheduled job creates the next piece of a redelivery when the first delivery of the piece is due within this time, in milliseconds.
+ */
 const aheadMs = 3 * minuteMs;
 
-/** Returns a SELECT of the deliveries of a webhook in the order of their ids. The conditions let SQLite use an index with few other rows. */
+/** Returns a SELECT of the deliveries of a webhook, ordered by id. Its conditions match an index, so SQLite reads few other rows. */
 const candidates = ({ accountId, id }: Target, status: Status, after: string, before: string, limit: number): SQL =>
   status === "delivered"
     ? sql`SELECT * FROM deliveries WHERE account_id = ${accountId} AND webhook_id = ${id} AND id > ${after} AND id < ${before} ORDER BY id LIMIT ${limit}`
@@ -36,10 +38,13 @@ const isWanted = (status: Status, { fromId, toId, eventTypes }: StoredRedelivery
     ${toId === null ? sql`` : sql`AND event_id < ${toId}`}
     ${eventTypes === null ? sql`` : sql`AND event_type IN (SELECT value FROM json_each(${JSON.stringify(eventTypes)}))`}`;
 
-/** Returns a lower bound for the ids of deliveries of the selected events. A delivery is never older than its event. */
+/** Returns a lower bound for the delivery ids of the selected events. A delivery is never older than its event. */
 const firstAfter = ({ fromId }: StoredRedeliveryFilter): string => fromId.replace("evt_", "dlv_");
 
-/** Counts the deliveries that match a filter, by status, and collects the types of their events. Reads 10,000 deliveries at a time. */
+/**
+ * Counts the deliveries that match a filter, separately for each status. Also collects the event types of these deliveries. Each statement
+ * reads up to 10,000 deliveries.
+ */
 export async function countMatching(
   db: Db,
   webhook: Target,
@@ -71,27 +76,27 @@ export async function countMatching(
   return { byStatus, types };
 }
 
-/** Returns an upper bound for delivery ids, which excludes deliveries that are created after `now`. */
+/** Returns an upper bound for delivery ids. The bound excludes deliveries that are created after `now`. */
 const upTo = (now: number): string => idBound("dlv", now + 1);
 
 /** Returns the cursor of a redelivery that has not created any deliveries yet. */
 export const firstCursor = (filter: StoredRedeliveryFilter): string => `${filter.statuses[0]} ${firstAfter(filter)}`;
 
 /**
- * One piece of a redelivery. The statements of a piece take effect only if the redelivery's cursor has not moved. `after`: the state of the
- * redelivery after the piece.
+ * One piece of a redelivery. If the redelivery's cursor has moved since it was read, the statements of the piece have no effect. `after`:
+ * the state of the redelivery after the piece.
  */
 interface Piece {
   statements: Statement[];
-  /** Returns the deliveries of the piece that are due soon, from the result of its first statement. */
+  /** Returns the deliveries of the piece that are due soon. `made`: the result of the piece's first statement. */
   due: (made: unknown) => DueDelivery[];
   after: Redelivery;
 }
 
 /**
- * Reads the next deliveries of a redelivery and returns the statements that repeat the matching deliveries. A pending delivery becomes `failed` and
- * its repetition takes its place, unless an attempt is in flight. A redelivery ends early if the webhook is disabled or the account reaches its
- * quota.
+ * Reads the next deliveries of a redelivery and returns the statements that repeat the matching deliveries. If an attempt of a delivery is
+ * in flight, the delivery is skipped. Any other pending delivery becomes `failed`, and its repetition takes its place. If the webhook is
+ * disabled or the account reaches its storage quota, the redelivery ends early.
  */
 export async function nextPiece(
   db: Db,
@@ -129,7 +134,8 @@ export async function nextPiece(
         made = made + (SELECT count(*) FROM json_each(${json}) AS pair CROSS JOIN deliveries ON deliveries.id = pair.value ->> 1)
         WHERE ${ownRow(redelivery)} AND cursor = ${cursor}`,
     ),
-    // Fewer deliveries may be created than were counted. Another redelivery or a final attempt may have changed some of the counted deliveries.
+    // A redelivery may create fewer deliveries than it counted. After the count, another redelivery or a final attempt may have changed
+    // some of the counted deliveries.
     raw(db, sql`UPDATE redeliveries SET count = made WHERE ${ownRow(redelivery)} AND cursor IS NULL`),
   ];
   const due = (made: unknown) =>
@@ -137,7 +143,10 @@ export async function nextPiece(
   return { statements, due, after };
 }
 
-/** Reads the next 500 deliveries, one status after another. Returns the matching deliveries and the cursor of the next piece. */
+/**
+ * Reads up to 500 deliveries from the cursor on, one status after another. Returns the matching deliveries and the cursor of the next
+ * piece.
+ */
 async function readNext(
   db: Db,
   webhook: Target,
@@ -164,7 +173,10 @@ async function readNext(
 const ownRow = ({ accountId, id }: Pick<Redelivery, "accountId" | "id">): SQL =>
   sql`redeliveries.account_id = ${accountId} AND redeliveries.id = ${id}`;
 
-/** Returns the earliest due time for further redeliveries to a webhook. Several redeliveries to the same webhook share one pace. */
+/**
+ * Returns the earliest time at which another redelivered event may be sent to a webhook, in milliseconds since the epoch. All redeliveries
+ * to the same webhook share the pace of five deliveries per second.
+ */
 async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise<number> {
   const [last] = await db
     .select({ at: max(redeliveries.nextAt) })
@@ -176,7 +188,10 @@ async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise
 /** Returns whether the next deliveries of a redelivery are due within three minutes. */
 const isDue = ({ cursor, nextAt }: Redelivery, now: number): boolean => cursor !== null && nextAt <= now + aheadMs;
 
-/** Lists redeliveries that have deliveries to create: one of each account first, then a second of each, and so on. */
+/**
+ * Lists redeliveries that must create deliveries now. The list starts with one redelivery of each account. A second redelivery of each
+ * account follows, and so on.
+ */
 const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
   db
     .select()
@@ -186,8 +201,8 @@ const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
     .limit(limit);
 
 /**
- * Continues redeliveries whose next deliveries are due within three minutes, with at most `limit` pieces in total. Accounts take turns, one piece
- * each, so that no account waits for all pieces of another account. Returns the number of pieces.
+ * Continues redeliveries whose next deliveries are due within three minutes. Creates at most `limit` pieces in total. Accounts take turns,
+ * and each turn creates one piece. No account therefore waits for all pieces of another account. Returns the number of created pieces.
  */
 export async function continueRedeliveries(
   { db, enqueue }: { db: Db; enqueue: EnqueueDeliveries },

@@ -7,9 +7,9 @@ import { webhooks } from "./tables.ts";
 const webhooksAtOnce = 200;
 
 /**
- * Re-encrypts webhook secrets that were encrypted with an older secret of the Worker. Processes up to 200 webhooks, and deletes their former secrets
- * if the rotation overlap has ended. Skips webhook secrets if the Worker no longer has the secret that encrypted them. Returns how many webhooks were
- * updated and whether there are more.
+ * Re-encrypts webhook secrets that were encrypted with an older secret of the Worker. Processes up to 200 webhooks. If the rotation overlap
+ * of a webhook has ended, the webhook's previous secret is deleted. If the Worker no longer has the secret that encrypted a webhook secret,
+ * this webhook secret is skipped. Returns the number of updated webhooks, and whether more webhooks may be left.
  */
 export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ count: number; hasMore: boolean }> {
   const older = JSON.stringify(secrets.slice(1).map(({ name }) => name));
@@ -24,7 +24,7 @@ export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: numb
     const isOverlapping = overlapEndsAt !== null && now < overlapEndsAt;
     const current = await reencrypted(encryptedSecret, id, secrets);
     const previous = isOverlapping && previousEncryptedSecret ? await reencrypted(previousEncryptedSecret, id, secrets) : null;
-    // If the webhook's secret was rotated meanwhile, the next call processes the webhook again.
+    // If the webhook's secret was rotated after it was read, the UPDATE changes nothing. The next call then processes the webhook again.
     const changed = await db.all(
       sql`UPDATE webhooks SET sealed_secret = ${current}, previous_sealed_secret = ${previous}
         WHERE id = ${id} AND sealed_secret = ${encryptedSecret} AND previous_sealed_secret IS ${previousEncryptedSecret} RETURNING 1`,

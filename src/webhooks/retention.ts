@@ -5,8 +5,8 @@ import { eventRetentionMs } from "../events/retention.ts";
 import { idBound } from "../ids/ids.ts";
 
 /**
- * Deletes deliveries and attempts that are older than 30 days, for all accounts. Deletes at most `atMost` deliveries and `atMost` attempts. Returns
- * the number of deleted rows.
+ * Deletes deliveries that are older than 30 days, and the attempts of these deliveries, for all accounts. Deletes at most `atMost`
+ * deliveries and at most `atMost` attempts. Returns the number of deleted rows.
  */
 export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<number> {
   const oldest = idBound("dlv", now - eventRetentionMs);
@@ -16,7 +16,8 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
     (limit) =>
       sql`DELETE FROM attempts WHERE (delivery_id, id) IN (SELECT delivery_id, id FROM attempts WHERE delivery_id < ${oldest} LIMIT ${limit})`,
   );
-  // The storage of an attempt is counted for the account of its delivery, so attempts are deleted before their deliveries.
+  // A trigger counts the storage of an account. When an attempt is deleted, the trigger finds the account in the attempt's delivery.
+  // Attempts are therefore deleted before their deliveries.
   if (attempts >= atMost) return attempts;
   const deliveries = await deleteInChunks(
     db,
@@ -26,7 +27,10 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
   return attempts + deliveries;
 }
 
-/** Deletes at most `atMost` redeliveries that are older than 30 days. Returns how many were deleted. */
+/**
+ * Deletes redeliveries that are older than 30 days and that belong to the given accounts. Deletes at most `atMost` redeliveries. Returns
+ * the number of deleted redeliveries.
+ */
 export const deleteOldRedeliveries = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

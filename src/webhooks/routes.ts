@@ -53,7 +53,8 @@ const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret 
 });
 
 /**
- * The response to a POST that creates a secret. Two separate schemas are used so that `secret` is never null in the response that shows the secret.
+ * The response to a POST that creates a secret. The first response and a replayed response have separate schemas. In the schema of the
+ * first response, `secret` is never null.
  */
 const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
@@ -78,7 +79,7 @@ const WebhookRotation = component("WebhookRotation", WebhookRotationShape, {
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
 
-/** The status `failing` can change without a new revision, so the ETag also depends on the data in the response. */
+/** A webhook can become or stop being `failing` without a new revision. The ETag therefore also depends on the data in the response. */
 const webhookEtag = (webhook: WebhookRow) => etagOfShown(webhook.revision, webhookData(webhook));
 
 const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }) => {

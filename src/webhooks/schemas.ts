@@ -11,7 +11,7 @@ export const exampleTypes = eventCatalogue.types.slice(0, 2);
 
 const webhookStatuses = ["active", "disabled", "failing"] as const;
 
-/** A webhook as shown in responses and events. The secret is never included. */
+/** The data of a webhook in responses and events. This schema does not include the secret. */
 export const WebhookData = z.strictObject({
   id: z.string().meta({ description: "The id of the webhook.", examples: ["whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   url: z.string().meta({ description: "The URL that receives the events.", examples: ["https://hooks.acme.dev/overview"] }),
@@ -49,8 +49,8 @@ export const webhookData = (webhook: Webhook): z.infer<typeof WebhookData> => ({
 // The input schemas of a webhook, for the API and for forms.
 
 /**
- * Checks the rules that apply to every deployment. Their violations therefore appear together with other field errors. The verb checks the rules of
- * the individual deployment.
+ * Checks the URL rules that apply to every deployment, so that URL errors appear together with the errors of other fields. `createWebhook`
+ * and `changeWebhook` check the rules of the individual deployment.
  */
 const url = z
   .string()

@@ -3,16 +3,17 @@ import { type Db, raw, type Statement } from "../db/client.ts";
 import { webhookSettlements } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-// Disabling a webhook holds its waiting deliveries. Deleting a webhook marks its waiting deliveries as failed. Any number of deliveries may be
-// waiting, and D1 runs only one statement at a time. The batch of the change settles the first 500 deliveries, and a scheduled job settles the rest.
-// No unsettled delivery is sent, because each attempt reads the webhook first.
+// If a webhook is disabled, its waiting deliveries become `held`. If a webhook is deleted, its waiting deliveries become `failed`. This
+// change of the statuses is called a settlement. Any number of deliveries may be waiting, and D1 runs only one statement at a time. The
+// batch that disables or deletes the webhook settles the first 500 deliveries. A scheduled job settles the other deliveries. Unsettled
+// deliveries are never sent, because each attempt reads the webhook first.
 
 export type Settled = (typeof webhookSettlements.status.enumValues)[number];
 
 /** The maximum number of deliveries that one statement updates. */
 export const settledAtOnce = 500;
 
-/** The statuses of the deliveries that a settlement updates, as SQL. */
+/** For each new status: the old statuses that a settlement replaces, as SQL. */
 const changedBy = { held: sql.raw("('pending')"), failed: sql.raw("('pending', 'held')") } satisfies Record<Settled, SQL>;
 
 const waiting = (webhookId: string, status: Settled): SQL =>
@@ -25,8 +26,8 @@ const settle = (db: Db, webhookId: string, status: Settled, when: SQL) =>
   );
 
 /**
- * Returns statements for the batch of a change. If `when` is true, the statements settle the first deliveries of a webhook and record whether more
- * are left.
+ * Returns statements for the batch that disables or deletes a webhook. If `when` is true, the statements settle the first deliveries of the
+ * webhook. If more deliveries are left, the statements also record an unfinished settlement.
  */
 export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, status: Settled, when: SQL): Statement[] => [
   settle(db, id, status, when),
@@ -38,15 +39,16 @@ export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId"
 ];
 
 /**
- * Returns the statement that stops an unfinished settlement if `when` is true. Used when a webhook is enabled again. Unsettled deliveries keep their
- * status.
+ * Returns a statement for the batch that enables a webhook again. If `when` is true, the statement stops the webhook's unfinished
+ * settlement. Deliveries that are not settled yet keep their status.
  */
 export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, when: SQL): Statement =>
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
 /**
- * Continues settlements. Processes at most `limit` pieces of up to 500 deliveries. Settlements take turns: each turn processes one piece. Each
- * account's first settlement comes before any account's second settlement. Returns the number of pieces.
+ * Continues unfinished settlements. Processes at most `limit` pieces of up to 500 deliveries each. Settlements take turns, and each turn
+ * processes one piece. The first settlement of every account comes before the second settlement of any account. Returns the number of
+ * processed pieces.
  */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {
   let open = await db
@@ -66,7 +68,7 @@ export async function finishSettlements(db: Db, limit: number): Promise<number> 
   return pieces;
 }
 
-/** Settles up to 500 deliveries. Returns whether deliveries may be left. */
+/** Settles up to 500 deliveries. Returns whether more deliveries may be left. */
 async function settlePiece(db: Db, { accountId, webhookId, status }: typeof webhookSettlements.$inferSelect): Promise<boolean> {
   const own = and(
     eq(webhookSettlements.accountId, accountId),

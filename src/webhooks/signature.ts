@@ -1,7 +1,7 @@
 import { macWith } from "../crypto/hash.ts";
 
-// Signatures follow Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over the id, the time and the body, with the secret of the
-// webhook.
+// Signatures follow Standard Webhooks (https://www.standardwebhooks.com). A signature is the HMAC-SHA256 of the event id, the time and the
+// body. The key is the webhook's secret.
 
 const prefix = "whsec_";
 const secretBytes = 32;
@@ -14,11 +14,14 @@ export interface SignatureHeaders {
   "webhook-id": string;
   /** The time of the attempt, in seconds since the epoch. */
   "webhook-timestamp": string;
-  /** One signature per secret, separated by spaces. */
+  /** One signature for each valid secret. Spaces separate the signatures. */
   "webhook-signature": string;
 }
 
-/** Returns the signature headers of one attempt. `secrets`: all valid secrets of the webhook. There are two secrets while a rotation overlaps. */
+/**
+ * Returns the signature headers of one attempt. `secrets`: all valid secrets of the webhook. During the overlap of a rotation, a webhook
+ * has two valid secrets.
+ */
 export function signatureHeaders(eventId: string, body: string, secrets: readonly string[], now: number): SignatureHeaders {
   const timestamp = String(Math.floor(now / 1000));
   const signatures = secrets.map((secret) => {

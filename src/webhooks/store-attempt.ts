@@ -7,21 +7,21 @@ import { attempts } from "./tables.ts";
 type NewAttempt = typeof attempts.$inferInsert;
 
 /**
- * The maximum stored length of a response, in characters. Applies to a failed attempt once a later attempt is stored. The response to the latest
- * attempt has up to 16 KiB.
+ * The maximum stored length of a response body, in characters. The limit applies to a failed attempt as soon as a later attempt is stored.
+ * Before a later attempt is stored, up to 16 KiB of the body are kept.
  */
 const earlierCharacters = 1024;
 
 /**
- * Returns the statement that stores an attempt if `when` is true. A failed attempt is not stored if the account has used up both its storage quota
- * and the reserve above the quota. The delivery still counts the attempt.
+ * Returns a statement. If `when` is true, the statement stores an attempt. If the account has used up its storage quota and the reserve
+ * above the quota, a failed attempt is not stored. The delivery counts the attempt in any case.
  */
 export const storeAttempt = (db: Db, accountId: string, attempt: NewAttempt, when: SQL) =>
   insertWhere(db, attempts, attempt, attempt.error === null ? when : sql`${when} AND ${isWithinReserve(accountId)}`);
 
 /**
- * Returns the statements that shorten the responses to earlier attempts, once this attempt is stored. `attemptsMade`: the number of attempts,
- * including this one.
+ * Returns statements that shorten the stored responses of earlier attempts. If this attempt is not stored, the statements do nothing.
+ * `attemptsMade`: the number of attempts, including this attempt.
  */
 export const cutEarlier = (db: Db, { deliveryId, id }: Pick<NewAttempt, "deliveryId" | "id">, attemptsMade: number): Statement[] =>
   attemptsMade === 1

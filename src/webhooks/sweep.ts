@@ -6,18 +6,18 @@ import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
 import { maxInFlight } from "./in-flight.ts";
 
 /**
- * The sweep enqueues a delivery only if it has been overdue for at least this time, in milliseconds. A delivery that became due more recently is
- * probably still in the queue.
+ * The sweep enqueues only deliveries that have been overdue for at least this time, in milliseconds. If a delivery became due more
+ * recently, its message is probably still in the queue.
  */
 const overdueMs = 5 * secondMs;
 /**
- * The time for which an enqueued delivery is reserved, in milliseconds. The next sweep skips the delivery, even if the queue is slow. The sweep after
- * the next one enqueues the delivery again.
+ * When the sweep enqueues a delivery, it reserves the delivery for this time, in milliseconds. The next sweep skips a reserved delivery, so
+ * a slow queue does not get a second message. If the delivery is still overdue, the following sweep enqueues the delivery again.
  */
 const sweepReservationMs = minuteMs + 10 * secondMs;
-/** The maximum number of deliveries that one run starts directly if the queue is unavailable. */
+/** If the queue is unavailable, one sweep starts at most this many deliveries directly. */
 const maxDirect = 25;
-/** The maximum number of webhooks with pending deliveries that one run reads. */
+/** The maximum number of webhooks per sweep. A sweep reads only webhooks that have pending deliveries. */
 const webhooksAtOnce = 5000;
 
 interface Sweeping {
@@ -27,10 +27,10 @@ interface Sweeping {
 }
 
 /**
- * Ensures that every delivery is attempted, even if its queue message is lost. Finds deliveries that are overdue and unclaimed, and enqueues at most
- * `limit` of them. Webhooks take turns in the order of their ids, starting after `cursor`. Each webhook contributes the ten deliveries that have been
- * due longest, so no webhook can block the others. Returns the number of deliveries, and the id of the webhook after which the next run continues.
- * The id is null if the round is complete.
+ * Ensures that every delivery is attempted, even if its queue message is lost. Finds overdue deliveries that no caller has claimed, and
+ * enqueues at most `limit` deliveries. Reads the webhooks in the order of their ids, starting after `cursor`. From each webhook, takes only
+ * the ten deliveries that have been due longest, so no webhook can block the others. Returns the number of enqueued or started deliveries,
+ * and the id of a webhook. The next sweep continues after this webhook. If no webhooks are left, the id is null.
  */
 export async function sweepDeliveries(
   { db, queue, deliver }: Sweeping,
@@ -60,19 +60,23 @@ export async function sweepDeliveries(
   }
   const byHand = inTurn(found).slice(0, maxDirect);
   await Promise.all(byHand.map(({ id }) => deliver(id)));
-  // If there are more webhooks than calls, the next run continues with the next webhook.
+  // A sweep may find more webhooks than deliveries that it may start directly. The next sweep then continues after the last webhook that
+  // had a turn.
   const isCut = new Set(found.map(({ webhook }) => webhook)).size > maxDirect;
   return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
 }
 
-/** Sorts deliveries into turns: first one delivery of each webhook, then a second delivery of each webhook, and so on. */
+/**
+ * Sorts deliveries by turns. In the first turn, each webhook has one delivery. In the second turn, each webhook has a second delivery, and
+ * so on.
+ */
 function inTurn<Found extends { webhook: string }>(found: readonly Found[]): Found[] {
   const byWebhook = [...Map.groupBy(found, ({ webhook }) => webhook).values()];
   return Array.from({ length: maxInFlight.ofWebhook }, (_, turn) => byWebhook.flatMap((own) => own[turn] ?? [])).flat();
 }
 
 /**
- * Returns a SELECT of the ids of webhooks with pending deliveries. Finds each webhook with one index seek, regardless of the number of its
+ * Returns a SELECT of the ids of webhooks with pending deliveries. Finds each webhook with one index seek, even if the webhook has many
  * deliveries.
  */
 const waitingWebhooks = (cursor: string) => sql`WITH RECURSIVE waiting (id, count) AS (

@@ -7,7 +7,7 @@ export const webhooks = sqliteTable(
   {
     accountId: text("account_id").notNull(),
     id: text().notNull(),
-    /** The number of the webhook in its account. The ids of the webhook's deliveries contain this number. */
+    /** The sequence number of the webhook in its account. The ids of the webhook's deliveries contain this number. */
     number: integer().notNull(),
     url: text().notNull(),
     description: text().notNull(),
@@ -17,7 +17,10 @@ export const webhooks = sqliteTable(
     disabledReason: text("disabled_reason"),
     /** The secret is encrypted and not hashed, because signing needs the secret itself. */
     encryptedSecret: text("sealed_secret").notNull(),
-    /** The encrypted secret from before the last rotation. The previous secret also signs requests until the overlap ends. */
+    /**
+     * The webhook's previous secret, encrypted. Until the overlap of the last rotation ends, requests are also signed with the previous
+     * secret.
+     */
     previousEncryptedSecret: text("previous_sealed_secret"),
     overlapEndsAt: integer("overlap_ends_at"),
     /** The time of the first failed attempt since the last success, in milliseconds since the epoch. */
@@ -38,11 +41,11 @@ export const deliveries = sqliteTable(
     webhookId: text("webhook_id").notNull(),
     eventId: text("event_id").notNull(),
     eventType: text("event_type").notNull(),
-    /** The delivery that this delivery repeats. */
+    /** The id of the delivery that this delivery repeats. */
     redeliveryOf: text("redelivery_of"),
-    /** The redelivery that created this delivery, if many events were redelivered together. */
+    /** The id of the redelivery that created this delivery (see `redeliveries`), or null. */
     redeliveryId: text("redelivery_id"),
-    /** The later delivery that repeats this delivery. */
+    /** The id of a later delivery that repeats this delivery. */
     supersededBy: text("superseded_by"),
     status: text({ enum: ["pending", "delivered", "failed", "held"] }).notNull(),
     attemptsMade: integer("attempts_made").notNull(),
@@ -51,7 +54,10 @@ export const deliveries = sqliteTable(
     /** Identifies the caller that is making an attempt. No other caller can claim the delivery until `claimedUntil`. */
     claim: text(),
     claimedUntil: integer("claimed_until").notNull(),
-    /** Until this time, a queue message is expected to start the delivery. The message was sent by the sweep or at the end of another attempt. */
+    /**
+     * The sweep skips the delivery until this time, because a queue message should start the delivery. The message was sent by an earlier
+     * sweep or at the end of another attempt.
+     */
     reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -79,7 +85,9 @@ export const webhookBacklogs = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
 );
 
-/** Disabled or deleted webhooks with more waiting deliveries than one batch can settle. A scheduled job settles the rest. */
+/**
+ * Disabled or deleted webhooks with more waiting deliveries than one batch can settle. A scheduled job settles the remaining deliveries.
+ */
 export const webhookSettlements = sqliteTable(
   "webhook_settlements",
   {
@@ -91,33 +99,45 @@ export const webhookSettlements = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
 );
 
-/** Selects the events that a redelivery sends, by their ids and by the status of their latest delivery. */
+/**
+ * Selects the events that a redelivery sends. The criteria are the ids and types of the events, and the status of each event's latest
+ * delivery.
+ */
 export interface StoredRedeliveryFilter {
   fromId: string;
-  /** The exclusive upper bound for the ids of events. Null selects all events up to the time when the redelivery was requested. */
+  /**
+   * The exclusive upper bound for the ids of events. If the bound is null, the redelivery includes all events up to the time of the
+   * redelivery request.
+   */
   toId: string | null;
   statuses: ("delivered" | "failed" | "held" | "pending")[];
-  /** Null selects all event types. */
+  /** Null means all event types. */
   eventTypes: string[] | null;
 }
 
-/** Requests to repeat many deliveries of one webhook. */
+/** Each row is a request to repeat many deliveries of one webhook. */
 export const redeliveries = sqliteTable(
   "redeliveries",
   {
     accountId: text("account_id").notNull(),
     id: text().notNull(),
     webhookId: text("webhook_id").notNull(),
-    /** The number of matching events at the time of the redelivery request. Once all deliveries are created, `count` is the number of deliveries. */
+    /**
+     * At first, the number of events that matched when the redelivery was requested. After all deliveries are created, the number of
+     * created deliveries.
+     */
     count: integer().notNull(),
     filter: text({ mode: "json" }).$type<StoredRedeliveryFilter>(),
-    /** The types of the events that matched the filter. */
+    /** The types of the matching events, and the types in the filter. */
     eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull().default([]),
-    /** The position of the next piece: a status and the id of a delivery. The cursor is null once all deliveries are created. */
+    /**
+     * The position of the next piece: a status and the id of a delivery. The cursor is null when the redelivery has no more deliveries to
+     * create.
+     */
     cursor: text(),
     /** The number of deliveries created so far. */
     made: integer().notNull().default(0),
-    /** The earliest time at which the redelivery may send its next delivery, so that it does not flood the receiver. */
+    /** The earliest time at which the redelivery may send its next delivery. This pace keeps the redelivery from flooding the receiver. */
     nextAt: integer("next_at").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -135,15 +155,15 @@ export const attempts = sqliteTable(
     deliveryId: text("delivery_id").notNull(),
     id: text().notNull(),
     at: integer().notNull(),
-    /** The status of the response. Null if there was no response. */
+    /** The status code of the response. Null if there was no response. */
     status: integer(),
     durationMs: integer("duration_ms").notNull(),
     /** Null if the attempt delivered the event. */
     error: text({ enum: ["unreachable", "timeout", "redirect", "status", "refused_url"] }),
-    /** How to fix the error, in a sentence. */
+    /** A sentence that says how to fix the error. */
     advice: text(),
     responseBody: text("response_body").notNull(),
-    /** Whether the receiver sent more than `responseBody` contains. */
+    /** True if `responseBody` contains only the beginning of the response body. */
     bodyIsCut: integer("body_is_cut", { mode: "boolean" }).notNull().default(false),
     responseHeaders: text("response_headers", { mode: "json" }).$type<Record<string, string>>().notNull(),
   },

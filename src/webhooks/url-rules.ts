@@ -1,8 +1,9 @@
 import ipaddr from "ipaddr.js";
 import { isLoopback } from "../net/loopback.ts";
 
-// The rules for webhook URLs. A URL is parsed once, as `fetch` would parse it, and the rules apply to the parsed URL. The rules are checked when a
-// URL is saved and again at each attempt. Host names are not resolved, because the platform's `fetch` reaches only public addresses.
+// The rules for webhook URLs. A URL is parsed once, as `fetch` would parse it, and the rules apply to the parsed URL. The rules are checked
+// when a URL is saved and again at each attempt. The check does not resolve host names. On the platform, `fetch` can reach only public
+// addresses.
 
 export const maxUrl = 2048;
 
@@ -34,7 +35,7 @@ const specialDomains = [
   "i2p",
   "bit",
   "fritz.box",
-  // Public domain names that resolve to a loopback address, or to an IP address written in the name itself.
+  // Public domain names that resolve to a loopback address, or to an IP address that is part of the name.
   "nip.io",
   "sslip.io",
   "xip.io",
@@ -54,7 +55,7 @@ const specialDomains = [
   "ip6.name",
   "localdev.me",
   "yoogle.com",
-  // Host names of metadata services, which clouds provide to their own virtual machines.
+  // Host names of cloud metadata services. Clouds provide these services to their own virtual machines.
   "metadata.tencentyun.com",
   "metadata.packet.net",
   "metadata.goog",
@@ -64,7 +65,7 @@ const specialDomains = [
 export interface UrlContext {
   /** The host names of this deployment, in lower case and without a port. */
   ownHosts: readonly string[];
-  /** Whether http URLs and loopback hosts are allowed, for development on a laptop. */
+  /** True if http URLs and loopback hosts are allowed. They are allowed only for development on a laptop. */
   isLocal: boolean;
 }
 
@@ -76,8 +77,8 @@ export const ownHosts = (publicOrigin: string): string[] =>
     .map((origin) => new URL(origin.trim()).hostname);
 
 /**
- * Returns why a webhook may not use a URL, as a sentence for the owner of the webhook. Returns null if the URL is allowed. The sentence reveals
- * nothing about any network.
+ * If a webhook may not use the URL, returns the reason: a sentence for the owner of the webhook. If the URL is allowed, returns null. The
+ * sentence reveals nothing about any network.
  */
 export function urlErrorOf(text: string, { ownHosts, isLocal }: UrlContext): string | null {
   if (text.length > maxUrl) return `The URL must have at most ${maxUrl} characters.`;

@@ -31,22 +31,22 @@ import type { Webhook } from "./webhook.ts";
 
 export const maxWebhooks = 20;
 
-/** The context that a verb needs to change webhooks. `scopes`: the scopes of the acting key. Null means that access is unrestricted. */
+/** The context of functions that change webhooks. `scopes`: the scopes of the acting key. If `scopes` is null, access is unrestricted. */
 export interface WebhookContext extends WriteContext {
   scopes: readonly string[] | null;
   encryption: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
 
-/** The context that a verb needs to check permissions for a webhook. */
+/** The context of functions that check permissions for a webhook. */
 export type WebhookReadContext = ReadContext & Pick<WebhookContext, "scopes">;
 
 export type NewWebhook = Pick<Webhook, "url" | "description" | "eventTypes">;
 export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
 
 /**
- * Creates a webhook and its secret, which is shown only once. Throws `invalid_body` if the URL is not allowed. Throws `forbidden` if the acting key
- * may not read the event types. Throws `limit_reached` if the account already has 20 webhooks.
+ * Creates a webhook and its secret, which is shown only once. Throws `invalid_body` if the URL is not allowed. Throws `forbidden` if the
+ * acting key may not read one of the event types. Throws `limit_reached` if the account already has 20 webhooks.
  */
 export async function createWebhook(context: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
   const { encryption, urls } = context;
@@ -102,9 +102,9 @@ async function insertWebhook(
 }
 
 /**
- * Sets the members of a webhook to the values in `patch`. Writes nothing if no member differs. Enabling a webhook does not send its held deliveries.
- * Throws `not_found`, `precondition_failed`, `invalid_body` and `forbidden`. The acting key must also be allowed to read the events that the webhook
- * already receives.
+ * Sets the members of a webhook to the values in `patch`. If no member differs, nothing is written. If a webhook is enabled, its held
+ * deliveries are not sent. The acting key must be allowed to read the new event types and the event types that the webhook already
+ * receives. Throws `not_found`, `precondition_failed`, `invalid_body` or `forbidden`.
  */
 export async function changeWebhook(
   context: WebhookContext,
@@ -115,7 +115,8 @@ export async function changeWebhook(
   if (patch.url !== undefined) requireUrl(patch.url, context.urls);
   if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, context.scopes);
   return change(context, id, precondition, async (before) => {
-    // Deliveries that wait for the old URL go to the new URL, even if the event types have changed.
+    // If the URL changes, all waiting deliveries go to the new URL, even deliveries of event types that the webhook no longer receives. The
+    // acting key must be allowed to read these event types.
     const members = patched(before, patch);
     const types = members.url === undefined ? [] : await waitingTypes(context, before);
     eventCatalogue.requireReadable(types, context.scopes);
@@ -124,19 +125,19 @@ export async function changeWebhook(
 }
 
 /**
- * Returns the members that a patch changes. Enabling a webhook that is already enabled does not clear `failingSince`: only a successful attempt does.
+ * Returns the members that a patch changes. If the webhook is already enabled, enabling the webhook again does not clear `failingSince`.
  */
 function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
   const changes = differing(patch, before);
   if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
-  // The receiver at the new URL has not failed yet.
+  // A new URL clears `failingSince`, because no attempt to the new URL has failed yet.
   const moved = changes.url === undefined ? changes : { ...changes, failingSince: null };
   return changes.state === "disabled" ? { ...moved, disabledReason: "The webhook was disabled by a request." } : moved;
 }
 
 /**
- * Gives a webhook a new secret, which is shown only once. For `overlapMs` milliseconds, requests also carry a signature of the old secret. Throws
- * `not_found` and `forbidden`.
+ * Gives a webhook a new secret, which is shown only once. For `overlapMs` milliseconds, requests also carry a signature that is made with
+ * the old secret. Throws `not_found` or `forbidden`.
  */
 export async function rotateWebhookSecret(
   context: WebhookContext,
@@ -162,12 +163,14 @@ export async function rotateWebhookSecret(
   return { webhook, secret };
 }
 
-/** Throws `not_found` if the webhook does not exist, and `forbidden` if the acting key may not read its events. */
+/** Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read the events of the webhook. */
 export async function authorizeWebhook(context: WebhookReadContext, id: string): Promise<void> {
   await readReadable(context, id);
 }
 
-/** Deletes a webhook. The waiting deliveries of a deleted webhook are not sent. Throws `not_found`, `precondition_failed` and `forbidden`. */
+/**
+ * Deletes a webhook. The waiting deliveries of a deleted webhook are not sent. Throws `not_found`, `precondition_failed` or `forbidden`.
+ */
 export function deleteWebhook(context: WebhookContext, id: string, precondition: Precondition): Promise<void> {
   const { db, commit } = context;
   return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
@@ -190,7 +193,7 @@ function change(
   context: WebhookContext,
   id: string,
   precondition: Precondition,
-  /** Returns the members to set, and any other event types that the changed webhook reveals to the acting key. */
+  /** Returns the members to set. Also returns the further event types that the acting key must be allowed to read. */
   decide: (before: Webhook) => Promise<{ members: Partial<Webhook>; types: string[] }>,
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
@@ -199,7 +202,8 @@ function change(
     const { members, types } = await decide(before);
     if (isEmpty(members)) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
-    // The service updates `failingSince` without a new revision, so this write omits `failingSince` unless the change sets it.
+    // The service updates `failingSince` without a new revision. This write therefore omits `failingSince`, except if the change sets
+    // `failingSince`.
     const { failingSince, ...row } = after;
     const set = "failingSince" in members ? after : row;
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
@@ -210,7 +214,7 @@ function change(
         ? [stopSettling(db, before, when)]
         : [];
     const outcomes = await commit({
-      // Disabling a webhook is allowed even if storage is full. Any other change is denied until there is room.
+      // If storage is full, a change may only disable the webhook. All other changes are denied until there is room.
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
@@ -226,8 +230,8 @@ function change(
 const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
 
 /**
- * Returns the audit action of a change. A change that disables a webhook and sets other members is recorded as `webhook.updated`. The page for
- * removing a member searches for `webhook.updated` but not for `webhook.disabled`.
+ * Returns the audit action of a change. If a change disables a webhook and also sets other members, the action is `webhook.updated`. On the
+ * page for removing a member, the search for webhooks includes the action `webhook.updated`, but not `webhook.disabled`.
  */
 function actionOf(before: Webhook, after: Webhook, changes: readonly string[]): string {
   if (before.encryptedSecret !== after.encryptedSecret) return "webhook.secret_rotated";
@@ -245,12 +249,15 @@ const memberNames: Record<string, string> = {
 
 const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
-/** The maximum number of waiting deliveries to read for their event types. Reading more deliveries in one statement would block other users of D1. */
+/**
+ * The maximum number of waiting deliveries from which event types are read. Reading more deliveries in one statement would block other
+ * users of D1.
+ */
 const maxRead = 10_000;
 
 /**
- * Returns the event types of the pending and held deliveries of a webhook. Returns `*` if there are more than 10,000 deliveries, because they may
- * include any type.
+ * Returns the event types of the waiting deliveries of a webhook, which are pending or held. If more than 10,000 deliveries are waiting,
+ * returns `*`, because the deliveries may include any event type.
  */
 async function waitingTypes({ db }: WriteContext, webhook: Webhook): Promise<string[]> {
   const [backlog] = await db

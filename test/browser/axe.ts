@@ -11,8 +11,8 @@ interface Violation {
 }
 
 /**
- * Returns a description of each problem of a page. Problems are violations that axe finds, horizontal scrolling, and a number of `h1`
- * elements other than one.
+ * Returns a description of each problem on a page. Problems are violations that axe finds, horizontal scrolling, a missing `h1` element,
+ * and more than one `h1` element.
  */
 export async function problemsOf(page: Page): Promise<string[]> {
   const { pathname } = new URL(page.url());

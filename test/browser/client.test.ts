@@ -8,7 +8,7 @@ import { root } from "../../scripts/root.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 
-// Runs the client in a page of another origin, so that its requests must pass the browser's preflights.
+// Runs the client in a page of another origin. The browser therefore sends CORS preflights for the client's requests.
 
 let worker: RunningWorker;
 let browser: Browser;

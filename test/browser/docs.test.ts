@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 
-// Uses the documentation in a browser without a sign-in.
+// Opens the documentation in a browser that is not signed in.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -59,7 +59,7 @@ describe("A page of the documentation", () => {
     `);
     for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
       await client.goto(`http://127.0.0.1:${(slowProxy.address() as AddressInfo).port}${path}`);
-      // The test needs this fixed wait to show that nothing moves after the load.
+      // The test needs this fixed wait to show that no content moves after the page has loaded.
       await client.waitForTimeout(600);
       expect(await client.evaluate("moved"), path).toBeLessThan(0.02);
     }

@@ -16,7 +16,10 @@ const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
 const api: RunningWorker["api"] = (...request) => worker.api(...request);
 
-/** Waits until the log contains the failed requests that the setup of the test sent. Returns the log entry of the rejected task. */
+/**
+ * Waits until the log contains the failed requests that the setup of the test sent. Returns the log entry of the rejected request to create
+ * a task.
+ */
 async function waitForLog(): Promise<{ id: string }> {
   return vi.waitFor(
     async () => {
@@ -173,10 +176,11 @@ describe("Every page", () => {
         watch("longtask", (entry) => { seen.longest = Math.max(seen.longest, entry.duration); });
       `);
       const loads: { lcp: number; cls: number; longest: number }[] = [];
-      // The first load warms the Worker up. The best of the other loads counts, because other work on the machine slows some of them down.
+      // The first load only warms up the Worker. Of the other loads, the best load counts, because other work on the machine can slow a
+      // load down.
       for (let load = 0; load <= 5 && !loads.slice(1).some(({ lcp, longest }) => lcp <= 300 && longest <= 50); load++) {
         await page.goto(at(path));
-        // The test needs this fixed wait to show that nothing moves after the load.
+        // The test needs this fixed wait to show that no content moves after the page has loaded.
         await page.waitForTimeout(200);
         loads.push((await page.evaluate("seen")) as (typeof loads)[number]);
       }

@@ -6,7 +6,7 @@ import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
-// Manages keys and webhooks in the overview: with the mouse, with the keyboard only, and without JavaScript.
+// Manages keys and webhooks in the overview in three ways: with a mouse, with only a keyboard, and without JavaScript.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -17,7 +17,7 @@ let hook: string;
 const at = (path = "/") => `http://localhost:${worker.port}${path}`;
 
 beforeAll(async () => {
-  // Rejects the first event and accepts all others, so that one event can be redelivered.
+  // The receiver rejects the first event and accepts all others, so that one event can be redelivered.
   let requests = 0;
   receiver = createServer((request, response) => {
     request.resume();
@@ -35,18 +35,18 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-/** Sends a request with a key. Returns 200 or the error code. */
+/** Sends a request with a secret key. If the request succeeds, returns 200. Otherwise, returns the error code. */
 const me = async (secret: string) => {
   const response = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
   const body = (await response.json()) as { code?: string };
   return response.status === 200 ? 200 : body.code;
 };
 
-/** The ways to use a page. */
+/** The actions that a test performs on a page. */
 interface Input {
-  /** Fills the field with this label. */
+  /** Enters `text` into the field that has this label. */
   fill(label: string, text: string): Promise<void>;
-  /** Presses the button or the link with this name. */
+  /** Presses the button or the link that has this name. */
   press(name: string): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ const byMouse = (page: Page): Input => ({
       .click(),
 });
 
-/** Uses only the keys Tab and Enter, and types text. */
+/** Uses a page with the keyboard only: moves with Tab, types text, and presses buttons and links with Enter. */
 const byKeyboard = (page: Page): Input => {
   const reach = async (name: string) => {
     for (let tabs = 0; tabs < 150; tabs++) {
@@ -94,7 +94,7 @@ const waitForHeading = (page: Page, name: string | RegExp) => page.getByRole("he
 const waitForStatus = (page: Page, text: string) => page.getByRole("status").filter({ hasText: text }).first().waitFor();
 const secretOn = async (page: Page) => (await page.getByLabel("Secret key", { exact: true }).textContent())?.trim() ?? "";
 
-/** Reloads the page until its main part contains a text. */
+/** Reloads the page until its `main` element contains the text. */
 const waitForText = (page: Page, text: string, timeout: number) =>
   expect
     .poll(
@@ -106,7 +106,7 @@ const waitForText = (page: Page, text: string, timeout: number) =>
     )
     .toContain(text);
 
-/** Creates and uses a key, rotates it, uses both its secrets, and revokes it. Checks after each step what the pages show. */
+/** Creates and uses a key, rotates the key, uses both secrets, and revokes the key. After each step, checks the content of the pages. */
 async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name: string): Promise<void> {
   await page.goto(at("/keys"));
   await press("Create key");
@@ -195,7 +195,7 @@ it("A member without JavaScript can sign in with a recovery code, manage a key, 
   await input.press("Go to the webhook");
   await input.press("Send test event");
   await waitForStatus(page, "A test event is on its way");
-  // The receiver rejects the first event with 410, which disables the webhook.
+  // The receiver rejects the first event with the status 410. This response disables the webhook.
   await waitForText(page, "This webhook is disabled. ", 8000);
   await input.press("Enable");
   await waitForStatus(page, "Enabled.");

@@ -5,7 +5,7 @@ import { startChromium } from "./chromium.ts";
 
 // Uses the overview of a local Worker in a browser.
 
-/** The host name of another site, which resolves to this machine. */
+/** The host name of another site. The name resolves to this machine. */
 const otherSite = "rebound.example";
 let worker: RunningWorker;
 let browser: Browser;
@@ -19,7 +19,7 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-/** Opens a page, passes it to `use`, and closes the page. */
+/** Opens a page, passes the page to `use`, and closes the page. */
 async function open<Result>(url: string, use: (page: Page, status: number) => Promise<Result>): Promise<Result> {
   const page = await browser.newPage();
   try {
@@ -42,7 +42,7 @@ async function sendLoggedRequest(): Promise<void> {
   await vi.waitFor(async () => expect(await readPage()).toContain(path), { timeout: 5000, interval: 50 });
 }
 
-/** Sets the time until which the account shows sample data, or null for none. */
+/** Sets the time until which the account shows sample data. If `timeMs` is null, the account shows no sample data. */
 const setSampleUntil = (timeMs: number | null) => worker.sql(`UPDATE accounts SET sample_until = ${timeMs ?? "NULL"}`);
 
 describe("The overview", () => {
@@ -61,7 +61,7 @@ describe("The overview", () => {
     });
     const local = at("localhost");
     const page = await browser.newPage();
-    // The attack page stands for a page that the other site's own server sent, before its host name resolves to this machine.
+    // In a real attack, the other site's own server sends this page. Afterwards, the host name of the site resolves to this machine.
     await page.route("**/attack", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Attack</h1>" }));
     await page.goto(at(otherSite, "/attack"));
     const outcomes = await page.evaluate(

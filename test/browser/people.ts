@@ -1,6 +1,6 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
 
-/** A person with a separate device, which has Chromium's virtual authenticator. */
+/** A person. Each person has a separate device with Chromium's virtual authenticator. */
 export interface Person {
   context: BrowserContext;
   page: Page;
@@ -30,7 +30,7 @@ export async function join(page: Page, link: string, name: string, email?: strin
   await page.goto(link);
   await page.getByLabel("Your name").fill(name);
   if (email) await page.getByLabel("Your email address").fill(email);
-  // A browser creates passkeys only in the foreground window.
+  // A browser can create a passkey only in the foreground window.
   await page.bringToFront();
   await page.getByRole("button", { name: "Create passkey" }).click();
   // If the page rejects the form, the test fails with the text of the page's alert.

@@ -5,7 +5,8 @@ import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
-// Signs in with Chromium's virtual authenticator, as on a deployed Worker. The tests depend on their order.
+// Signs in with Chromium's virtual authenticator. The Worker requires a sign-in, as a deployed Worker does. Each test depends on the tests
+// before it.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -26,14 +27,14 @@ const problems: string[] = [];
 const h1 = (page: Page) => page.locator("h1").textContent();
 const originOfWorker = () => at("").slice(0, -1);
 
-/** Opens a browser for a new person, and records the errors in its console. */
+/** Opens a browser for a new person, and records the errors in the browser's console. */
 async function newPerson(): Promise<Person> {
   const created = await person(browser);
   created.page.on("console", (message) => message.type() === "error" && consoleErrors.push(message.text()));
   return created;
 }
 
-/** Moves the last confirmation of all sessions eleven minutes into the past. */
+/** Changes the time of each session's last confirmation to eleven minutes earlier. */
 const backdateSessions = () => worker.sql("UPDATE sessions SET verified_at = verified_at - 660000");
 
 let codes: string[] = [];
@@ -142,7 +143,7 @@ describe("The first owner", () => {
 });
 
 describe("A member who signed in more than ten minutes ago", () => {
-  /** Sends the form of a new key, and waits until the page asks for a confirmation. */
+  /** Submits the form that creates a key, and waits until the page asks for a confirmation. */
   const submitKeyForm = async (name: string) => {
     await backdateSessions();
     const { page } = owner;
@@ -199,7 +200,7 @@ describe("An invited person", () => {
     const other = await newPerson();
     await other.page.goto(link);
     await other.page.getByRole("alert").filter({ hasText: "already used" }).waitFor();
-    // The removal ends Vera's session.
+    // When Vera is removed from the account, her session ends.
     await page.goto(at("/settings"));
     await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();
     problems.push(...(await problemsOf(page)));

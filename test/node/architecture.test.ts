@@ -159,7 +159,7 @@ describe("The checkout", () => {
     const modules = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
       /(?:^|\/)(?:log-)?tables\.ts$/.test(path),
     );
-    // The tables of db/ and storage/ belong to no area.
+    // The tables in the folders db/ and storage/ do not belong to an area.
     const ofAreas = modules.filter((path) => !["db/tables.ts", "storage/tables.ts"].includes(path));
     const missing = ofAreas.filter((path) => {
       const manifest = readFileSync(join(root, "src", dirname(path), "manifest.ts"), "utf8");

@@ -3,16 +3,19 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, succeed } from "./project.ts";
 
-// Runs the bundled Worker in the runtime, without wrangler, for a test that starts the Worker dozens of times. `wrangler dev` would bundle
-// the Worker at each start. Bundling takes two thirds of the CPU time of a start.
+// Runs the bundled Worker directly in the runtime, without wrangler. This saves CPU time in a test that starts the Worker dozens of times.
+// `wrangler dev` would bundle the Worker at each start. Bundling takes two thirds of the CPU time of such a start.
 
-/** Bundles a project as a local build. Writes to a folder the files that wrangler would upload. */
+/** Bundles a project as a local build. Writes the bundle to a folder. The bundle consists of the files that wrangler would upload. */
 export async function bundleInto(folder: string, project = root): Promise<void> {
   const defines = ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"].flatMap((define) => ["--define", define]);
   await succeed(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", folder], project);
 }
 
-/** Returns the Miniflare options for a folder that `bundleInto` wrote. The modules are the script, and the documentation as text. */
+/**
+ * Returns the Miniflare options for a folder that `bundleInto` wrote. The first module is the script of the Worker. The other modules
+ * contain the documentation as text.
+ */
 export const modulesOf = (folder: string) => ({
   modules: readdirSync(folder)
     .filter((file) => /^index\.js$|\.(txt|md)$/.test(file) && file !== "README.md")
@@ -26,8 +29,8 @@ export const modulesOf = (folder: string) => ({
 });
 
 /**
- * Bundles the Worker with the wrangler.toml and the secrets of a copy of the project. The Worker stores its data in the copy. Returns the
- * path of a file with the Miniflare options of the Worker.
+ * Bundles the Worker. `folder`: a copy of the project. The Worker uses the wrangler.toml and the secrets in this copy, and stores its data
+ * there. Returns the path of a file that contains the Worker's Miniflare options.
  */
 export async function bundleOf(folder: string): Promise<string> {
   const { unstable_getMiniflareWorkerOptions: optionsOf } = await import("wrangler");
@@ -43,8 +46,8 @@ export async function bundleOf(folder: string): Promise<string> {
 }
 
 /**
- * Starts the Worker from an options file of `bundleOf`. The Worker runs in its own process group, so that a test can kill all its
- * processes.
+ * Starts the Worker. `bundle`: the path that `bundleOf` returned. The Worker runs in its own process group, so that a test can kill all
+ * processes of the Worker.
  */
 export function startBundled(bundle: string, port: number): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "run-bundle.ts"), bundle, String(port)], { stdio: "inherit", detached: true });

@@ -27,14 +27,18 @@ import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Tests two clients with a running Worker: the typed client, and a client that a public generator creates from the OpenAPI document.
+// Tests two clients with a running Worker. The first is the typed client. The second is a client that a public generator creates from the
+// OpenAPI document.
 
 const folder = join(root, "client");
 let worker: RunningWorker;
 const baseUrl = () => `http://localhost:${worker.port}`;
 const newClient = (options: object = {}) => createClient({ baseUrl: baseUrl(), apiKey: worker.key, ...options });
 
-/** Returns a `fetch` that loses the responses to the first `count` requests, as if the connection broke after the Worker handled them. */
+/**
+ * Returns a `fetch` that loses the responses to the first `count` requests, as if the connection broke after the Worker handled each
+ * request.
+ */
 function losingResponses(count: number) {
   const sent: Request[] = [];
   const send = async (request: Request) => {
@@ -47,7 +51,7 @@ function losingResponses(count: number) {
   return { sent, fetch: send };
 }
 
-/** Returns a `fetch` that responds with each of `responses` in turn, and then sends requests to the Worker. */
+/** Returns a `fetch` that first returns each of `responses` in turn. All later requests go to the Worker. */
 function respondingWith(...responses: { status: number; retryAfter?: string }[]) {
   const sent: Request[] = [];
   const send = async (request: Request) => {
@@ -271,7 +275,7 @@ describe("A failed request of the client", () => {
     const server = await startServer((_, response) => {
       requests += 1;
       response.writeHead(200, { "Content-Type": "application/json", "Content-Length": "17" });
-      // The server closes the connection as soon as the first part of the first response is sent.
+      // After the first part of the first response is sent, the server closes the connection.
       response.write('{"openapi":', () => requests === 1 && response.destroy());
       if (requests > 1) response.end('"3.1"}');
     });
@@ -342,7 +346,7 @@ describe("A failed request of the client", () => {
 });
 
 describe("A slow call of the client", () => {
-  /** Returns a `fetch` that never responds, and the number of its calls. */
+  /** Returns a `fetch` that never responds, and a function that returns the number of calls. */
   const hanging = () => {
     let sent = 0;
     return { count: () => sent, fetch: () => new Promise<never>(() => (sent += 1)) };
@@ -430,8 +434,7 @@ describe("The function verifyWebhook", () => {
         expect(() => verifyWebhook(secrets, headers, text)).toThrow(WebhookVerificationError);
       for (const none of [[], [undefined], ["", undefined], undefined])
         expect(() => verifyWebhook(none, headers, body)).toThrow("needs a secret");
-      // Missing secrets in the list are ignored, regardless of their position. The second secret is missing unless a rotation is in
-      // progress.
+      // `verifyWebhook` ignores missing secrets at any position in the list. If no rotation is in progress, there is no second secret.
       expect(verifyWebhook([undefined, "", rotated.secret, undefined], headers, body).type).toBe("webhook.test");
       expect(() => verifyWebhook([rotated.secret, undefined], headers, `${body} `)).toThrow(WebhookVerificationError);
       expect(() => verifyWebhook([rotated.secret, "whsec_not base64"], headers, body)).toThrow(TypeError);

@@ -9,10 +9,10 @@ import { waitForVersion } from "../../scripts/wait-for-version.ts";
 import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Runs `npm run deploy` with a fake wrangler that records its calls instead of calling Cloudflare. Health checks get responses of a real
-// local Worker.
+// Runs `npm run deploy` with a fake wrangler that records its calls instead of calling Cloudflare. A real local Worker responds to the
+// health checks.
 
-/** The Worker that responds to health checks. Only the long tests start it. */
+/** The Worker that responds to health checks. Only the long tests start this Worker. */
 let worker: RunningWorker | undefined;
 let folder: string;
 let tools: string;
@@ -48,7 +48,10 @@ const deployWith = (variables: Record<string, string>, ...args: string[]) =>
 const deploy = (...args: string[]) => deployWith({}, ...args);
 
 const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
-/** Adds the option for the production environment to a wrangler call. Without `--env`, wrangler would use CLOUDFLARE_ENV. */
+/**
+ * Adds the option for the production environment to a wrangler call. Without `--env`, wrangler would read the name of the environment from
+ * CLOUDFLARE_ENV.
+ */
 const inProduction = (call: string) => `${call} --env=`;
 const readCalls = [
   "whoami --json",
@@ -83,7 +86,7 @@ afterAll(async () => {
   rmSync(tools, { recursive: true, force: true });
 });
 
-/** Defines a test of a whole deploy, which runs a dozen processes. Such tests run only in the long form. */
+/** Defines a test of a whole deploy. A whole deploy runs a dozen processes, so these tests run only in the long form. */
 const long = it.runIf(inject("isLong"));
 const isWrite = (call: string) => /create|apply|^deploy/.test(call);
 
@@ -194,7 +197,7 @@ describe("npm run deploy", () => {
     const [one, other] = await Promise.all([deploy(), deploy()]);
     expect([one.code, other.code].toSorted()).toEqual([0, 4]);
     expect(one.err + other.err).toContain("Another deploy runs from here");
-    // A lock does not block a deploy if the process that created the lock no longer exists.
+    // If the process that created a lock no longer exists, the lock does not block a deploy.
     writeFileSync(join(folder, ".wrangler/deploy.lock"), "999999");
     expect((await deploy()).code).toBe(0);
   });

@@ -12,7 +12,7 @@ import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { freePort } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Tests the documentation that the Worker serves, and runs its samples with the same Worker.
+// Tests the documentation that the Worker serves. Runs the samples in the documentation against the same Worker.
 
 const document = JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8")) as JsonObject;
 const operations = operationsIn(document);
@@ -26,7 +26,7 @@ let worker: RunningWorker;
 let receiver: { url: string; stop(): Promise<void> };
 const received: Received[] = [];
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
-/** The headers of a request from a browser's address bar. Only such requests get pages with ids of the demo account. */
+/** The headers of a request from a browser's address bar. Only the responses to such requests contain ids of the demo account. */
 const byAddressBar = { "Sec-Fetch-Site": "none" };
 const textOf = async (path: string) => (await fetch(at(path), { headers: byAddressBar })).text();
 
@@ -42,7 +42,7 @@ afterAll(async () => {
 
 const api: RunningWorker["api"] = (...request) => worker.api(...request);
 
-/** Runs a program with an input and with the key in the variable `API_KEY`, which the samples use. */
+/** Runs a program with an input. The environment variable `API_KEY` contains the key, because the samples read this variable. */
 async function run(command: string, args: string[], input: string): Promise<{ code: number | null; out: string; err: string }> {
   const child = spawn(command, args, { env: { ...process.env, API_KEY: worker.key }, stdio: ["pipe", "pipe", "pipe"] });
   let [out, err] = ["", ""];
@@ -53,7 +53,9 @@ async function run(command: string, args: string[], input: string): Promise<{ co
   return { code, out, err };
 }
 
-/** Runs a sample. Returns the status of its response, or its error output. */
+/**
+ * Runs a sample. Returns the HTTP status that the sample received. If the sample prints no status, returns the error output of the sample.
+ */
 async function statusOf(language: string, code: string): Promise<string> {
   if (language === "sh") return (await run("sh", [], code.replace(/^curl /, "curl -s -o /dev/null -w '%{http_code}' "))).out;
   const { out, err } =
@@ -65,11 +67,11 @@ async function statusOf(language: string, code: string): Promise<string> {
 const codeBlocksIn = (markdown: string) =>
   [...markdown.matchAll(/^```(\w+)\n([\s\S]*?)\n```$/gm)].map(([, language = "", code = ""]) => ({ language, code }));
 
-/** Creates one resource of each kind. The samples of a local Worker use the newest resources. */
+/** Creates one resource of each kind. The samples that a local Worker serves use the newest resources. */
 async function createResources(): Promise<void> {
   await api("POST", "/users", { name: "Sample", email: `sample.${Date.now()}@example.com` });
   await api("POST", "/keys", { name: "Sample" });
-  // No server listens on port 9, so the delivery waits for its second attempt.
+  // No server listens on port 9. The first attempt therefore fails, and the delivery waits for its second attempt.
   const webhook = await api("POST", "/webhooks", { url: "http://localhost:9/", event_types: ["task.created"] });
   await api("POST", "/tasks", { title: "Sample" });
   const readAttempts = async () => (await api("GET", `/webhooks/${webhook.id}/deliveries`)).data[0]?.attempts_made;
@@ -85,7 +87,7 @@ describe("The reference", () => {
     async (language) => {
       await createResources();
       const problems: string[] = [];
-      // Deletions come last, because they remove resources that other samples use.
+      // The samples that delete resources run last, because other samples use these resources.
       const ordered = operations.toSorted((a, b) => Number(a.method === "delete") - Number(b.method === "delete"));
       for (const { operation } of ordered) {
         const markdown = await textOf(`/docs/api/${operation.operationId}.md`);
@@ -101,7 +103,7 @@ describe("The reference", () => {
       }
       for (const { id, email } of (await api("GET", "/users?q=ada@example.com")).data)
         if (email === "ada@example.com") await api("DELETE", `/users/${id}`);
-      // Nothing listens at the URLs in the samples, so the webhooks that the samples created are deleted.
+      // No server listens at the webhook URLs in the samples. The test therefore deletes the webhooks that the samples created.
       for (const { id } of (await api("GET", "/webhooks")).data) await api("DELETE", `/webhooks/${id}`);
       expect(problems).toEqual([]);
     },
@@ -264,7 +266,7 @@ describe("The documentation", () => {
     const hrefs = Object.values(linkset[0] ?? {}).flatMap((targets) => (Array.isArray(targets) ? targets.map(({ href }) => href) : []));
     const statuses = await Promise.all([...links.slice(0, 20), ...hrefs].map(async (href) => [href, (await fetch(href)).status] as const));
     expect(statuses.filter(([, status]) => status !== 200)).toEqual([]);
-    // This Worker has no SECURITY_CONTACT.
+    // For this Worker, SECURITY_CONTACT is not set.
     expect((await fetch(at("/.well-known/security.txt"))).status).toBe(404);
   });
 });

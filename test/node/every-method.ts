@@ -1,13 +1,14 @@
 import { createClient, responseOf, verifyWebhook } from "../../client/src/index.ts";
 
-// A program that calls every method of the client. packed-client.test.ts compiles the program against the packed client, and runs it.
+// A program that calls every method of the client. packed-client.test.ts compiles this program with the packed client, and then runs the
+// program.
 
 declare const process: { env: Record<string, string | undefined> };
 
 const { BASE_URL = "", API_KEY = "" } = process.env;
 const called = new Set<string>();
 
-/** Returns a client that adds the names of its called methods to `called`. */
+/** Wraps a client. If a method of the client is called, the name of the method is added to `called`. */
 const recordCalls = <Target extends object>(target: Target, prefix: string): Target =>
   new Proxy(target, {
     get(object, name) {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Sends bodies in two parts over a socket, either with a Content-Length or chunked.
+// Sends request bodies in two parts over a socket. A request either has a Content-Length or uses chunked encoding.
 
 let worker: RunningWorker;
 let port: number;
@@ -31,7 +31,7 @@ interface ReceivedResponse {
   status: number;
   /** The error code in the body, or an empty string. */
   code: string;
-  /** The time of the response, in milliseconds since the epoch. */
+  /** The time when the response arrived, in milliseconds since the epoch. */
   receivedAt: number;
 }
 
@@ -43,7 +43,7 @@ interface HeldRequest {
 
 type Framing = "with a Content-Length" | "chunked";
 
-/** Sends a request without the second half of its body. `contentLength` can differ from the length of the body. */
+/** Sends a request with only the first half of its body. `contentLength` can differ from the length of the body. */
 async function hold(
   method: string,
   path: string,
@@ -78,8 +78,8 @@ async function hold(
     socket.on("close", () => (text === "" ? reject(new Error("the connection was closed without a response")) : settle()));
     socket.on("error", (error) => (text === "" ? reject(error) : settle()));
   });
-  // Gives the request time to reach the Worker. The test cannot wait for a condition, because it cannot observe a request whose body is
-  // incomplete.
+  // Gives the request time to reach the Worker. The wait has a fixed length, because the test cannot observe a request with an incomplete
+  // body.
   await sleep(300);
   return { release: () => socket.write(chunk(body.slice(half)) + (isChunked ? "0\r\n\r\n" : "")), response };
 }

@@ -4,7 +4,7 @@ import { copyProject, removeProject, run } from "./project.ts";
 /** A copy of the project with local data that contains one empty account. */
 export interface MadeProject {
   folder: string;
-  /** A key of the account with every scope. */
+  /** An API key of the account. The key has every scope. */
   key: string;
   /** The path and fragment of the setup link for the account's first owner. */
   setup: string;

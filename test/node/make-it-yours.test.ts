@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { copyProject, removeProject, root, run } from "./project.ts";
 
-// Follows the guide docs/make-it-yours.md in copies of the project: one copy gets a new resource, and the other loses the example
-// resources.
+// Follows the guide docs/make-it-yours.md in two copies of the project. One copy gets a new resource. In the other copy, the example
+// resources are removed.
 
 /** The commands of `npm run check` whose result depends on the resources. */
 const checks = [
@@ -23,12 +23,12 @@ function lintOf(name: "redocly" | "spectral"): string {
   return `node_modules/.bin/${name} lint ${options}public/api/v1/openapi.json`;
 }
 
-/** One edit from the guide: a block of TypeScript, and the line before it, which names the file. */
+/** One edit from the guide: a block of TypeScript, and the line before the block. This line names the file. */
 interface Step {
-  /** "Write" creates the file. "In" inserts the text into an existing file. */
+  /** If the kind is "Write", the edit creates the file. If the kind is "In", the edit inserts the text into an existing file. */
   kind: string;
   path: string;
-  /** The text is inserted after the line that contains this text. */
+  /** An edit of the kind "In" inserts `text` after the line that contains `after`. */
   after?: string | undefined;
   text: string;
 }
@@ -133,7 +133,7 @@ describe("The guide make-it-yours, in a second copy,", () => {
     if (!inject("isLong")) return;
     await succeedIn(folder, "npm run generate");
     const { out } = await runIn(folder, "node_modules/.bin/tsc");
-    // Only tests use the removed resources, so the tests with type errors are also removed.
+    // Only tests use the removed resources, so only files of tests have type errors. These files are also removed.
     const filesWithErrors = new Set([...out.matchAll(/^([\w./-]+)\(\d+,\d+\): error/gm)].map(([, file = ""]) => file));
     expect([...filesWithErrors].filter((file) => !file.startsWith("test/"))).toEqual([]);
     for (const file of filesWithErrors) rmSync(join(folder, file));

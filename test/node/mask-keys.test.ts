@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { maskKeys } from "../../src/credentials/mask-keys.ts";
 
-/** Returns the minimum CPU time of eight measurements, in microseconds. Other work on the machine can only add to the time. */
+/** Returns the minimum CPU time of eight measurements, in microseconds. Other work on the machine can only increase a measured time. */
 function measureCpu(text: string, maxLength?: number): number {
   const runs = Array.from({ length: 8 }, () => {
     const before = process.cpuUsage();

@@ -7,20 +7,21 @@ import { unstable_splitSqlQuery } from "wrangler";
 import { copyProject, removeProject, root, run } from "./project.ts";
 
 // `wrangler d1 migrations apply --remote` sends each migration as one text, and D1 splits the text into statements. For the local runtime,
-// wrangler splits the text itself and follows different rules. So a migration can succeed locally and fail on Cloudflare with "incomplete
-// input".
+// wrangler splits the text itself and follows different rules. A migration can therefore succeed locally, but fail on Cloudflare with the
+// error "incomplete input".
 
 /**
- * Splits a migration at every semicolon, even in strings and comments. These rules are the strictest that cloudflare/workers-sdk#4998,
- * #14991, #15314 and #15690 report for D1. A trigger stays in one piece only if it is on one line. It ends at the first END after an
- * uppercase BEGIN.
+ * Splits a migration at every semicolon outside triggers, even in strings and comments. A trigger stays in one piece only if the trigger is
+ * on one line. A trigger ends at the first END after an uppercase BEGIN. These rules are the strictest that the issues
+ * cloudflare/workers-sdk#4998, #14991, #15314 and #15690 report for D1.
  */
 function splitAsD1(sql: string): string[] {
   const statement = /CREATE TRIGGER [^;\n\r]* BEGIN [^\n\r]*?\bEND\b[^;\n\r]*;|[^;]+;?/y;
   const found: string[] = [];
   const text = sql.replaceAll(/^--> statement-breakpoint$|(?<=;)--> statement-breakpoint$/gm, "");
   for (statement.lastIndex = 0; statement.lastIndex < text.length; ) {
-    // The regular expression matches a trigger only at its first word, so white space before the trigger is skipped.
+    // The regular expression matches a trigger only from the first word of the trigger on. White space before each statement is therefore
+    // skipped.
     statement.lastIndex += text.slice(statement.lastIndex).search(/\S|$/);
     const [each] = statement.exec(text) ?? [];
     if (each === undefined) break;
@@ -44,7 +45,7 @@ function migrate(database: DatabaseSync, file: string): void {
   for (const statement of splitAsD1(readFileSync(join(root, "migrations", file), "utf8"))) database.prepare(statement).run();
 }
 
-/** Applies all migrations of the folder "main" or "activity" to a new database in memory. Returns the database. */
+/** Applies all migrations in the folder "main" or "activity" to a new database in memory. Returns the database. */
 function migrated(folder: string): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   for (const file of migrations.filter((each) => each.startsWith(`${folder}/`)).toSorted()) migrate(database, file);
@@ -189,7 +190,7 @@ function countAppliedMigrations(folder: string): number {
       database.close();
       if (rows.some(({ name }) => name === "0000_main.sql")) return rows.length;
     } catch {
-      // The database does not exist yet, or wrangler is writing to it.
+      // The database is not ready yet, or wrangler is writing to the database.
     }
   }
   return 0;

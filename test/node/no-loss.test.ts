@@ -10,8 +10,8 @@ import { type Received, type Receiver, signatureErrorOf, startReceiver } from ".
 import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
 
-// Creates tasks and receives their events. Meanwhile, the test kills the Worker's runtime with SIGKILL, at each step of a delivery and at
-// random times.
+// Creates tasks, receives the events of the tasks, and meanwhile kills the Worker's runtime with SIGKILL. The long form of the test kills
+// the runtime at each step of a delivery and at random times.
 
 const { changes, pauseBetweenKills, rounds } = inject("isLong")
   ? { changes: 2000, pauseBetweenKills: 40, rounds: 7 }
@@ -19,28 +19,28 @@ const { changes, pauseBetweenKills, rounds } = inject("isLong")
 const concurrency = 8;
 const leaseMs = 60_000;
 
-/** The moments at which the runtime is killed. The test recognizes each moment by a response or a webhook request. */
+/** The moments at which the runtime is killed. The test recognizes the first four moments by a response or a webhook request. */
 const allMoments = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
 const moments = inject("isLong") ? allMoments : (["after the claim"] as const);
 
 let folder: string;
 let port: number;
-/** The file with the options of the Worker. */
+/** The path of the file that contains the Worker's options. */
 let bundle: string;
 let worker: ChildProcess;
 let receiver: Receiver;
 let keys: string[];
 let secret: string;
 /**
- * The signature errors of all webhook requests. The test checks a signature when the request arrives, because a signature is valid for only
- * five minutes.
+ * The signature errors of all webhook requests. The test checks each signature as soon as the request arrives, because a signature is valid
+ * for only five minutes.
  */
 const signatureErrors: string[] = [];
 let startedAt: number;
 
-/** Called after each response. Does nothing unless a kill is due. */
+/** The test calls this function after each created task. If no kill is due, the function does nothing. */
 let onResponse = () => {};
-/** Called after each webhook request. Does nothing unless a kill is due. */
+/** The test calls this function after each webhook request. If no kill is due, the function does nothing. */
 let onReceived = () => {};
 
 const base = () => `http://localhost:${port}`;
@@ -78,7 +78,7 @@ beforeAll(async () => {
     return response.json();
   };
   keys = [project.key];
-  // A killed guard loses the requests that it had reserved, so several keys share the load.
+  // If the guard of a key is killed, the requests that the guard had reserved are lost. Several keys therefore share the load.
   for (let index = 1; index < 5; index++) {
     const key = await post("/keys", { name: `Key ${index}`, scopes: ["tasks:read", "tasks:write", "webhooks:read"] });
     keys.push((key as { secret_key: string }).secret_key);
@@ -110,18 +110,21 @@ async function createTask(index: number): Promise<void> {
     } catch (error) {
       if (error instanceof TypeError && error.message.startsWith("the service")) throw error;
     }
-    // Waits before the next attempt, like a client.
+    // Waits before the next attempt, as a client would.
     await sleep(100);
   }
 }
 
 const sweep = () => fetch(`${base()}/cdn-cgi/local/scheduled`).catch(() => {});
 
-/** Waits until the moment of the next kill. Some moments need a delay, because the test cannot observe a wake-up or the end of a POST. */
+/**
+ * Waits until the moment of the next kill. For some moments, the test adds a short delay, because the test cannot observe a wake-up or the
+ * end of a POST.
+ */
 function reach(moment: (typeof allMoments)[number]): Promise<void> {
   return new Promise((resolve) => {
-    // For twenty seconds, the claims of the killed Worker occupy the webhook's slots for concurrent attempts. After this time, a sweep
-    // starts further deliveries.
+    // For twenty seconds after a kill, the claims of the killed Worker occupy the webhook's slots for concurrent attempts. After this time,
+    // a sweep starts further deliveries.
     const sweeping = setInterval(sweep, 1000);
     const reached = () => {
       clearInterval(sweeping);
@@ -138,7 +141,7 @@ function reach(moment: (typeof allMoments)[number]): Promise<void> {
   });
 }
 
-/** Reads the files of D1. Returns the number of deliveries that the killed Worker had claimed but whose result was not recorded. */
+/** Reads the files of D1. Returns the number of deliveries that the killed Worker had claimed without recording a result. */
 function countClaimedDeliveries(): number {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
     const database = new DatabaseSync(file);
@@ -156,7 +159,7 @@ function countClaimedDeliveries(): number {
   throw new Error("there is no main database");
 }
 
-/** Returns the ids of all events about created tasks. */
+/** Returns the ids of all `task.created` events. */
 async function readEventIds(): Promise<string[]> {
   const ids: string[] = [];
   for (let cursor = ""; ; ) {
@@ -174,10 +177,10 @@ it("No event is lost if the runtime is killed, and only deliveries in flight are
   const lastKill = Promise.withResolvers<void>();
   const work = Array.from({ length: concurrency }, async () => {
     while (next < changes) {
-      // The last few changes start only after the last kill, so that each kill interrupts some work.
+      // The last few changes wait for the last kill, so that the work cannot end before this kill.
       if (next >= changes - concurrency) await lastKill.promise;
       if (next < changes) await createTask(next++);
-      // The second half of the changes is slower, so that some changes are left for the last kill.
+      // The second half of the changes runs more slowly, so that some changes are left for the last kill to interrupt.
       if (!isOver && next > changes / 2) await sleep(changes / 2);
     }
   });
@@ -185,7 +188,7 @@ it("No event is lost if the runtime is killed, and only deliveries in flight are
   let kills = 0;
   for (let round = 0; round < rounds; round++)
     for (const moment of moments) {
-      // A random pause makes each kill interrupt different work.
+      // A random pause before each kill varies the work that the kill interrupts.
       await sleep(pauseBetweenKills * Math.random());
       await reach(moment);
       [onResponse, onReceived] = [() => {}, () => {}];
@@ -204,7 +207,7 @@ it("No event is lost if the runtime is killed, and only deliveries in flight are
     const arrived = new Set(receiver.received.map(({ headers }) => headers["webhook-id"]));
     return ids.filter((id) => !arrived.has(id));
   };
-  // The claims of a killed Worker end after a minute.
+  // The claims of a killed Worker expire after a minute.
   await vi.waitFor(
     async () => {
       if (findMissing().length > 0) await sweep();

@@ -10,7 +10,7 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { fieldCode } from "../../src/inputs/field-code.ts";
 import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi/document.ts";
 
-// Checks that the published document is complete enough to generate a reference and a client.
+// Checks that the published OpenAPI document is complete enough to generate a reference and a client.
 
 const document = JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8")) as JsonObject;
 const components = document.components as Record<string, JsonObject>;
@@ -18,7 +18,7 @@ const operations = operationsIn(document);
 const resolved = (part: Json | undefined): JsonObject =>
   isObject(part) && typeof part.$ref === "string" ? (resolve(document, part.$ref) as JsonObject) : (part as JsonObject);
 
-/** Yields each example in the document, with its schema and its position. Throws if a body has no example. */
+/** Yields each example in the document, with the schema and the position of the example. Throws if a body has no example. */
 function* examples(): Generator<{ at: string; schema: JsonObject; example: Json }> {
   const ofContent = function* (at: string, content: Json | undefined) {
     if (!isObject(content)) return;
@@ -95,7 +95,7 @@ describe("The OpenAPI document", () => {
           ),
       ),
     );
-    // No operation can return `method_not_allowed`, because this code means that the path does not support the method.
+    // No operation documents `method_not_allowed`. This error code means that the path has no operation for the method.
     expect(Object.keys(failures).filter((code) => !documented.has(code))).toEqual(["method_not_allowed"]);
   });
 
@@ -106,13 +106,13 @@ describe("The OpenAPI document", () => {
   });
 });
 
-/** Returns the content of an operation's response with the given status, by media type. */
+/** Returns the content of one response of an operation, by media type. `status`: the status code of the response. */
 function contentOf(operationId: string, status: string): Record<string, JsonObject> {
   const found = operations.find(({ operation }) => operation.operationId === operationId);
   return (found?.operation.responses[status] as JsonObject | undefined)?.content as Record<string, JsonObject>;
 }
 
-/** Yields each object in the document, with its position. */
+/** Yields each object in the document, with the position of the object. */
 function* objectsIn(node: Json | undefined, at = "#"): Generator<{ at: string; object: JsonObject }> {
   if (typeof node !== "object" || node === null) return;
   if (isObject(node)) yield { at, object: node };

@@ -10,29 +10,34 @@ import { keyIdIn } from "../../scripts/operator/keys.ts";
 import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Runs `npm run operator` with a local Worker, and follows the runbooks.
+// Runs the commands of `npm run operator` against a local Worker, and follows the runbooks.
 
 let worker: RunningWorker;
 let account: string;
 
-/** Runs an operator command. Starts the script directly, because `npm run` doubles the time. One test uses `npm run`. */
+/**
+ * Runs an operator command. By default, starts the script directly, because `npm run` would double the time. One test sets `command` to
+ * `npm run`.
+ */
 const operator = (args: string[], env: Record<string, string> = {}, command = ["node", "scripts/operator.ts"]) => {
   const [program = "", ...firstArgs] = command;
   return run(program, [...firstArgs, ...args], {
     cwd: worker.folder,
-    // The shell that runs the tests may have set some of these variables.
+    // These values override variables that the shell may have set.
     env: { ...process.env, OPERATOR_REMOTE: "", OPERATOR_TOKEN: "", PORT: String(worker.port), ...env },
   });
 };
 
-/** Runs an operator command that must succeed. Returns its output, parsed if `args` contains `--json`. */
+/**
+ * Runs an operator command that must succeed. Returns the output of the command. If `args` contains `--json`, the output is parsed as JSON.
+ */
 async function succeedWith(...args: string[]) {
   const { code, out, err } = await operator(args);
   expect([code, code === 0 ? "" : err], args.join(" ")).toEqual([0, ""]);
   return args.includes("--json") ? JSON.parse(out) : out.trim();
 }
 
-/** Sends a request with a key. Returns 200 or the error code. */
+/** Sends a request with a key. If the request succeeds, returns 200. Otherwise, returns the error code. */
 const me = async (key: string) => {
   const response = await fetch(`http://localhost:${worker.port}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } });
   return response.status === 200 ? 200 : ((await response.json()) as { code: string }).code;
@@ -122,7 +127,7 @@ describe("npm run operator", () => {
     ]);
     const env = { OPERATOR_REMOTE: here, OPERATOR_TOKEN: token };
     expect(await operator(backlog, { ...env, PORT: "59999" })).toMatchObject({ code: 0, err: `Worker: ${here}\n` });
-    // The option --remote takes precedence over OPERATOR_REMOTE. The command prints the address even if it is unreachable.
+    // The option --remote takes precedence over OPERATOR_REMOTE. The command prints the address even if the address is unreachable.
     const unreachable = await operator([...backlog, "--remote", "http://localhost:59999"], env);
     expect([unreachable.code, unreachable.err.split("\n")[0]]).toEqual([3, "Worker: http://localhost:59999"]);
   });
@@ -212,8 +217,8 @@ describe.runIf(isLong)("The command secrets rotate, for a deployed Worker,", { t
   let tools: string;
   const calls = () => JSON.parse(readFileSync(join(tools, "recording.json"), "utf8")).calls as string[];
 
-  // wrangler.toml contains the addresses of two Workers that do not exist. The address of the local Worker is the second address of
-  // staging.
+  // The test writes three addresses to wrangler.toml. At two of the addresses, no Worker exists. The second address of staging is the
+  // address of the local Worker.
   beforeAll(() => {
     checkout = copyProject();
     const toml = join(checkout, "wrangler.toml");
@@ -320,13 +325,13 @@ describe("A runbook", () => {
       rmSync(databases, { recursive: true });
       cpSync(saved, databases, { recursive: true });
     });
-    // The guards have newer states of the keys than D1.
+    // The guards know newer states of the keys than the restored D1.
     expect([await me(before.secret_key), await me(after.secret_key)]).toEqual(["revoked_key", 200]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("active");
     const { reconciled, unreachable } = await succeedWith("guards", "line-up", "--json");
     expect([reconciled, unreachable]).toEqual([[before.id], []]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("revoked");
-    // The restored D1 does not contain the key that was created later. An operator who knows its id can revoke it.
+    // The restored D1 does not contain the key that was created after the backup. An operator who knows the key's id can revoke the key.
     await succeedWith("keys", "revoke", after.id);
     expect(await me(after.secret_key)).toBe("revoked_key");
   });
@@ -361,12 +366,12 @@ describe("A secret", () => {
     ];
     expect([secrets.length, Math.min(...secrets.map((each) => each.length)) > 30]).toEqual([9, true]);
 
-    // Clients put secrets in paths, queries, headers, cookies and bodies. Some of these requests are accepted, and some are rejected.
+    // The test sends secrets in paths, queries, headers, cookies and bodies. The Worker accepts some of these requests and rejects others.
     const responses: string[] = [];
     const requestIds: string[] = [];
     const send = async (path: string, init: RequestInit) => {
       const response = await fetch(at(path), init);
-      // Only the API logs its requests.
+      // Only requests to the API appear in the request log.
       if (response.headers.has("RateLimit")) requestIds.push(response.headers.get("X-Request-Id") ?? "");
       responses.push(await response.text());
     };
@@ -380,7 +385,8 @@ describe("A secret", () => {
     for (const path of ["/keys", "/webhooks", "/activity", "/settings/audit", "/operator"])
       await send(path, { headers: { "Sec-Fetch-Site": "none", Cookie: cookie } });
     expect(requestIds.length).toBe(3);
-    // The log entries are in D1 before the test reads the database files, and the request lines are in the file worker.log.
+    // Waits until D1 contains the log entries and the file worker.log contains the request lines. The test reads the database files and
+    // worker.log after this wait.
     const readLog = () => readFileSync(join(worker.folder, "worker.log"), "utf8");
     await vi.waitFor(
       async () => {

@@ -7,13 +7,13 @@ import { root } from "../../scripts/root.ts";
 import { copyProject, removeProject, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Packs the client, installs it in an empty folder, and compiles and runs programs that use it. The programs run on the system's Node, not
-// on the Node of the project.
+// Packs the client, and installs the package in an empty folder. Compiles and runs programs that use the package. The programs run on the
+// system's Node, not on the Node in the project's node_modules.
 
 let worker: RunningWorker;
 let app: string;
 let packed: string;
-/** A copy of the project without packages, like a fresh clone. */
+/** A copy of the project without installed packages, like a fresh clone. */
 let project: string;
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ afterAll(async () => {
   for (const folder of [app, packed]) rmSync(folder, { recursive: true, force: true });
 });
 
-/** The PATH without the Node of the project. */
+/** The PATH without the folders in node_modules, so that the programs do not run on the project's Node. */
 const path = (process.env.PATH ?? "")
   .split(delimiter)
   .filter((folder) => !folder.includes("node_modules"))
@@ -46,7 +46,7 @@ const compilerOptions = {
   noUncheckedIndexedAccess: true,
 };
 
-/** Returns the samples of the client's README as modules. */
+/** Returns the TypeScript samples in the client's README. Each sample is returned as a module. */
 const samples = () =>
   [...readFileSync(join(root, "client/README.md"), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(
     ([, code]) => `declare const process: { env: Record<string, string> };\ndeclare const request: Request;\n${code}export {};\n`,

@@ -6,7 +6,10 @@ import { dirname, join } from "node:path";
 
 export const root = join(import.meta.dirname, "../..");
 
-/** Copies the current files of the project into a new or empty folder, with a link to the installed packages. Returns the folder. */
+/**
+ * Copies the current files of the project into a new or empty folder. The copy contains a link to the installed packages. Returns the
+ * folder.
+ */
 export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overview-"))): string {
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" }).trim().split("\n");
   for (const file of files.filter((each) => existsSync(join(root, each)))) {
@@ -17,7 +20,7 @@ export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overvie
   return copy;
 }
 
-/** Copies a copied project with its local data into a new folder. Returns the folder. */
+/** Copies a folder that `copyProject` returned, with the local data in the folder, into a new folder. Returns the folder. */
 export function copyOf(project: string): string {
   const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
   cpSync(project, copy, { recursive: true, verbatimSymlinks: true });
@@ -27,8 +30,8 @@ export function copyOf(project: string): string {
 export const removeProject = (copy: string) => rmSync(copy, { recursive: true, force: true });
 
 /**
- * Returns a port on which no process listens. The port is below the range for outgoing connections, so that no connection can take the port
- * between two starts of a server.
+ * Returns a port on which no process listens. The port is below the range of ports for outgoing connections. No connection can therefore
+ * take the port between two starts of a server.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -54,13 +57,13 @@ export function run(
   const output = { out: "", err: "" };
   child.stdout?.on("data", (chunk) => (output.out += chunk));
   child.stderr?.on("data", (chunk) => (output.err += chunk));
-  // A command can end before it reads its input.
+  // A command may end before it reads its input. The resulting error is ignored.
   child.stdin?.on("error", () => {}).end(options.input ?? "");
   return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...output })));
 }
 
 /**
- * Runs a command in a folder with the environment of CI. If the command fails, throws an error that contains the standard error output of
+ * Runs a command in a folder, with the environment variables of CI. If the command fails, throws an error that contains the error output of
  * the command.
  */
 export async function succeed(command: string, args: string[], cwd: string): Promise<void> {

@@ -4,8 +4,8 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// The Worker behind a compressing proxy. Like Cloudflare and nginx, the proxy changes the strong ETag of a compressed response to a weak
-// ETag.
+// Tests the Worker behind a proxy that compresses responses. If the proxy compresses a response, the proxy changes a strong ETag to a weak
+// ETag, as Cloudflare and nginx do.
 
 let worker: RunningWorker;
 let proxy: Server;

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// A fake wrangler, because no test can call Cloudflare. It records each call, prints the resources that the file RECORDING lists, and fails
-// the calls in `failures` of the file. Its output has the format of wrangler's output.
+// This program replaces wrangler in tests, because no test can call Cloudflare. The environment variable RECORDING contains the path of a
+// JSON file. The program records each call in this file, and prints the resources that the file lists. If `failures` in the file lists a
+// call, the call fails. The output has the same format as wrangler's output.
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 
 const file = process.env.RECORDING;

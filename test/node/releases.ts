@@ -6,10 +6,10 @@ import { unstable_readConfig } from "wrangler";
 import { bundleInto, modulesOf } from "./bundled-worker.ts";
 import { root, run, succeed } from "./project.ts";
 
-// Runs the Workers of two releases with the same data. The last release is built from its commit in the history, and the next release from
-// the working tree.
+// Runs the Workers of two releases with the same data. The Worker of the last release is built from a commit in the history. The Worker of
+// the next release is built from the working tree.
 
-/** The commit of release 0.1.0. No release has been published yet, so the upgrade test starts from this commit. */
+/** The upgrade test uses this commit as release 0.1.0, because no release has been published yet. */
 const releasedCommit = "733b34e1d886055544818fbace3d104442a02f50";
 
 export type Release = "released" | "next";
@@ -22,8 +22,8 @@ export interface Bundles {
 }
 
 /**
- * Writes the files of the released commit into a folder, and installs the packages of its own lockfile. Throws if the commit is missing
- * from the clone.
+ * Writes the files of the released commit into a folder, and installs the packages in the lockfile of that commit. Throws if the git clone
+ * does not contain the commit.
  */
 async function checkOutRelease(folder: string): Promise<void> {
   const { code } = await run("git", ["cat-file", "-e", `${releasedCommit}^{commit}`]);
@@ -60,8 +60,8 @@ const signing = {
 };
 
 /**
- * Starts the Worker of a release with the data in a folder. `objectsOf`: the release that runs the Durable Objects. `release`: the release
- * that handles requests, queue batches and scheduled jobs. During a rollout, two releases work together in this way.
+ * Starts the Worker of a release with the data in the folder `state`. `release`: the release that handles requests, queue batches and
+ * scheduled jobs. `objectsOf`: the release that runs the Durable Objects. During a rollout, these two releases can be different.
  */
 export async function startRelease(bundles: Bundles, state: string, release: Release, objectsOf: Release = release): Promise<Miniflare> {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") }, { hideWarnings: true });
@@ -103,7 +103,8 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
 }
 
 /**
- * Runs the migrations of the project in a folder. `from`: the number of migrations to skip in each database, because they have already run.
+ * Runs the migrations in the folder `project`. `from`: the number of migrations that have already run in each database. These migrations
+ * are skipped.
  */
 export async function migrate(worker: Miniflare, project: string, from = 0): Promise<void> {
   for (const [binding, name] of Object.entries({ DB: "main", ACTIVITY_0: "activity" })) {

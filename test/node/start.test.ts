@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { hourMs } from "../../src/time/clock.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
-// Runs `npm start` and the other commands of the README in a fresh copy of the project. All tests use one Worker and depend on their order.
+// Runs `npm start` and the other commands of the README in a fresh copy of the project. All tests use the same Worker, and each test
+// depends on the tests before it.
 
 const isLong = inject("isLong");
 const long = it.runIf(isLong);
@@ -18,12 +19,12 @@ let running: Started;
 
 interface Started {
   npm: ChildProcess;
-  /** The lines that npm start printed until it was ready. */
+  /** The lines that `npm start` printed before it was ready, and the line `Ready`. */
   lines: string[];
   demoKey: string;
 }
 
-/** Runs `npm start` in a separate process group, like a terminal. Returns when it is ready. */
+/** Runs `npm start` in a separate process group, as a terminal would. Returns when the Worker is ready. */
 async function start(...args: string[]): Promise<Started> {
   const npm = spawn("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, PORT: String(port) }, detached: true });
   let output = "";
@@ -49,7 +50,10 @@ function processesOfFolder(): string[] {
   });
 }
 
-/** Sends a signal to npm, or to its process group like Ctrl-C. Waits until npm has ended. */
+/**
+ * Sends a signal to npm. If `toGroup` is true, sends the signal to the whole process group of npm, as Ctrl-C does. Then waits until npm has
+ * ended.
+ */
 async function stop({ npm }: Started, signal: NodeJS.Signals, toGroup: boolean): Promise<void> {
   const exited = new Promise((resolve) => npm.once("exit", resolve));
   process.kill(toGroup ? -(npm.pid ?? 0) : (npm.pid ?? 0), signal);
@@ -59,15 +63,15 @@ async function stop({ npm }: Started, signal: NodeJS.Signals, toGroup: boolean):
 /** Fails if a process still runs in the folder after eight seconds. */
 const expectNoProcesses = () => vi.waitFor(() => expect(processesOfFolder()).toEqual([]), { timeout: 8000, interval: 100 });
 
-/** Waits for the next clock hour if the current hour ends within `ms` milliseconds, because limits count per clock hour. */
+/** If the current clock hour ends within `ms` milliseconds, waits for the next hour. The limits of the API apply per clock hour. */
 async function leaveRoomInHour(ms: number): Promise<void> {
   const untilHourEndsMs = hourMs - (Date.now() % hourMs);
   if (untilHourEndsMs < ms) await sleep(untilHourEndsMs);
 }
 
 /**
- * Deletes the records of applied migrations from all local databases. Local data from an earlier release has no records of applied
- * migrations.
+ * Deletes the records of applied migrations from all local databases. Like local data from an earlier release, the databases then have no
+ * such records.
  */
 function forgetMigrations(): void {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
@@ -331,7 +335,7 @@ describe("A restarted Worker", () => {
     const steady: Promise<void>[] = [];
     for (let n = 0; n < 100; n++) {
       steady.push(send());
-      // Spreads the requests over two seconds, so that some of them are more than a second old when the process is killed.
+      // Spreads the requests over two seconds. When the processes are killed, some requests are therefore more than a second old.
       await sleep(20);
     }
     const load = [...steady, ...Array.from({ length: 200 }, send)];

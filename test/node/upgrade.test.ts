@@ -12,9 +12,9 @@ import { hashOf } from "../../src/crypto/hash.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { type Bundles, bundle, migrate, type Release, startRelease } from "./releases.ts";
 
-// The next release must work with the last release's rows, Durable Objects and queue messages, even while both releases run. The last
-// release must also work with the data of the next release, so that a release can be rolled back. Migrations run before the release that
-// needs them is deployed.
+// A new release must work with the rows, Durable Objects and queue messages of the previous release, even while both releases run. If a
+// release is rolled back, the previous release must work with the data of the new release. The migrations of a release run before the
+// release is deployed.
 
 let bundles: Bundles;
 let state: string;
@@ -61,7 +61,7 @@ async function insertAccount(worker: Miniflare): Promise<void> {
   ]);
 }
 
-/** Makes all deliveries pending and due again. Returns the id of the newest delivery. */
+/** Sets all deliveries to pending, and makes them due now. Returns the id of the newest delivery. */
 async function resetDeliveries(worker: Miniflare): Promise<string> {
   const database = await worker.getD1Database("DB", "front");
   const newest = await database.prepare("SELECT id FROM deliveries ORDER BY id DESC LIMIT 1").first<{ id: string }>();
@@ -69,7 +69,9 @@ async function resetDeliveries(worker: Miniflare): Promise<string> {
   return newest?.id ?? "";
 }
 
-/** Checks that requests to the Worker of a release succeed, are counted and are logged, and that their events are delivered. */
+/**
+ * Sends requests to a Worker, and checks that they succeed, are counted and are logged. Also checks that the Worker delivers their events.
+ */
 async function expectWorks(worker: Miniflare, title: string): Promise<void> {
   const before = Number((await api(worker, "GET", "/me")).headers.get("X-RateLimit-Used"));
   const user = await api(worker, "POST", "/users", { name: title, email: `${title.replaceAll(" ", "-")}@example.com` });
@@ -85,7 +87,8 @@ async function expectWorks(worker: Miniflare, title: string): Promise<void> {
   expect((await api(worker, "GET", "/tasks", undefined, rotated.body.secret_key)).body.code).toBe("revoked_key");
   const requestId = (await api(worker, "GET", `/tasks?q=${encodeURIComponent(title)}`)).headers.get("X-Request-Id");
   const used = Number((await api(worker, "GET", "/me")).headers.get("X-RateLimit-Used"));
-  // The key has sent eight requests. The count must be exact even if different releases counted them.
+  // Since the count was first read, the key has sent eight requests. The count must be exact, even if different releases counted the
+  // requests.
   expect(used - before).toBe(8);
   await vi.waitFor(async () => expect((await api(worker, "GET", `/activity/${requestId}`)).status).toBe(200), wait);
   await vi.waitUntil(() => received.some(({ type, body }) => type === "task.completed" && body.includes(title)), wait);
@@ -100,7 +103,7 @@ async function expectWorks(worker: Miniflare, title: string): Promise<void> {
 /** The titles of the tasks that earlier checks created. */
 const titles: string[] = [];
 
-/** Starts the Worker of a release, and checks that it works and that it finds the tasks of all earlier checks. */
+/** Starts the Worker of a release, and checks that the Worker works. The Worker must also find the tasks of all earlier checks. */
 async function expectReleaseWorks(release: Release, title: string, objectsOf: Release = release): Promise<void> {
   const worker = await startRelease(bundles, state, release, objectsOf);
   try {
@@ -175,7 +178,7 @@ describe.runIf(inject("isLong"))("An upgrade from the last release to the workin
       await vi.waitUntil(() => received.some(({ body }) => body.includes(task.body.id)), wait);
       const deliveryId = await resetDeliveries(worker);
       const before = received.length;
-      // The format of the messages of release 0.1.0.
+      // Release 0.1.0 sends messages in this format.
       const queue = await worker.getQueueProducer<{ deliveryId: string }>("DELIVERIES", "front");
       await queue.send({ deliveryId });
       await vi.waitUntil(() => received.length > before, wait);

@@ -7,16 +7,16 @@ import { copyOf, freePort, removeProject, run } from "./project.ts";
 /** A running Worker with one empty account. */
 export interface RunningWorker {
   port: number;
-  /** The copy of the project that the Worker runs. */
+  /** The folder with the Worker's own copy of the project. */
   folder: string;
-  /** A key of the account with every scope. */
+  /** An API key that has every scope and belongs to the account. */
   key: string;
   /** The setup link for the account's first owner. */
   setup: string;
   stop(): Promise<void>;
   /** Stops the Worker, calls `whileStopped`, and starts the Worker again with the same data. */
   restart(whileStopped?: () => void | Promise<void>): Promise<void>;
-  /** Runs SQL on the main database. Helper functions with descriptive names call this method, for example to move times into the past. */
+  /** Runs SQL on the main database. Helper functions with descriptive names call this method, for example `backdateSessions`. */
   sql(command: string): Promise<void>;
   /** Calls the API with the key. Returns the body of the response. */
   // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
@@ -26,13 +26,13 @@ export interface RunningWorker {
 interface Options {
   /** Whether the overview requires a sign-in. */
   signIn?: boolean;
-  /** Whether the Worker writes its log to the file worker.log in its folder. */
+  /** Whether the Worker writes its log to the file worker.log in its copy of the project. */
   log?: boolean;
   /** The port of V8's debugger. */
   inspector?: number;
 }
 
-/** Starts the Worker of a copy of the project, like `npm start`. */
+/** Copies the project, and starts the Worker of the copy in the same way as `npm start`. */
 export async function startWorker({ signIn = false, log = false, inspector = 0 }: Options = {}): Promise<RunningWorker> {
   const { folder: project, key, setup } = inject("made");
   const folder = copyOf(project);
@@ -57,7 +57,7 @@ export async function startWorker({ signIn = false, log = false, inspector = 0 }
   };
   const restart = async (whileStopped: () => void | Promise<void> = () => {}) => {
     await end();
-    // Child processes of the Worker may occupy the port for a moment after the Worker has ended.
+    // After the Worker has ended, its child processes may still use the port for a moment.
     await vi.waitUntil(async () => !(await isHealthy()), wait);
     await whileStopped();
     worker = await start();

@@ -8,8 +8,9 @@ import { type Receiver, startReceiver } from "../../scripts/receiving.ts";
 import { freePort, run } from "../node/project.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 
-// `npm run soak` sends requests of many kinds for half an hour. The variable SOAK_MINUTES sets another duration. The test checks that no
-// request gets a server error, memory does not grow, each request is logged once, and each event is delivered.
+// `npm run soak` sends requests of many kinds for half an hour. The variable SOAK_MINUTES sets another duration. The test fails if a
+// request gets a server error, or if memory grows. The test also fails if a request is not logged exactly once, or if an event is not
+// delivered.
 
 const minutes = Number(process.env.SOAK_MINUTES || 30);
 const perSecond = 15;
@@ -20,7 +21,7 @@ let account: string;
 let endsAt: number;
 let isolate: Session;
 
-/** The ids of all requests with keys of the account. The log must contain each id exactly once. */
+/** The ids of all requests that the test sends with keys of the account. The log must record each of these requests exactly once. */
 const requestIds = new Set<string>();
 /** The titles of the tasks whose events must be delivered. */
 const titles = new Set<string>();
@@ -39,8 +40,8 @@ interface RequestOptions {
 }
 
 /**
- * Sends a request. Records a server error as a problem. `isLogged`: whether the log must contain the request. This is the case if the key
- * belongs to the account.
+ * Sends a request. Records a server error as a problem. If the key belongs to the account, `isLogged` is true, and the log must contain the
+ * request.
  */
 async function send({ method = "GET", path, key, body, headers = {} }: RequestOptions, isLogged = key !== undefined) {
   const response = await fetch(origin() + path, {
@@ -59,7 +60,7 @@ async function send({ method = "GET", path, key, body, headers = {} }: RequestOp
   return { status: response.status, body: (isJson && text ? JSON.parse(text) : null) as any };
 }
 
-/** Repeats an action until the end of the test, with pauses that set the rate of the requests. */
+/** Calls `work` again and again until the test ends. A pause after each call limits the rate of the requests. */
 async function repeat(pauseMs: number, work: (turn: number) => Promise<unknown>): Promise<void> {
   for (let turn = 0; Date.now() < endsAt; turn++) {
     await work(turn).catch((error: unknown) => problems.push(String(error)));
@@ -67,7 +68,10 @@ async function repeat(pauseMs: number, work: (turn: number) => Promise<unknown>)
   }
 }
 
-/** Sends a request of one of eight kinds, which `turn` selects. The first kind creates a task, and sometimes changes and deletes the task. */
+/**
+ * Runs one of eight kinds of requests. `turn` selects the kind. The first kind always creates a task, and sometimes also changes or deletes
+ * the task.
+ */
 async function callApi(turn: number, loop: number): Promise<void> {
   const { key } = worker;
   const title = `Soak ${loop} ${turn}`;
@@ -90,7 +94,7 @@ async function callApi(turn: number, loop: number): Promise<void> {
   await kinds[turn % kinds.length]?.();
 }
 
-/** Creates, disables, enables, rotates and revokes a key. Each change must have taken effect when its request returns. */
+/** Creates, disables, enables, rotates and revokes a key. Each change must be in effect when the response to the change arrives. */
 async function changeKey(turn: number): Promise<void> {
   const { key } = worker;
   const created = await send({ method: "POST", path: "/api/v1/keys", key, body: { name: `Soak ${turn}`, scopes: ["tasks:read"] } });
@@ -110,7 +114,10 @@ async function changeKey(turn: number): Promise<void> {
   await use(rotated.body.secret_key, 401);
 }
 
-/** Reads the files of D1. Returns how many requests each log entry of the account represents, by entry id. */
+/**
+ * Reads the log entries of the account from the files of D1. Returns the ids of the entries, and the number of requests that each entry
+ * represents.
+ */
 function readLoggedCounts(): Map<string, number> {
   const counts = new Map<string, number>();
   for (const file of globSync(join(worker.folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
@@ -161,7 +168,8 @@ it(
       repeat(1500, (turn) => send({ path: pages[turn % pages.length] ?? "/", headers: byAddressBar })),
       repeat(4000, changeKey),
       repeat(20_000, () => send({ path: "/cdn-cgi/local/scheduled" })),
-      // Measures only the isolate of the Worker. The wrangler process also contains the local D1, whose memory grows with its data.
+      // Measures the memory of the Worker's isolate, not of the whole wrangler process. The process also contains the local D1, and the
+      // memory of D1 grows with its data.
       repeat(5000, async () => samples.push(await heldMiB(isolate))),
       repeat(7000, () => send({ path: "/health" })),
     ]);
@@ -185,12 +193,13 @@ it(
     expect([...undelivered]).toEqual([]);
     expect(late, `the samples are ${samples.map((each) => each.toFixed(1)).join(", ")} MiB`).toBeLessThan(1.1 * early + 1);
 
-    // The test waits for a fixed time to find entries that are written twice. The test cannot observe that the log writer has finished.
+    // The test cannot observe when the log writer has finished. It therefore waits for a fixed time, to find entries that are written
+    // twice.
     await sleep(3000);
     const logged = readLoggedCounts();
-    // Denied requests of a key within one second share an entry, which states their number.
+    // All denied requests of a key within one second share one log entry. The entry states the number of these requests.
     const total = [...logged.values()].reduce((sum, count) => sum + count, 0);
-    // The preparation sent two requests: GET /me, and the creation of the webhook.
+    // Before the test, `beforeAll` sent two requests: one to read /me, and one to create the webhook.
     const preparation = 2;
     expect([total, [...logged.keys()].filter((id) => !requestIds.has(id)).length]).toEqual([requestIds.size + preparation, preparation]);
   },

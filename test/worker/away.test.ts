@@ -21,7 +21,7 @@ import { countActivityRows, readDirtyBuckets } from "./support/log-rows.ts";
 import { readStoredCounts } from "./support/storage-rows.ts";
 import { d1With, d1WithoutBatches } from "./support/stub-d1.ts";
 
-// A database or a queue that hangs, fails or is overloaded does not delay other work.
+// If a database or a queue hangs, fails or is overloaded, other work is not delayed.
 
 const D1 = env.ACTIVITY_0;
 
@@ -38,7 +38,7 @@ const never = () => new Promise(() => {});
 const hangingStatement = { bind: () => hangingStatement, all: never, first: never, run: never, raw: never };
 const hangingD1 = { prepare: () => hangingStatement, batch: never } as unknown as D1Database;
 
-/** Returns a database that prepares matching statements with `prepare`, and all other statements as usual. */
+/** Returns a database that uses `prepare` for the statements that `matches` selects. All other statements use the real database. */
 const d1WithStatements = (matches: (query: string) => boolean, prepare: (query: string) => D1PreparedStatement) =>
   d1With(D1, { prepare: (query) => (matches(query) ? prepare(query) : D1.prepare(query)) });
 
@@ -65,13 +65,13 @@ const readMeasuredDatabases = async () =>
 const setActivityStore = (accountId: string, store: string) =>
   env.DB.prepare("UPDATE accounts SET activity_store = ? WHERE id = ?").bind(store, accountId).run();
 
-/** Returns an account's number of requests on one day, from the roll-ups. */
+/** Reads the number of an account's requests on one day from the daily roll-ups. */
 const sumRequestsOfDay = (accountId: string, day: number) =>
   D1.prepare("SELECT sum(requests) AS requests FROM usage_days WHERE account_id = ? AND start = ?")
     .bind(accountId, day)
     .first<number>("requests");
 
-/** Inserts events that are past their retention. */
+/** Inserts events that are older than their retention. */
 const insertOldEvents = (accountId: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO events (account_id, id, type, data, created_at, sequence)
@@ -81,7 +81,7 @@ const insertOldEvents = (accountId: string, count: number) =>
     .bind(accountId, count)
     .run();
 
-/** Inserts deliveries that are past their retention. */
+/** Inserts deliveries that are older than their retention. */
 const insertOldDeliveries = (accountId: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, claimed_until, created_at)
@@ -136,7 +136,8 @@ describe("A database that hangs or fails", () => {
     await write([entryOf(other, hourStart(Date.now()) - 40 * dayMs)]);
     const context = {
       ...jobContext({ ...env, ACTIVITY_7: hangingD1 } as unknown as Env, 60),
-      // The run starts at these two accounts. Otherwise, it would first process the accounts of all other tests, and could end too early.
+      // The run starts at these two accounts. Otherwise, the run would first process the accounts of all other tests, and could end before
+      // these two accounts.
       cursor: hanging.accountId.slice(0, -1),
     };
     const outcome = await jobNamed("delete_old_log_entries")
@@ -207,7 +208,7 @@ it("A late entry changes the usage of a day only while the log keeps the whole d
     // The log of this account no longer contains the day, so the late entry is rejected.
     [62, 31, 24],
     [94, 31, 24],
-    // The log retention of this account is longer than two windows, so the late entry is accepted.
+    // The log retention of this account is longer than two usage windows. The log still keeps the day, so the late entry is accepted.
     [63, 90, 25],
   ] as const) {
     const tenant = await makeTenant();
@@ -235,7 +236,7 @@ it("A scheduled job with more work than one run may do continues in the next run
   expect(first.next).not.toBeNull();
   for (let { next } = first, runs = 0; next !== null && runs < 10; runs++)
     ({ next } = await deleteEvents.run({ ...jobContext(env, 100_000), cursor: next }));
-  // The event about the account's new key is not old enough to be deleted.
+  // One event remains, because it is too recent: the event about the creation of the account's key.
   expect(await readStoredCounts(accountId)).toMatchObject({ events: 1 });
 });
 
@@ -249,7 +250,7 @@ it("While the queue is unavailable, the sweep starts deliveries directly, and we
   await sweepDeliveries({ db, queue, deliver }, Date.now(), "whk_000a", 1000);
   expect(delivered.length).toBe(25);
   const counts = webhookIds.map((webhookId) => delivered.filter((each) => each === webhookId).length);
-  // Webhooks of other tests may get their turns after these webhooks.
+  // After these webhooks, webhooks of other tests may also get turns.
   expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
   expect(Math.min(...counts)).toBeGreaterThan(0);
   await deleteDeliveriesOf(accountId);

@@ -20,18 +20,18 @@ const D1 = env.ACTIVITY_0;
 const fullBytes = 9.6e9;
 
 let nextNumber = 100;
-/** Returns a log writer that is not used by any other test. */
+/** Returns a log writer that no other test uses. */
 const newWriter = () => env.ACTIVITY_WRITER.getByName(`ACTIVITY_0/${nextNumber++}`);
 
 /** Replaces the database that a log writer uses. The replacement lasts until the log writer is evicted. */
 const replaceD1 = (writer: Writer, ACTIVITY_0: D1Database) =>
   runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0 } }));
 
-/** Runs a batch in D1 and replaces parts of the metadata of each result. */
+/** Runs a batch in D1. Replaces the fields of `meta` in the metadata of each result. */
 const batchWithMeta = async (statements: D1PreparedStatement[], meta: Partial<D1Meta>) =>
   (await D1.batch(statements)).map((result) => ({ ...result, meta: { ...result.meta, ...meta } }));
 
-/** Counts the batches that a log writer sends to D1. */
+/** Starts to count the batches that a log writer sends to D1. Returns the counter. */
 async function countBatches(writer: Writer, meta: Partial<D1Meta> = {}): Promise<{ count: number }> {
   const batches = { count: 0 };
   const batch = (statements: D1PreparedStatement[]) => {
@@ -63,7 +63,7 @@ describe("A log writer", () => {
     const batches = await countBatches(writer);
     await writer.write([entryOf(tenant, Date.now())]);
     expect(await countActivityRows(tenant.accountId)).toBe(1);
-    // The Durable Object itself makes these calls, so they arrive at the same time even on a slow machine.
+    // These calls start inside the Durable Object. They therefore arrive at the same time, even on a slow machine.
     await runInDurableObject(writer, async (object) => {
       await Promise.all(Array.from({ length: 40 }, () => object.write([entryOf(tenant, Date.now())])));
     });
@@ -125,7 +125,7 @@ describe("A log writer", () => {
 
   it("reports an entry that D1 rejects, and writes the rest of its batch", async () => {
     const [writer, tenant] = [newWriter(), await makeTenant()];
-    // NaN is stored as NULL, and D1 rejects the row because its columns do not accept NULL.
+    // D1 converts NaN to NULL. The column does not accept NULL, so D1 rejects the row.
     const entries = entriesOf(tenant, 9).map((entry, index) => (index === 4 ? { ...entry, durationMs: Number.NaN } : entry));
     const reported = vi.spyOn(console, "error");
     await writer.write(entries);
@@ -269,7 +269,10 @@ describe("An account whose activity database is not bound", () => {
     await env.DB.prepare("UPDATE accounts SET activity_store = ? WHERE id = ?").bind(store, accountId).run();
   }
 
-  /** Creates an account whose activity database is not bound. After the test, the account gets a database that is bound. */
+  /**
+   * Creates an account. The Worker has no binding for the activity database of this account. After the test, the account gets a database
+   * that has a binding.
+   */
   async function makeTenantWithoutDatabase(): Promise<Tenant> {
     const tenant = await makeTenant({}, "ACTIVITY_7");
     onTestFinished(() => setActivityStore(tenant.accountId, "ACTIVITY_0"));

@@ -17,7 +17,7 @@ type LogEntry = {
   country: string | null;
 };
 
-/** Reads the log of an account with the account's own key. Leaves out the entries of requests to the log itself. */
+/** Reads the log of an account with the account's own key. Omits the entries about requests that read the log. */
 const readLog = async (tenant: Tenant, query = ""): Promise<LogEntry[]> => {
   const { body } = await call("GET", `/api/v1/activity?limit=100${query}`, { key: tenant.key });
   return body.data.filter((entry: LogEntry) => entry.path !== "/api/v1/activity");
@@ -25,7 +25,7 @@ const readLog = async (tenant: Tenant, query = ""): Promise<LogEntry[]> => {
 
 const sumCounts = (entries: LogEntry[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
 
-/** Reads the log until its entries represent at least `count` requests. Returns the entries. */
+/** Reads the log repeatedly, until its entries represent at least `count` requests. Returns the entries. */
 const waitForRequests = (tenant: Tenant, count: number, query = ""): Promise<LogEntry[]> =>
   vi.waitFor(async () => {
     const entries = await readLog(tenant, query);
@@ -177,7 +177,7 @@ describe("The request log", () => {
     await write(entries);
     expect((await readLog(tenant)).length).toBe(5);
     const { key } = await makeKey(tenant.accountId);
-    // The sixth entry records the request that the tenant's key sent to read the log.
+    // The sixth entry is about the request that read the log with the tenant's key.
     await vi.waitFor(async () => {
       const { body } = await call("GET", `/api/v1/activity?key_id=${tenant.keyId}`, { key });
       expect(body.data).toHaveLength(6);

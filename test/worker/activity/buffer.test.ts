@@ -15,7 +15,7 @@ const newEntry = () => entryOf(apiKey, Date.now());
 const deniedEntry = (timeMs: number, more: Partial<Entry> = {}) =>
   entryOf(apiKey, timeMs, { status: 429, errorCode: "rate_limit_exceeded", admitted: false, counted: false, ...more });
 
-/** Returns a sender that accepts every batch. `sent` contains the accepted entries. */
+/** Returns a function `send` that accepts every batch, and a list `sent` of all accepted entries. */
 function makeSender() {
   const sent: Entry[] = [];
   const send = async (entries: Entry[]) => {
@@ -28,9 +28,9 @@ function makeSender() {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Returns a sender that takes 300 ms of real time per batch. The buffer pauses for only 200 ms between two batches. If the buffer did not
- * wait for the end of the previous batch, two batches would be in flight. `counts` contains the number of sent entries and the maximum
- * number of batches in flight.
+ * Returns a function `send` that takes 300 ms of real time for each batch. The buffer may send the next batch after 200 ms, but it must
+ * also wait until the previous batch has ended. Otherwise, two batches would be in flight at the same time. `counts` contains the number of
+ * sent entries, and the highest number of batches that were in flight at the same time.
  */
 function makeSlowSender() {
   const counts = { sent: 0, inFlight: 0, maxInFlight: 0 };
@@ -44,7 +44,7 @@ function makeSlowSender() {
   return { counts, send };
 }
 
-/** Moves the clock forward until the end of the test. Timers still run in real time. */
+/** Moves `Date.now` forward by `ms` milliseconds, until the end of the test. Timers still run in real time. */
 function moveClock(ms: number): void {
   const realNow = Date.now.bind(Date);
   vi.spyOn(Date, "now").mockImplementation(() => realNow() + ms);
@@ -85,7 +85,8 @@ describe("The buffer of an isolate", () => {
     for (let n = 0; n < 1200; n++) {
       buffer.add(newEntry());
       flushes.push(buffer.flush(sendCounted));
-      // Spreads the requests over 240 ms, so that some of them arrive while a batch is in flight and others arrive between two batches.
+      // These pauses spread the requests over 240 ms. Some requests arrive while a batch is in flight, and others arrive between two
+      // batches.
       if (n % 100 === 0) await sleep(20);
     }
     await Promise.all(flushes);
@@ -113,7 +114,7 @@ describe("The buffer of an isolate", () => {
     const droppedCounts: number[] = [];
     await buffer.flush(async (_, dropped) => {
       droppedCounts.push(dropped);
-      // The first two batches go directly to D1. No log writer therefore receives the number of dropped entries.
+      // The first two batches go directly to D1. The third batch goes to a log writer, which receives the number of dropped entries.
       return droppedCounts.length < 3 ? 0 : dropped;
     });
     expect(droppedCounts.slice(0, 4)).toEqual([7, 7, 7, 0]);
@@ -125,7 +126,7 @@ describe("The buffer of an isolate", () => {
     buffer.add(newEntry());
     await buffer.flush(async () => 0);
     buffer.add(newEntry());
-    // The next flush has to wait, but its timer never fires, as if the platform had ended the request.
+    // The next flush waits for a timer. The timer never fires, as if the platform had ended the request.
     const realSetTimeout = globalThis.setTimeout;
     globalThis.setTimeout = (() => 0) as unknown as typeof setTimeout;
     void buffer.flush(async () => 0);
@@ -163,8 +164,8 @@ describe("The buffer of an isolate", () => {
         { timeout: 5000, interval: 40 },
       );
     await addUntil(() => counts.sent > 0 && counts.inFlight > 0);
-    // A request stops flushing after ten seconds. The test moves the clock forward by ten seconds, so the first flush sends only one more
-    // batch.
+    // A request flushes the buffer for at most ten seconds. The test moves the clock forward by ten seconds, so the first flush sends only
+    // one more batch.
     moveClock(10 * secondMs);
     await addUntil(() => hasEnded);
     await Promise.all(flushes);
@@ -179,7 +180,7 @@ describe("The buffer of an isolate", () => {
       sent.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
       return 0;
     };
-    // These requests share one log entry, which collects requests for at least a second.
+    // These requests share one log entry. The entry collects requests for at least a second.
     const nextSecond = Date.now() + secondMs;
     const deny = () => {
       const entry = deniedEntry(nextSecond);
@@ -187,8 +188,8 @@ describe("The buffer of an isolate", () => {
       return buffer.flush(send);
     };
     const flushes = [deny(), deny()];
-    // While the buffer sends a batch, it counts as flushing for the next 20 s. While it waits, it counts as flushing for little more than a
-    // second.
+    // While the buffer sends a batch, `isFlushing` stays true for up to 20 s. While the buffer waits, `isFlushing` stays true for at most
+    // 1.2 s.
     await vi.waitUntil(() => !buffer.isFlushing(Date.now() + 5 * secondMs), { timeout: 1000, interval: 10 });
     expect(sent.length).toBe(1);
     const entry = newEntry();
@@ -272,7 +273,8 @@ describe("The aggregator of log entries", () => {
 
 describe("A batch of log entries", () => {
   /**
-   * Returns bindings through which only some log writers can be reached. `called` contains the number of each log writer that was called.
+   * Returns bindings. With these bindings, only the log writers that `isReachable` selects accept batches. `called` lists the numbers of
+   * all log writers that were called.
    */
   function makeBindings(isReachable: (number: number) => boolean) {
     const called: number[] = [];

@@ -20,13 +20,13 @@ async function setRetentionDays(accountId: string, days: number): Promise<void> 
   await env.DB.prepare("UPDATE accounts SET keep_days = ? WHERE id = ?").bind(days, accountId).run();
 }
 
-/** Runs all scheduled jobs at `now`, even those that ran a moment ago. */
+/** Runs every scheduled job as if the time were `now`, even if the job ran a moment ago. */
 async function runAllJobs(now: number): Promise<void> {
   await deleteJobs();
   await cron(now);
 }
 
-/** Returns the activity database, and a list that records each statement prepared on it. */
+/** Returns the activity database, and a list of the statements that are prepared on this database. */
 function recordStatements() {
   const statements: RecordedStatement[] = [];
   const prepare = (query: string) => ({
@@ -40,7 +40,8 @@ function recordStatements() {
 
 it("Log entries and their IP addresses are deleted after 31 days, and the usage that is still shown does not change", async () => {
   const tenant = await makeTenant();
-  // The time is noon, so each window begins in the middle of a day. For this day, the figures need the hourly roll-ups.
+  // The time is noon, so each window begins in the middle of a day. The figures for the first day of a window therefore need the hourly
+  // roll-ups.
   const now = dayStart(Date.now()) - 12 * hourMs;
   const daysAgo = (days: number) => entryOf(tenant, now - days * dayMs - 1, { ip: "198.51.100.1" });
   const entries = [daysAgo(59.9), daysAgo(40), daysAgo(31.1), daysAgo(30.9), daysAgo(29.9), daysAgo(7.1), daysAgo(6.9), daysAgo(0)];
@@ -81,8 +82,8 @@ it("Old entries are deleted in chunks of 5,000, and an interruption between two 
   const retentions = [{ accountId: tenant.accountId, days: 31 }];
   expect(await deleteOldEntries(env.ACTIVITY_0, retentions, now)).toEqual({ entries: 5000, hasMore: true });
   expect(await countActivityRows(tenant.accountId)).toBe(200);
-  // Between two chunks, the log rejects entries from before the start of the log. Old entries that are not deleted yet do not change any
-  // figure.
+  // Between two chunks, the log rejects new entries that are older than its retention. Some old entries are not deleted yet, but they do
+  // not change any figure.
   const before = await readMonthlyUsage(tenant.accountId, now);
   await write([entryOf(tenant, now - 40 * dayMs)]);
   expect(await countActivityRows(tenant.accountId)).toBe(200);

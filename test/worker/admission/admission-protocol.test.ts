@@ -8,7 +8,7 @@ import { admissionRequestOf } from "../support/admissions.ts";
 import { call, db, makeTenant } from "../support/client.ts";
 
 // During a rollout, a Worker may call a guard of another release. The older release ignores fields that the newer release added. The newer
-// release does not need fields that the older release lacks.
+// release also works if the older release does not send the new fields.
 
 describe("A guard", () => {
   it("ignores unknown fields in an admission request of a newer Worker", async () => {
@@ -41,7 +41,7 @@ describe("A guard", () => {
 });
 
 describe("A Worker", () => {
-  /** Returns guards of a newer release. `change` converts each admission to the format of the newer release. */
+  /** Returns guards that respond like guards of a newer release. `change` converts each admission to the format of the newer release. */
   const newerGuards = (change: (admission: Admission) => unknown): Guards =>
     ({
       getByName: (keyId: string) => ({

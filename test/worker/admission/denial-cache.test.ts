@@ -40,7 +40,7 @@ describe("The denial cache", () => {
     cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now);
     cache.forget("key_1", now + 10);
     expect(cache.recall("key_1", request, now + 11)).toBeNull();
-    // The guard was called for this denial before the key changed.
+    // The call that returned this denial started before the key changed.
     cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now + 9);
     expect(cache.recall("key_1", request, now + 11)).toBeNull();
     cache.store("key_1", request, admissionWith("revoked_key"), now + 11);

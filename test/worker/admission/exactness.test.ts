@@ -5,7 +5,7 @@ import { hourMs, hourStart } from "../../../src/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 
-// These tests check the hourly limit and the changes of a key under load and crashes, with real Durable Objects.
+// These tests check the hourly limit of a key and changes to a key. They use real Durable Objects, with many requests and with crashes.
 
 const limit = inject("isLong") ? 5000 : 500;
 
@@ -89,7 +89,7 @@ describe("The hourly limit of an API key", () => {
         vi.setSystemTime(start + n * 11_000);
         const admission = await admit(limited);
         expect([admission?.refusal, admission?.rateLimit.used]).toEqual([null, n + 1]);
-        // The guard sleeps between two requests.
+        // Between two requests, the guard is evicted from memory.
         await evictDurableObject(env.KEY_GUARD.getByName(limited.keyId));
       }
       expect((await admit(limited))?.refusal).toBe("rate_limit_exceeded");
@@ -103,7 +103,8 @@ describe("The hourly limit of an API key", () => {
     const guard = env.KEY_GUARD.getByName(tenant.keyId);
     const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
     for (let n = 0; n < 700; n++) await admit(tenant);
-    // The first blocks have 1, 2, 4, 8, 16 and 32 requests, which makes 63 in total. Each later block has 64 requests.
+    // The guard reserves requests in blocks. The first six blocks have 1, 2, 4, 8, 16 and 32 requests, or 63 in total. Each later block has
+    // 64 requests.
     expect(await readReserved()).toBe(63 + 64 * 10);
   });
 });
@@ -125,13 +126,13 @@ it("An expired API key stays expired when the clock steps back", async () => {
 });
 
 const path = "/api/v1/users?limit=1";
-/** The time between two requests at 50 requests a second, in milliseconds. */
+/** The time between two requests, in milliseconds. The result is 50 requests a second. */
 const requestIntervalMs = 20;
 
-/** Waits between two requests. These tests need real time, because they depend on the rate of the requests. */
+/** Waits between two requests. These tests use real time, because their results depend on the rate of the requests. */
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Sends 50 requests a second until `isDone` returns true, but no more than 1,000 requests. Resolves when all requests have ended. */
+/** Sends 50 requests a second, until `isDone` returns true or 1,000 requests are sent. Resolves when all requests have ended. */
 async function sendLoad(sendRequest: () => Promise<void>, isDone: () => boolean): Promise<void> {
   const requests: Promise<void>[] = [];
   while (!isDone() && requests.length < 1000) {
@@ -142,8 +143,8 @@ async function sendLoad(sendRequest: () => Promise<void>, isDone: () => boolean)
 }
 
 /**
- * Sends requests until 20 of them started at `changesAt` or later. Returns the distinct outcomes before and after `changesAt`, sorted.
- * Ignores requests that were in flight at `changesAt`.
+ * Sends one request after another, until 20 requests have started at `changesAt` or later. Returns a sorted list of the distinct outcomes
+ * before and after `changesAt`. Ignores a request if it was in flight at `changesAt`.
  */
 async function outcomesAround(changesAt: number, intervalMs: number, sendRequest: () => Promise<string>): Promise<string[]> {
   const outcomes = new Set<string>();

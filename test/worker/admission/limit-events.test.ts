@@ -8,7 +8,7 @@ import { readEventRows } from "../support/webhook-rows.ts";
 
 const admitTimes = (tenant: Tenant, count: number) => Promise.all(Array.from({ length: count }, () => admit(tenant)));
 
-/** Runs the alarm of the guard, which writes events to D1. Returns the limit events of the account, oldest first. */
+/** Runs the guard's alarm. The alarm writes events to D1. Returns the account's events about rate limits, oldest first. */
 async function readLimitEvents({ accountId, keyId }: Tenant) {
   await runDurableObjectAlarm(env.KEY_GUARD.getByName(keyId));
   const events = (await readEventRows(accountId)) as { id: string; type: string; data: string; created_at: number }[];

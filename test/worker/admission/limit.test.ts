@@ -88,7 +88,7 @@ describe("The hourly limit of an API key", () => {
     const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
     await Promise.all(Array.from({ length: 10 }, () => admit(tenant)));
     expect(await readReserved()).toBeGreaterThan(10);
-    // The alarm fires again if the key had a request in the last five seconds.
+    // If the key had a request in the last five seconds, the guard schedules the alarm again.
     await runDurableObjectAlarm(guard);
     expect(await readReserved()).toBeGreaterThan(10);
     expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).not.toBeNull();

@@ -69,7 +69,7 @@ describe("A rate limit window", () => {
     );
   });
 
-  // A crash of the guard loses everything that the guard held in memory. In a quiet period, the guard gives back the unused part of its
+  // If the guard crashes, all data in its memory is lost. In a quiet period without requests, the guard gives back the unused part of its
   // reservation.
   const guardEvents = fc.array(fc.constantFrom("request", "request", "request", "request", "crash", "quiet period"), {
     minLength: 1,

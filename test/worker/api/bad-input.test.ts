@@ -191,7 +191,7 @@ describe("The API", () => {
     const other = await makeKey(accountId);
     const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
     const text = `{"title":"x","description":"${"y".repeat(60_000)}"}`;
-    /** Returns a body without its last character. The test sends this character later. */
+    /** Returns a request body that lacks its last character. The test sends the last character later. */
     const incompleteBody = () =>
       new ReadableStream<Uint8Array>({
         start(controller) {
@@ -213,12 +213,12 @@ describe("The API", () => {
         controller.enqueue(new TextEncoder().encode("}"));
         controller.close();
       } catch {
-        // The Worker has canceled the body of a rejected request.
+        // If the Worker rejected the request, it has already canceled the request body.
       }
     }
     const statuses = (await Promise.all(requests)).map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([422, 503]));
-    // Each request claims at least 60 KB of the body budget, because 60 KB have arrived. It claims at most 64 KiB.
+    // 60 KB of each body have arrived. Each request therefore claims between 60 KB and 64 KiB of the body budget.
     expect(statuses.filter((status) => status === 422).length).toBeGreaterThan(115);
     expect(statuses.filter((status) => status === 422).length).toBeLessThan(140);
     expect((await createTask(key, { title: "x" })).status).toBe(201);

@@ -7,7 +7,7 @@ import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { callOperation, sampleOf } from "../support/operations.ts";
 
-// Calls each operation of the OpenAPI document with a sample request, and checks the response against the document.
+// These tests call each operation of the OpenAPI document with a sample request. They check each response against the document.
 
 function expectProblem(operation: DocumentedOperation, response: Answer, status: number, code: string): void {
   expect([response.status, response.body?.code]).toEqual([status, code]);
@@ -29,7 +29,10 @@ it("The checked-in OpenAPI document matches the code and the document that the W
   expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);
 });
 
-/** Returns the paths of all closed schemas. Closed objects allow no additional members, and closed codes allow no additional values. */
+/**
+ * Returns the paths of all closed schemas. A closed object schema allows no additional members. A closed schema of a code allows no
+ * additional values.
+ */
 function closedPathsIn(root: unknown): string[] {
   const found: string[] = [];
   const walk = (node: unknown, path: string): void => {
@@ -66,7 +69,7 @@ it("The document that tests use allows no unknown members in responses, so that 
     if (type === "object" && properties && additionalProperties !== false) open.push(at);
     for (const [name, child] of Object.entries(node)) walk(child, `${at}/${name}`);
   };
-  // The schema that describes OpenAPI documents is not part of this API.
+  // The schema `OpenApiDocument` describes the format of OpenAPI documents. This check does not apply to it.
   const { OpenApiDocument, ...schemas } = document.components.schemas;
   walk(schemas, "#/components/schemas");
   for (const { operationId, responses } of operationsWithKey) walk(responses, operationId);

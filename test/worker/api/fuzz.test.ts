@@ -5,9 +5,9 @@ import { type Call, call, makeTenant } from "../support/client.ts";
 import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { sampleOf } from "../support/operations.ts";
 
-// Sends random requests that match the document's schemas, and random requests that do not. No response may be a server error. Each
-// response must have a documented status, documented headers and a body that matches its schema. The long form sends five times as many
-// requests.
+// These tests send random requests. Some requests match the schemas of the OpenAPI document, and other requests do not. No response may be
+// a server error. Each response must have a documented status, documented headers and a body that matches its schema. The long form of a
+// test sends five times as many requests as its short form.
 
 const runs = inject("isLong") ? 100 : 20;
 
@@ -44,14 +44,14 @@ const resolve = (schema: Schema): Schema =>
 
 const time = fc.date({ min: new Date(0), max: new Date("2100-01-01T00:00:00Z"), noInvalidDate: true }).map((date) => date.toISOString());
 
-/** Generates strings for a schema. If the schema has a pattern, half of the strings are generated without regard to the pattern. */
+/** Generates strings for a schema. If the schema has a pattern, about half of the strings ignore the pattern. */
 function textOf({ format, pattern, minLength = 0, maxLength = 40 }: Schema): fc.Arbitrary<string> {
   if (format === "date-time") return time;
   const plain = fc.string({ unit: "grapheme", minLength, maxLength: Math.min(maxLength, 40) });
   return pattern ? fc.oneof(fc.stringMatching(new RegExp(pattern)), plain) : plain;
 }
 
-/** Generates values that match a schema, except that a few strings do not match their pattern. */
+/** Generates values for a schema. The values match the schema, except that some strings do not match their pattern. */
 function generatorOf(unresolved: Schema): fc.Arbitrary<unknown> {
   const schema = resolve(unresolved);
   if (schema.const !== undefined) return fc.constant(schema.const);
@@ -100,8 +100,8 @@ const unusualText = fc.oneof(
 );
 
 /**
- * Changes generated values. In an object, replaces, removes or adds one member, or wraps the object in a list. Replaces a value that is not
- * an object.
+ * Changes each generated value. If the value is an object, replaces, removes or adds one member, or puts the object into a list. If the
+ * value is not an object, replaces the whole value.
  */
 const changed = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.tuple(value, fc.jsonValue(), unusualText, fc.nat()).map(([original, other, text, pick]) => {
@@ -125,7 +125,7 @@ const changed = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
 const mostly = <Value>(usual: fc.Arbitrary<Value>, unusual: fc.Arbitrary<Value>) =>
   fc.oneof({ arbitrary: usual, weight: 3 }, { arbitrary: unusual, weight: 1 });
 
-/** Generates requests to an operation. `id`: the id in the path, or null for the id of an existing resource. */
+/** Generates requests to an operation. `id` is the id in the path. If `id` is null, the path contains the id of an existing resource. */
 function requestsOf(operation: Operation): fc.Arbitrary<{ query: string; request: Call; id: string | null }> {
   const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in !== "path");
   const parametersIn = (place: Parameter["in"]) =>
@@ -159,7 +159,10 @@ function requestsOf(operation: Operation): fc.Arbitrary<{ query: string; request
     }));
 }
 
-/** Converts a parameter to text. A list becomes a list of texts, because the parameter is repeated. */
+/**
+ * Converts the value of a parameter to text. If the value is a list, returns one text for each item. The request then repeats the
+ * parameter.
+ */
 const serialize = (value: unknown): string | string[] => (Array.isArray(value) ? value.map(String) : String(value));
 
 const encodeQuery = (query: Record<string, string | string[]>) => {
@@ -168,7 +171,7 @@ const encodeQuery = (query: Record<string, string | string[]>) => {
   return text && `?${text}`;
 };
 
-/** Removes headers that `Headers` rejects, because no client can send them. */
+/** Removes the headers that the class `Headers` rejects. No client can send such headers. */
 const validHeaders = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).filter(([, value]) => /^[\x20-\x7e\x80-\xff]*$/.test(value)));
 
@@ -179,13 +182,13 @@ describe.each(operations.map((operation) => [operation.operationId, operation as
     await fc.assert(
       fc.asyncProperty(requestsOf(operation), async ({ query, request, id }) => {
         const createResource = sampleOf(operation).id;
-        // An account may have only a few webhooks. A request that first creates a resource therefore gets a new account.
+        // An account may have only a few webhooks. If a resource must exist before the request, the test therefore creates a new account.
         const tenant = createResource ? await makeTenant() : shared;
         const path = createResource
           ? operation.path.replace("{id}", id === null ? await createResource(tenant) : encodeURIComponent(id.toWellFormed()))
           : operation.path;
         const response = await call(operation.method, path + query, { ...request, ...(!isPublic && { key: tenant.key }) });
-        // With some ids, the path matches another route.
+        // Some random ids make the path match another route.
         if (response.body?.code === "method_not_allowed" || (response.status === 404 && id !== null)) return;
         expect(response.status).toBeLessThan(500);
         expectDocumented(operation, response);

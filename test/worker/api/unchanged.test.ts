@@ -12,9 +12,10 @@ import { countAuditRows } from "../support/log-rows.ts";
 import { newPath, register, until } from "../support/receiver.ts";
 import { countEvents } from "../support/webhook-rows.ts";
 
-// A request that changes nothing writes nothing. A client can repeat such requests without creating events, audit log entries or versions.
+// If a resource already has the requested values, a request to change the resource has no effect. Such a request creates no events, audit
+// log entries or versions, even if a client repeats it.
 
-/** Returns the numbers of an account's events and audit log entries. */
+/** Returns the number of an account's events, and the number of its audit log entries. */
 const countEventsAndEntries = async (accountId: string) => [await countEvents(accountId), await countAuditRows(accountId)];
 
 const readVersion = async (keyId: string) => {
@@ -93,7 +94,7 @@ describe.each<[string, string, object, object[], object]>([
 });
 
 describe("A key that a PATCH does not change", () => {
-  /** Returns the context of a key change, with guards that call `onPush` before each push. */
+  /** Returns the context for a key change. The guards of this context call `onPush` before each push. */
   const changeContext = (accountId: string, onPush: () => void) => {
     const guards = new Proxy(env.KEY_GUARD, {
       get: (target, name) => {
