@@ -1,5 +1,5 @@
-import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { type ChildProcess, execFileSync, type SpawnOptions, spawn, spawnSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
@@ -51,8 +51,11 @@ interface Bundling {
   checkout?: string;
 }
 
-/** Bundles a Worker into `folder`. The bundle has the same content as an upload by `wrangler deploy`. Returns the path of the bundle. */
+/** Builds the documentation and bundles a Worker into `folder`. The bundle has the same content as an upload by `wrangler deploy`. Returns the path of the bundle. */
 export function bundle(script: string, folder: string, { defines = [], checkout = root }: Bundling = {}): string {
+  // An old checkout has no such script.
+  const documentation = join(checkout, "scripts/build-docs.ts");
+  if (existsSync(documentation)) execFileSync(process.execPath, [documentation], { cwd: checkout });
   const config = join(checkout, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
   const given = ["--config", config, "--outdir", folder, ...defines.flatMap((define) => ["--define", define])];
   const args = ["deploy", join(checkout, script), "--dry-run", ...given];
