@@ -7,31 +7,31 @@ import { defineConfig } from "vitest/config";
 import { builtPath, builtText } from "./scripts/build-docs.ts";
 
 // Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` run the commands of the project. Tests in
-// `test/browser` open the pages in the installed Chromium. `npm test` does not run the tests in `test/browser`. A test that takes minutes
-// at full size has a short form for `npm test` and a long form for `npm run test:long`. Such a test reads `inject("isLong")` and has the
-// tag `long`.
+// `test/browser` open the pages in the installed Chromium. `npm test` does not run the tests in `test/browser`. Some tests take minutes at
+// full size. Such a test has a short form for `npm test` and a long form for `npm run test:long`. A test with a long form reads
+// `inject("isLong")` and has the tag `long`.
 
-/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, like the rule in wrangler.toml. */
+/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, as the rule in wrangler.toml also does. */
 const builtDocs = {
   name: "built-docs",
   buildStart: async () => writeFileSync(builtPath, await builtText()),
   transform: (code: string, id: string) => (id.endsWith("/built.txt") ? `export default ${JSON.stringify(code)};` : null),
 };
 
-// SQLite waits for the disk at each commit. The tests therefore keep their data in memory if /dev/shm has more than 4 GiB free.
+// SQLite waits for the disk at each commit. If /dev/shm has more than 4 GiB free, the tests therefore keep their data there, in memory.
 const inMemory = "/dev/shm";
 const hasRoom = ({ bavail, bsize }: { bavail: number; bsize: number }) => bavail * bsize > 4 * 1024 ** 3;
 if (existsSync(inMemory) && hasRoom(statfsSync(inMemory))) process.env.TMPDIR = inMemory;
 
 const globalSetup = "./test/node/made-project.ts";
-/** The commands that the tests start share one cache of compiled code. */
+/** All commands that the tests start use the same cache of compiled code. */
 const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") };
 
 export default defineConfig(async () => ({
   test: {
-    // Most tests mostly wait, so three workers run even on a machine with two cores.
+    // Most tests spend most of their time waiting. Three vitest workers therefore run at the same time, even on a machine with two cores.
     maxWorkers: 3,
-    // A passing test prints no logs. A failed test prints its own logs, except for the log line of each request.
+    // If a test passes, vitest prints no logs. If a test fails, vitest prints the logs of the test, except the log lines about requests.
     silent: "passed-only" as const,
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
@@ -42,7 +42,8 @@ export default defineConfig(async () => ({
           builtDocs,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
-            // This file wraps the Worker of src/index.ts and counts the calls that each invocation makes to Cloudflare's services.
+            // The file test/worker/support/main.ts wraps the Worker of src/index.ts. The file counts the calls of each invocation to
+            // Cloudflare's services.
             main: "./test/worker/support/main.ts",
             miniflare: {
               // Adds a second activity database, as a deployment can do with one line in wrangler.toml.
@@ -72,7 +73,7 @@ export default defineConfig(async () => ({
           setupFiles: ["./test/worker/support/setup.ts"],
           globalSetup: ["./test/receiver.ts"],
           testTimeout: 30_000,
-          // All test files of a vitest worker share one workerd process, because starting workerd takes longer than most test files.
+          // The start of workerd takes longer than most test files. All test files of a vitest worker therefore share one workerd process.
           // Separate accounts isolate the tests from each other.
           isolate: false,
         },

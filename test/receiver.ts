@@ -32,7 +32,7 @@ async function startShelf() {
     const { text, status } = stored.get(path) ?? { text: "{}", status: 404 };
     response.writeHead(status, { "Content-Type": "application/json" }).end(text);
   });
-  // The server never closes an idle connection. If it did, a request that arrives at the same moment would be lost.
+  // The server never closes an idle connection. If the server closed a connection while a request arrives, the request would be lost.
   server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () =>

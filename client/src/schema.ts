@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List users
-         * @description Lists the users of the account, newest first. Users are records of your own people, and your application decides what a user may do. To give people access to the overview, invite them on its Settings page. Requires a key with the scope `users:read`.
+         * @description Lists the users of the account, newest first. Users are records about the people in your application. Your application decides what a user may do. To give people access to the overview, invite them on its Settings page. Requires a key with the scope `users:read`.
          */
         get: operations["listUsers"];
         put?: never;
@@ -44,7 +44,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a user
-         * @description Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Besides `user.deleted`, the event `task.updated` is sent for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`. Requires a key with the scope `users:write`.
+         * @description Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Sends the event `user.deleted`, and also sends `task.updated` for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`. Requires a key with the scope `users:write`.
          */
         delete: operations["deleteUser"];
         options?: never;
@@ -217,7 +217,7 @@ export interface paths {
         };
         /**
          * List requests
-         * @description Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. A filtered page reads at most 10,000 entries, and may therefore be short or empty while `has_more` is true. Requires a key with the scope `activity:read`.
+         * @description Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. If you use filters, each request reads at most 10,000 entries. A page can therefore be short or empty, even if `has_more` is true. Requires a key with the scope `activity:read`.
          */
         get: operations["listActivity"];
         put?: never;
@@ -263,7 +263,7 @@ export interface paths {
         put?: never;
         /**
          * Create a key
-         * @description Creates a key and shows its secret once. If the new key could do more than the key that creates it, the response is 403 `forbidden`. If the account already has 50 live keys, the response is 409 `limit_reached`. Sends the event `key.created`. Requires a key with the scope `keys:write`.
+         * @description Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 `forbidden`. If the account already has 50 live keys, the response is 409 `limit_reached`. Sends the event `key.created`. Requires a key with the scope `keys:write`.
          */
         post: operations["createKey"];
         delete?: never;
@@ -295,7 +295,7 @@ export interface paths {
         head?: never;
         /**
          * Change a key
-         * @description Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. If a member who may know the secret was removed after the key expired, extending the key gets 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. A key cannot be extended if a member who may know its secret was removed after the key expired. The response is then 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -685,7 +685,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.created
-         * @description A user was created. Reading the event needs the scope `users:read`.
+         * @description A user was created. To read the event, a key needs the scope `users:read`.
          */
         post: operations["onUserCreated"];
         delete?: never;
@@ -705,7 +705,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.updated
-         * @description A user was changed. Reading the event needs the scope `users:read`.
+         * @description A user was changed. To read the event, a key needs the scope `users:read`.
          */
         post: operations["onUserUpdated"];
         delete?: never;
@@ -725,7 +725,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.deleted
-         * @description A user was deleted. The event contains the last version of the user. Reading the event needs the scope `users:read`.
+         * @description A user was deleted. The event contains the last version of the user. To read the event, a key needs the scope `users:read`.
          */
         post: operations["onUserDeleted"];
         delete?: never;
@@ -745,7 +745,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.created
-         * @description A task was created. Reading the event needs the scope `tasks:read`.
+         * @description A task was created. To read the event, a key needs the scope `tasks:read`.
          */
         post: operations["onTaskCreated"];
         delete?: never;
@@ -765,7 +765,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.updated
-         * @description A task was changed, or its assignee was deleted. Reading the event needs the scope `tasks:read`.
+         * @description A task was changed, or its assignee was deleted. To read the event, a key needs the scope `tasks:read`.
          */
         post: operations["onTaskUpdated"];
         delete?: never;
@@ -785,7 +785,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.completed
-         * @description The status of a task became done. This event is sent in addition to task.created or task.updated. Reading the event needs the scope `tasks:read`.
+         * @description The status of a task became done. This event is sent in addition to task.created or task.updated. To read the event, a key needs the scope `tasks:read`.
          */
         post: operations["onTaskCompleted"];
         delete?: never;
@@ -805,7 +805,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.deleted
-         * @description A task was deleted. The event contains the last version of the task. Reading the event needs the scope `tasks:read`.
+         * @description A task was deleted. The event contains the last version of the task. To read the event, a key needs the scope `tasks:read`.
          */
         post: operations["onTaskDeleted"];
         delete?: never;
@@ -825,7 +825,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.created
-         * @description A key was created. Events never contain the secret of a key. Reading the event needs the scope `keys:read`.
+         * @description A key was created. Events never contain the secret of a key. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onKeyCreated"];
         delete?: never;
@@ -845,7 +845,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.updated
-         * @description A key was changed, disabled or enabled, or the overlap of its secrets was ended. Reading the event needs the scope `keys:read`.
+         * @description A key was changed, disabled or enabled, or the overlap of its secrets was ended. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onKeyUpdated"];
         delete?: never;
@@ -865,7 +865,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.rotated
-         * @description A key was rotated and has a new secret. Reading the event needs the scope `keys:read`.
+         * @description A key was rotated and has a new secret. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onKeyRotated"];
         delete?: never;
@@ -885,7 +885,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.revoked
-         * @description A key was permanently revoked, either by a request or because the key was reported as leaked. Reading the event needs the scope `keys:read`.
+         * @description A key was permanently revoked, either by a request or because the key was reported as leaked. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onKeyRevoked"];
         delete?: never;
@@ -905,7 +905,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.expiring
-         * @description A key expires in seven days or less. This event is sent once for each expiry time of the key. Reading the event needs the scope `keys:read`.
+         * @description A key expires in seven days or less. This event is sent once for each expiry time of the key. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onKeyExpiring"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.warning
-         * @description A key has used 80 % of its limit. This event is sent at most once per hour. Reading the event needs the scope `keys:read`.
+         * @description A key has used 80 % of its limit. This event is sent at most once per hour. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onRateLimitWarning"];
         delete?: never;
@@ -945,7 +945,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.reached
-         * @description A key has used up its limit. This event is sent at most once per hour. Reading the event needs the scope `keys:read`.
+         * @description A key has used up its limit. This event is sent at most once per hour. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onRateLimitReached"];
         delete?: never;
@@ -965,7 +965,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.disabled
-         * @description A webhook was disabled. Possible causes are a request, a response with the status 410, or five days of failures. Reading the event needs the scope `webhooks:read`.
+         * @description A webhook was disabled. Possible causes are a request, a response with the status 410, or five days of failures. To read the event, a key needs the scope `webhooks:read`.
          */
         post: operations["onWebhookDisabled"];
         delete?: never;
@@ -985,7 +985,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.test
-         * @description A test event was requested. This event is sent to only one webhook. Reading the event needs the scope `webhooks:read`.
+         * @description A test event was requested. This event is sent to only one webhook. To read the event, a key needs the scope `webhooks:read`.
          */
         post: operations["onWebhookTest"];
         delete?: never;
@@ -1005,7 +1005,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.invited
-         * @description A person was invited to the overview. The event contains the id of the invitation, and an empty name. Reading the event needs the scope `audit:read`.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and an empty name. To read the event, a key needs the scope `audit:read`.
          */
         post: operations["onMemberInvited"];
         delete?: never;
@@ -1025,7 +1025,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.joined
-         * @description A person accepted an invitation or used the setup link, and is now a member. Reading the event needs the scope `audit:read`.
+         * @description A person accepted an invitation or used the setup link, and is now a member. To read the event, a key needs the scope `audit:read`.
          */
         post: operations["onMemberJoined"];
         delete?: never;
@@ -1045,7 +1045,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.removed
-         * @description A member was removed, and the sessions of the member have ended. Reading the event needs the scope `audit:read`.
+         * @description A member was removed, and the sessions of the member have ended. To read the event, a key needs the scope `audit:read`.
          */
         post: operations["onMemberRemoved"];
         delete?: never;
@@ -1099,7 +1099,7 @@ export interface components {
              */
             status: number;
             /**
-             * @description A sentence for people that explains this occurrence of the error.
+             * @description A human-readable explanation of this occurrence of the error.
              * @example There is no such task.
              */
             detail: string;
@@ -1121,7 +1121,7 @@ export interface components {
             /** @description One entry for each invalid body member, query parameter or header. */
             errors?: {
                 /**
-                 * @description A sentence for people that explains this error.
+                 * @description A human-readable explanation of this error.
                  * @example This is required.
                  */
                 detail: string;
@@ -1181,7 +1181,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -1275,7 +1275,7 @@ export interface components {
             status?: "active" | "suspended";
         };
         /**
-         * @description The members of a user to change.
+         * @description The changes to a user.
          * @example {
          *       "role": "admin"
          *     }
@@ -1338,7 +1338,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -1488,7 +1488,7 @@ export interface components {
             due_at?: string | null;
         };
         /**
-         * @description The members of a task to change. `null` clears a member.
+         * @description The changes to a task. `null` clears a member.
          * @example {
          *       "status": "done"
          *     }
@@ -1624,7 +1624,7 @@ export interface components {
                  */
                 overdue: number;
                 /**
-                 * @description Of the tasks that were created in the span, the percentage that is now done. The value is null if no tasks were created.
+                 * @description The percentage of tasks that are now done, among the tasks that were created in the span. The value is null if no tasks were created.
                  * @example 78.05
                  */
                 completion_rate: number | null;
@@ -1693,7 +1693,7 @@ export interface components {
                  */
                 active: number;
             };
-            /** @description The 100 users with the most tasks. Open tasks count, and so do tasks that were completed in the span. */
+            /** @description The 100 users with the most tasks. The ranking counts open tasks and tasks that were completed in the span. */
             by_assignee: {
                 /**
                  * @description The id of the user.
@@ -2002,7 +2002,7 @@ export interface components {
                  */
                 change_points: number | null;
             };
-            /** @description The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured. */
+            /** @description The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker advances only during I/O, so computing time is not measured. */
             avg_response_time_ms: {
                 /**
                  * @description The average response time in the window, in milliseconds. The value is null if no requests were admitted.
@@ -2021,21 +2021,21 @@ export interface components {
                 change_ms: number | null;
             };
             /**
-             * @description The time in milliseconds within which half of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
+             * @description The time in milliseconds within which half of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.
              * @example 34
              */
             p50_ms: number | null;
             /**
-             * @description The time in milliseconds within which 95 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
+             * @description The time in milliseconds within which 95 % of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.
              * @example 104
              */
             p95_ms: number | null;
             /**
-             * @description The time in milliseconds within which 99 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
+             * @description The time in milliseconds within which 99 % of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.
              * @example 176
              */
             p99_ms: number | null;
-            /** @description The figure "Rate Limit Usage" of the requested key. Without `key_id`, this is the live key of the account that has used the highest percentage of its limit. */
+            /** @description The figure "Rate Limit Usage" of the requested key. Without `key_id`, the figure shows the live key of the account that has used the highest percentage of its limit. */
             rate_limit: {
                 /**
                  * @description The id of the key, or null if the account has no key.
@@ -2116,17 +2116,17 @@ export interface components {
                  */
                 avg_response_time_ms: number | null;
                 /**
-                 * @description The time in milliseconds within which half of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
+                 * @description The time in milliseconds within which half of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.
                  * @example 34
                  */
                 p50_ms: number | null;
                 /**
-                 * @description The time in milliseconds within which 95 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
+                 * @description The time in milliseconds within which 95 % of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.
                  * @example 104
                  */
                 p95_ms: number | null;
                 /**
-                 * @description The time in milliseconds within which 99 % of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.
+                 * @description The time in milliseconds within which 99 % of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.
                  * @example 176
                  */
                 p99_ms: number | null;
@@ -2233,7 +2233,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -2393,13 +2393,13 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description An API key. The secret of a key is only in the responses to requests that create or rotate the key.
+         * @description An API key. The secret of a key is shown only when the key is created or rotated.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2439,7 +2439,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The public prefix of the secret key, which identifies the key in logs.
+             * @description The public prefix of the secret key. Use the prefix to identify the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2457,7 +2457,7 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+             * @description The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).
              * @example active
              * @enum {string}
              */
@@ -2482,7 +2482,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.
+             * @description The time when the key was last used. The value is null if the key was never used or if the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
@@ -2493,7 +2493,7 @@ export interface components {
             last_used_path: string | null;
             /**
              * Format: date-time
-             * @description The time until which the previous secret also works, or null if only the current secret works.
+             * @description The time when the previous secret stops working, or null if only the current secret works.
              * @example null
              */
             overlap_ends_at: string | null;
@@ -2571,7 +2571,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The public prefix of the secret key, which identifies the key in logs.
+             * @description The public prefix of the secret key. Use the prefix to identify the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2589,7 +2589,7 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+             * @description The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).
              * @example active
              * @enum {string}
              */
@@ -2614,7 +2614,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.
+             * @description The time when the key was last used. The value is null if the key was never used or if the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
@@ -2625,7 +2625,7 @@ export interface components {
             last_used_path: string | null;
             /**
              * Format: date-time
-             * @description The time until which the previous secret also works, or null if only the current secret works.
+             * @description The time when the previous secret stops working, or null if only the current secret works.
              * @example null
              */
             overlap_ends_at: string | null;
@@ -2667,7 +2667,7 @@ export interface components {
             secret_key: string;
         };
         /**
-         * @description The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the key.
+         * @description The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and does not contain the secret. If you did not get the first response, rotate the key.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2708,7 +2708,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The public prefix of the secret key, which identifies the key in logs.
+             * @description The public prefix of the secret key. Use the prefix to identify the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2726,7 +2726,7 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+             * @description The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).
              * @example active
              * @enum {string}
              */
@@ -2751,7 +2751,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.
+             * @description The time when the key was last used. The value is null if the key was never used or if the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
@@ -2762,7 +2762,7 @@ export interface components {
             last_used_path: string | null;
             /**
              * Format: date-time
-             * @description The time until which the previous secret also works, or null if only the current secret works.
+             * @description The time when the previous secret stops working, or null if only the current secret works.
              * @example null
              */
             overlap_ends_at: string | null;
@@ -2804,7 +2804,7 @@ export interface components {
             secret_key: string | null;
         };
         /**
-         * @description A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that sends the request.
+         * @description A new key. If you omit the limit, the addresses or the expiry, the omitted value is copied from the key of the request.
          * @example {
          *       "name": "Continuous integration",
          *       "scopes": [
@@ -2854,7 +2854,7 @@ export interface components {
             expires_at?: string | null;
         };
         /**
-         * @description The members of a key to change. `null` clears a member.
+         * @description The changes to a key. `null` clears a member.
          * @example {
          *       "name": "Nightly build",
          *       "hourly_limit": 500
@@ -2900,7 +2900,7 @@ export interface components {
             expires_at?: string | null;
             /**
              * Format: date-time
-             * @description The new end of the overlap of the two secrets, which must not be later than the current end. `null` ends the overlap immediately.
+             * @description The new time when the overlap of the two secrets ends. The new time must not be later than the current end of the overlap. `null` ends the overlap immediately.
              * @example null
              */
             overlap_ends_at?: string | null;
@@ -2950,13 +2950,13 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description A webhook, which sends events to a URL. The secret of a webhook is only in the responses to requests that create the webhook or rotate the secret.
+         * @description A webhook, which sends events to a URL. The secret of a webhook is shown only when the webhook is created or the secret is rotated.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -3090,7 +3090,7 @@ export interface components {
             secret: string;
         };
         /**
-         * @description The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the secret.
+         * @description The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and does not contain the secret. If you did not get the first response, rotate the secret.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -3192,7 +3192,7 @@ export interface components {
             event_types: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
         };
         /**
-         * @description The members of a webhook to change. `null` clears a member. Enabling a webhook does not send its held events.
+         * @description The changes to a webhook. `null` clears a member. Enabling a webhook does not send its held events.
          * @example {
          *       "event_types": [
          *         "user.created"
@@ -3219,7 +3219,7 @@ export interface components {
              */
             event_types?: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             /**
-             * @description With `disabled`, the events of the webhook are held. With `active`, the webhook receives events that happen after the change.
+             * @description If the new status is `disabled`, the events of the webhook are held. If the new status is `active`, the webhook receives events that happen after the change.
              * @example disabled
              * @enum {string}
              */
@@ -3268,7 +3268,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -3294,7 +3294,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description The id of the event, which is the `webhook-id` of the webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             event_id: string;
@@ -3314,7 +3314,7 @@ export interface components {
              */
             redelivery_of: string | null;
             /**
-             * @description The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.
+             * @description The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for its next attempt. A `failed` delivery gets no further attempts. A `held` delivery waits because its webhook is disabled.
              * @example delivered
              * @enum {string}
              */
@@ -3372,7 +3372,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description The id of the event, which is the `webhook-id` of the webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             event_id: string;
@@ -3392,7 +3392,7 @@ export interface components {
              */
             redelivery_of: string | null;
             /**
-             * @description The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.
+             * @description The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for its next attempt. A `failed` delivery gets no further attempts. A `held` delivery waits because its webhook is disabled.
              * @example delivered
              * @enum {string}
              */
@@ -3570,7 +3570,7 @@ export interface components {
              */
             to?: string;
             /**
-             * @description Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. If you select `pending` deliveries, they end as `failed`, and new deliveries replace them.
+             * @description Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. If you select `pending`, new deliveries replace the pending deliveries. The replaced deliveries become `failed`.
              * @example failed
              * @enum {string}
              */
@@ -3713,7 +3713,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -3776,7 +3776,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.
+             * @description Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.
              * @example false
              */
             has_more: boolean;
@@ -3941,7 +3941,7 @@ export interface components {
          */
         StoredUserCreatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -3963,7 +3963,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4000,7 +4000,7 @@ export interface components {
              */
             timestamp: string;
             data: components["schemas"]["User"];
-            /** @description The previous values of the members of `data` that changed, including `updated_at`. */
+            /** @description The previous values of the changed members of `data`, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the user.
@@ -4064,7 +4064,7 @@ export interface components {
          */
         StoredUserUpdatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4086,7 +4086,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4141,7 +4141,7 @@ export interface components {
          */
         StoredUserDeletedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4163,7 +4163,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4231,7 +4231,7 @@ export interface components {
          */
         StoredTaskCreatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4253,7 +4253,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4297,7 +4297,7 @@ export interface components {
              */
             timestamp: string;
             data: components["schemas"]["Task"];
-            /** @description The previous values of the members of `data` that changed, including `updated_at`. */
+            /** @description The previous values of the changed members of `data`, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the task.
@@ -4391,7 +4391,7 @@ export interface components {
          */
         StoredTaskUpdatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4413,7 +4413,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4481,7 +4481,7 @@ export interface components {
          */
         StoredTaskCompletedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4503,7 +4503,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4571,7 +4571,7 @@ export interface components {
          */
         StoredTaskDeletedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4593,7 +4593,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4680,7 +4680,7 @@ export interface components {
          */
         StoredKeyCreatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4702,7 +4702,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4754,7 +4754,7 @@ export interface components {
              */
             timestamp: string;
             data: components["schemas"]["Key"];
-            /** @description The previous values of the members of `data` that changed, including `updated_at`. */
+            /** @description The previous values of the changed members of `data`, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the key, which is not secret.
@@ -4767,7 +4767,7 @@ export interface components {
                  */
                 name?: string;
                 /**
-                 * @description The public prefix of the secret key, which identifies the key in logs.
+                 * @description The public prefix of the secret key. Use the prefix to identify the key in logs.
                  * @example dvo_4fPq2rT8vX0zB6dH
                  */
                 prefix?: string;
@@ -4785,7 +4785,7 @@ export interface components {
                  */
                 scopes?: string[];
                 /**
-                 * @description The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.
+                 * @description The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).
                  * @example active
                  * @enum {string}
                  */
@@ -4807,7 +4807,7 @@ export interface components {
                  * @example 2027-01-31T00:00:00.000Z
                  */
                 expires_at?: string | null;
-                /** @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read. */
+                /** @description The time when the key was last used. The value is null if the key was never used or if the log cannot be read. */
                 last_used_at?: string | null;
                 /**
                  * @description The path of the last request with the key, or null if there is no such request.
@@ -4815,7 +4815,7 @@ export interface components {
                  */
                 last_used_path?: string | null;
                 /**
-                 * @description The time until which the previous secret also works, or null if only the current secret works.
+                 * @description The time when the previous secret stops working, or null if only the current secret works.
                  * @example null
                  */
                 overlap_ends_at?: string | null;
@@ -4890,7 +4890,7 @@ export interface components {
          */
         StoredKeyUpdatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4912,7 +4912,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4999,7 +4999,7 @@ export interface components {
          */
         StoredKeyRotatedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5021,7 +5021,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5108,7 +5108,7 @@ export interface components {
          */
         StoredKeyRevokedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5130,7 +5130,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5217,7 +5217,7 @@ export interface components {
          */
         StoredKeyExpiringEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5239,7 +5239,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5316,7 +5316,7 @@ export interface components {
          */
         StoredRateLimitWarningEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5338,7 +5338,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["RateLimitReport"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5389,7 +5389,7 @@ export interface components {
          */
         StoredRateLimitReachedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5411,7 +5411,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["RateLimitReport"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5473,7 +5473,7 @@ export interface components {
          */
         StoredWebhookDisabledEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5495,7 +5495,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Webhook"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5553,7 +5553,7 @@ export interface components {
          */
         StoredWebhookTestEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5575,7 +5575,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["TestMessage"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5655,7 +5655,7 @@ export interface components {
          */
         StoredMemberInvitedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5677,7 +5677,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5728,7 +5728,7 @@ export interface components {
          */
         StoredMemberJoinedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5750,7 +5750,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5801,7 +5801,7 @@ export interface components {
          */
         StoredMemberRemovedEvent: {
             /**
-             * @description The id of the event, which is the `webhook-id` of its webhook requests.
+             * @description The id of the event. Webhook requests send this id in the header `webhook-id`.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5823,7 +5823,7 @@ export interface components {
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.
+             * @description In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -5930,7 +5930,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage was full. The detail of the response names the cause. */
+        /** @description `unavailable`: The storage of the service was unreachable or full, or the guard of the key was unreachable. The detail of the response names the cause. */
         ServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6242,7 +6242,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage was full. The detail of the response names the cause. */
+        /** @description `unavailable`: The storage of the service was unreachable or full, or the guard of the key was unreachable. The detail of the response names the cause. */
         PublicServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6259,11 +6259,11 @@ export interface components {
         limit: number;
         /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
         cursor: string;
-        /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+        /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
         IdempotencyKey: string;
         /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
         IfMatch: string;
-        /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+        /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
         IfNoneMatch: string;
         /** @description The id of the resource. */
         idOfUser: string;
@@ -6271,7 +6271,7 @@ export interface components {
         idOfTask: string;
         /** @description The length of the window, including the current hour: `24h`, `7d` or `30d`. */
         window: "24h" | "7d" | "30d";
-        /** @description Counts only requests that used this key. */
+        /** @description If you send this parameter, the figures cover only requests that used this key. */
         keyId: string;
         /** @description Returns only entries at or after this time. */
         from: string;
@@ -6534,7 +6534,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -6603,7 +6603,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6673,7 +6673,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6715,7 +6715,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6867,7 +6867,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -6945,7 +6945,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7022,7 +7022,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7064,7 +7064,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7332,7 +7332,7 @@ export interface operations {
             query?: {
                 /** @description The length of the window, including the current hour: `24h`, `7d` or `30d`. */
                 window?: components["parameters"]["window"];
-                /** @description Counts only requests that used this key. */
+                /** @description If you send this parameter, the figures cover only requests that used this key. */
                 key_id?: components["parameters"]["keyId"];
             };
             header?: never;
@@ -7429,7 +7429,7 @@ export interface operations {
                 window?: components["parameters"]["window"];
                 /** @description The dimension of the breakdown: `key`, `route`, `status` or `day`. */
                 by: "key" | "route" | "status" | "day";
-                /** @description Counts only requests that used this key. */
+                /** @description If you send this parameter, the figures cover only requests that used this key. */
                 key_id?: components["parameters"]["keyId"];
             };
             header?: never;
@@ -7565,7 +7565,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7718,7 +7718,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -7807,7 +7807,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7894,7 +7894,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7936,7 +7936,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -8028,7 +8028,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
@@ -8207,7 +8207,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -8283,7 +8283,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -8357,7 +8357,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -8399,7 +8399,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -8480,7 +8480,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
@@ -8620,7 +8620,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -8704,7 +8704,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
@@ -8761,7 +8761,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
@@ -8818,7 +8818,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
@@ -8879,7 +8879,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
+                /** @description If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
@@ -8966,7 +8966,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -9160,7 +9160,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -9314,7 +9314,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -9359,7 +9359,7 @@ export interface operations {
             header?: {
                 /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;

@@ -44,7 +44,7 @@ const requestOf = (kind: CataloguedEvent): JsonObject => ({
   post: {
     operationId: `on${pascalCase(kind.type)}`,
     summary: kind.type,
-    description: `${kind.description} Reading the event needs the scope \`${kind.scope}\`.`,
+    description: `${kind.description} To read the event, a key needs the scope \`${kind.scope}\`.`,
     tags: ["Webhooks"],
     security: [],
     parameters: headers,

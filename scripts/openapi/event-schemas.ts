@@ -22,7 +22,7 @@ const constant = (type: string): JsonObject => ({
 /** Returns the schema of `previous`, which contains the values before a change. */
 function previousOf(schema: z.ZodObject): JsonObject {
   const { $schema, ...shape } = z.toJSONSchema(schema) as JsonObject;
-  return { ...shape, description: "The previous values of the members of `data` that changed, including `updated_at`." };
+  return { ...shape, description: "The previous values of the changed members of `data`, including `updated_at`." };
 }
 
 function payloadOf(kind: CataloguedEvent): JsonObject {

@@ -6,7 +6,7 @@ const description = `This API manages users, tasks, API keys and webhooks. The A
 
 ## Authentication
 
-Send your API key in the header \`Authorization: Bearer dvo_...\` of every request, and nowhere else. Each key has scopes, and each operation names the scope that it needs. A request without an active key gets a 401 response. A request whose key lacks the scope gets a 403 response.
+In every request, send your API key in the header \`Authorization: Bearer dvo_...\`. Do not send the key anywhere else. Each key has scopes, and each operation names the scope that it needs. A request without an active key gets a 401 response. A request whose key lacks the scope gets a 403 response.
 
 ## Limits
 
@@ -22,7 +22,7 @@ Lists accept \`limit\` and \`cursor\`. A page has the members \`data\`, \`next_c
 
 ## Repeating and changing safely
 
-A POST with an \`Idempotency-Key\` can be repeated for 24 hours and takes effect only once. A response with a single resource has a strong \`ETag\`. With \`If-None-Match\`, the response is 304 if the resource is unchanged. With \`If-Match\`, the response is 412 if the resource has changed.
+If you repeat a POST with the same \`Idempotency-Key\` within 24 hours, the POST takes effect only once. A response with a single resource has a strong \`ETag\`. With \`If-None-Match\`, the response is 304 if the resource is unchanged. With \`If-Match\`, the response is 412 if the resource has changed.
 
 ## Compatibility
 

@@ -99,7 +99,7 @@ const list = createRoute({
   operationId: "listActivity",
   summary: "List requests",
   description:
-    "Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. A filtered page reads at most 10,000 entries, and may therefore be short or empty while `has_more` is true.",
+    "Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. If you use filters, each request reads at most 10,000 entries. A page can therefore be short or empty, even if `has_more` is true.",
   tags,
   ...requireScope("activity:read"),
   ...failsWith("not_found"),

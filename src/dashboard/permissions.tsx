@@ -50,7 +50,7 @@ export async function showForbidden(c: PageContext, permission: Permission) {
     { title: "Not allowed", status: 403 },
     <section class="panel">
       <p role="alert">
-        Your role is {roleOf(c.get("visitor"))}, which does not allow this action. The action requires one of these roles:{" "}
+        Your role is {roleOf(c.get("visitor"))}. This role does not allow the action. The action requires one of these roles:{" "}
         {roles.toReversed().join(", ")}.
       </p>
       {members.length > 0 && (

@@ -169,7 +169,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "Something went wrong on our side. The request id helps us find the cause.",
   },
   unavailable: {
-    why: "The service could not reach its storage or the guard of the key, or its storage was full. The detail of the response names the cause.",
+    why: "The storage of the service was unreachable or full, or the guard of the key was unreachable. The detail of the response names the cause.",
     what: "Try again after the time in the header Retry-After.",
     header: "Retry-After",
     detail: "The service cannot reach its storage right now. Try again in a moment.",

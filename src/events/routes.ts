@@ -22,7 +22,7 @@ const anyObject = z.record(z.string(), z.unknown());
 export const Event = z
   .strictObject({
     id: z.string().meta({
-      description: "The id of the event, which is the `webhook-id` of its webhook requests.",
+      description: "The id of the event. Webhook requests send this id in the header `webhook-id`.",
       example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     }),
     type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
@@ -38,7 +38,7 @@ export const Event = z
     previous: anyObject.nullable().meta({
       type: ["object", "null"],
       description:
-        "In `*.updated` events, the previous values of the members of `data` that changed, including `updated_at`. The value is null in all other events.",
+        "In `*.updated` events, the previous values of the changed members of `data`, including `updated_at`. The value is null in all other events.",
       example: null,
     }),
   })

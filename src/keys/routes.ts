@@ -24,7 +24,7 @@ import { exampleScopes } from "./scopes.ts";
 
 const Key = z
   .strictObject(schemas.KeyData.shape)
-  .openapi("Key", { description: "An API key. The secret of a key is only in the responses to requests that create or rotate the key." });
+  .openapi("Key", { description: "An API key. The secret of a key is shown only when the key is created or rotated." });
 
 const KeyWithSecret = z
   .strictObject({
@@ -38,7 +38,7 @@ const KeyWithSecret = z
 
 const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
   description:
-    "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the key.",
+    "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and does not contain the secret. If you did not get the first response, rotate the key.",
 });
 
 /**
@@ -48,13 +48,12 @@ const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSec
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", schemas.NewKey, {
-  description:
-    "A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that sends the request.",
+  description: "A new key. If you omit the limit, the addresses or the expiry, the omitted value is copied from the key of the request.",
   example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
 const KeyPatch = component("KeyPatch", schemas.KeyPatch, {
-  description: "The members of a key to change. `null` clears a member.",
+  description: "The changes to a key. `null` clears a member.",
   example: { name: "Nightly build", hourly_limit: 500 },
 });
 
@@ -111,7 +110,7 @@ const create = createRoute({
   path: "/keys",
   operationId: "createKey",
   summary: "Create a key",
-  description: `Creates a key and shows its secret once. If the new key could do more than the key that creates it, the response is 403 \`forbidden\`. If the account already has ${maxLiveKeys} live keys, the response is 409 \`limit_reached\`. Sends the event \`key.created\`.`,
+  description: `Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 \`forbidden\`. If the account already has ${maxLiveKeys} live keys, the response is 409 \`limit_reached\`. Sends the event \`key.created\`.`,
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
@@ -159,7 +158,7 @@ const change = createRoute({
   operationId: "updateKey",
   summary: "Change a key",
   description:
-    "Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. If a member who may know the secret was removed after the key expired, extending the key gets 409 `conflict`. Sends the event `key.updated`.",
+    "Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. A key cannot be extended if a member who may know its secret was removed after the key expired. The response is then 409 `conflict`. Sends the event `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),

@@ -19,14 +19,14 @@ export const KeyData = z.strictObject({
   id: z.string().meta({ description: "The id of the key, which is not secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
   name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
   prefix: z.string().meta({
-    description: "The public prefix of the secret key, which identifies the key in logs.",
+    description: "The public prefix of the secret key. Use the prefix to identify the key in logs.",
     examples: ["dvo_4fPq2rT8vX0zB6dH"],
   }),
   last4: z.string().meta({ description: "The last four characters of the secret key.", examples: ["x7Qa"] }),
   scopes: z.array(z.string()).meta({ description: "The scopes of the key.", examples: [[...exampleScopes]] }),
   status: z.enum(keyStatuses).meta({
     description:
-      "The status of the key: `active`, `disabled` until the key is enabled again, `expired` after `expires_at`, or permanently `revoked`.",
+      "The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).",
     examples: ["active"],
   }),
   hourly_limit: z.int().meta({ description: "The number of requests that the key may make in a clock hour.", examples: [5000] }),
@@ -38,14 +38,14 @@ export const KeyData = z.strictObject({
     .nullable()
     .meta({ description: "The time when the key expires, or null if the key never expires.", examples: ["2027-01-31T00:00:00.000Z"] }),
   last_used_at: isoText.nullable().meta({
-    description: "The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.",
+    description: "The time when the key was last used. The value is null if the key was never used or if the log cannot be read.",
   }),
   last_used_path: z
     .string()
     .nullable()
     .meta({ description: "The path of the last request with the key, or null if there is no such request.", examples: ["/api/v1/tasks"] }),
   overlap_ends_at: isoText.nullable().meta({
-    description: "The time until which the previous secret also works, or null if only the current secret works.",
+    description: "The time when the previous secret stops working, or null if only the current secret works.",
     examples: [null],
   }),
   created_by: z
@@ -156,7 +156,7 @@ export const KeyPatch = z.strictObject({
     type: ["string", "null"],
     format: "date-time",
     description:
-      "The new end of the overlap of the two secrets, which must not be later than the current end. `null` ends the overlap immediately.",
+      "The new time when the overlap of the two secrets ends. The new time must not be later than the current end of the overlap. `null` ends the overlap immediately.",
     example: null,
   }),
 });

@@ -42,7 +42,7 @@ const averageMs = milliseconds.nullable().meta({
 });
 const percentile = (share: string, example: number) =>
   milliseconds.nullable().meta({
-    description: `The time in milliseconds within which ${share} of the admitted requests got a response. The value is accurate to 5 %, or null if no requests were admitted.`,
+    description: `The time in milliseconds within which ${share} of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.`,
     example,
   });
 const p50 = percentile("half", 34);
@@ -97,7 +97,7 @@ const Usage = z
       })
       .meta({
         description:
-          'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured.',
+          'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker advances only during I/O, so computing time is not measured.',
       }),
     p50_ms: p50,
     p95_ms: p95,
@@ -115,7 +115,7 @@ const Usage = z
       })
       .meta({
         description:
-          'The figure "Rate Limit Usage" of the requested key. Without `key_id`, this is the live key of the account that has used the highest percentage of its limit.',
+          'The figure "Rate Limit Usage" of the requested key. Without `key_id`, the figure shows the live key of the account that has used the highest percentage of its limit.',
       }),
     by_class: z
       .strictObject(
@@ -163,7 +163,12 @@ const Breakdown = z
   })
   .openapi("UsageBreakdown", { description: "The number of requests in a window by key, route, status or day." });
 
-const keyId = idInput.optional().meta({ description: "Counts only requests that used this key.", example: "key_4fPq2rT8vX0zB6dH" });
+const keyId = idInput
+  .optional()
+  .meta({
+    description: "If you send this parameter, the figures cover only requests that used this key.",
+    example: "key_4fPq2rT8vX0zB6dH",
+  });
 const tags = ["Usage"];
 const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 

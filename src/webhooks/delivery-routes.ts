@@ -26,7 +26,7 @@ const Status = z.enum(deliveryStatuses);
 const shape = {
   id: z.string().meta({ description: "The id of the delivery.", example: "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
   event_id: z.string().meta({
-    description: "The id of the event, which is the `webhook-id` of the webhook requests.",
+    description: "The id of the event. Webhook requests send this id in the header `webhook-id`.",
     example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   }),
   event_type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
@@ -39,7 +39,7 @@ const shape = {
   }),
   status: Status.meta({
     description:
-      "The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.",
+      "The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for its next attempt. A `failed` delivery gets no further attempts. A `held` delivery waits because its webhook is disabled.",
     example: "delivered",
   }),
   attempts_made: z.int().meta({ description: "The number of attempts made so far, which is at most ten.", example: 1 }),

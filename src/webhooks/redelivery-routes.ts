@@ -48,7 +48,7 @@ const Redeliver = z
     }),
     status: z.enum(["delivered", "failed", "held", "pending"]).optional().meta({
       description:
-        "Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. If you select `pending` deliveries, they end as `failed`, and new deliveries replace them.",
+        "Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. If you select `pending`, new deliveries replace the pending deliveries. The replaced deliveries become `failed`.",
       example: "failed",
     }),
     event_types: z

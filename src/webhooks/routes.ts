@@ -34,7 +34,7 @@ import {
 
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
   description:
-    "A webhook, which sends events to a URL. The secret of a webhook is only in the responses to requests that create the webhook or rotate the secret.",
+    "A webhook, which sends events to a URL. The secret of a webhook is shown only when the webhook is created or the secret is rotated.",
 });
 
 const WebhookWithSecret = z
@@ -49,7 +49,7 @@ const WebhookWithSecret = z
 
 const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret }).openapi("ReplayedWebhook", {
   description:
-    "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the secret.",
+    "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and does not contain the secret. If you did not get the first response, rotate the secret.",
 });
 
 /**
@@ -68,7 +68,7 @@ const NewWebhook = component("NewWebhook", NewWebhookShape, {
 });
 
 const WebhookPatch = component("WebhookPatch", WebhookPatchShape, {
-  description: "The members of a webhook to change. `null` clears a member. Enabling a webhook does not send its held events.",
+  description: "The changes to a webhook. `null` clears a member. Enabling a webhook does not send its held events.",
   example: { event_types: exampleTypes.slice(0, 1) },
 });
 

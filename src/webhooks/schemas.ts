@@ -92,7 +92,7 @@ export const WebhookPatch = z.strictObject({
   event_types: eventTypes.optional(),
   status: z.enum(["active", "disabled"]).optional().meta({
     description:
-      "With `disabled`, the events of the webhook are held. With `active`, the webhook receives events that happen after the change.",
+      "If the new status is `disabled`, the events of the webhook are held. If the new status is `active`, the webhook receives events that happen after the change.",
     example: "disabled",
   }),
 });

@@ -193,7 +193,7 @@ it(
     expect([...undelivered]).toEqual([]);
     expect(late, `the samples are ${samples.map((each) => each.toFixed(1)).join(", ")} MiB`).toBeLessThan(1.1 * early + 1);
 
-    // The test cannot observe when the log writer has finished. It therefore waits for a fixed time, to find entries that are written
+    // The test cannot observe when the log writer has finished. The test therefore waits for a fixed time, to find entries that are written
     // twice.
     await sleep(3000);
     const logged = readLoggedCounts();

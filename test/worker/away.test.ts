@@ -16,10 +16,10 @@ import { deleteOldUsage } from "../../src/usage/retention.ts";
 import { rollUpAccount } from "../../src/usage/roll-up-buckets.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
 import { db, makeTenant } from "./support/client.ts";
+import { d1With, d1WithoutBatches } from "./support/d1.ts";
 import { entryOf, write } from "./support/entries.ts";
 import { countActivityRows, readDirtyBuckets } from "./support/log-rows.ts";
 import { readStoredCounts } from "./support/storage-rows.ts";
-import { d1With, d1WithoutBatches } from "./support/stub-d1.ts";
 
 // If a database or a queue hangs, fails or is overloaded, other work is not delayed.
 
@@ -236,7 +236,7 @@ it("A scheduled job with more work than one run may do continues in the next run
   expect(first.next).not.toBeNull();
   for (let { next } = first, runs = 0; next !== null && runs < 10; runs++)
     ({ next } = await deleteEvents.run({ ...jobContext(env, 100_000), cursor: next }));
-  // One event remains, because it is too recent: the event about the creation of the account's key.
+  // One event is too recent to be deleted: the event about the creation of the account's key.
   expect(await readStoredCounts(accountId)).toMatchObject({ events: 1 });
 });
 

@@ -27,7 +27,7 @@ it("The test support counts each statement of an invocation, including statement
     await env.ASSETS.fetch("http://localhost/api/v1/openapi.json");
     await receivedAt("/nothing");
   });
-  // The test makes six calls: two to D1, and one to each of a Durable Object, the queue, the assets and the network.
+  // The test makes six calls: two to D1, one to a Durable Object, one to the queue, one to the assets, and one to the network.
   expect(countsOf("probe")).toMatchObject({ statements: 4, subrequests: 6, parameters: 1 });
 });
 
@@ -55,7 +55,7 @@ it("Each request, each call to an object, each queue batch and each cron run is 
   await worker.queue(createMessageBatch("developer-overview-deliveries", messages), env, ctx);
   await worker.scheduled(createScheduledController(), env, ctx);
   await waitOnExecutionContext(ctx);
-  // The log writer is called when the isolate flushes its buffer.
+  // The isolate calls the log writer when the isolate flushes its buffer.
   await until(
     async () => invocations("ActivityWriter.write"),
     (writes) => writes.length > 0,

@@ -5,7 +5,7 @@ import { createApp } from "../../src/app.ts";
 import { claimBudget, grow, release } from "../../src/http/body-budget.ts";
 import { type Answer, answerOf, call, cron, makeKey, makeTenant } from "./support/client.ts";
 
-// Sends requests to a Worker with a failing service, and to a Worker whose services all work.
+// These tests send requests to a Worker with a failing service. The tests also send requests to a Worker whose services all work.
 
 /** Returns an object whose methods throw. */
 const failing = (message: string) =>
@@ -17,7 +17,7 @@ const failing = (message: string) =>
 
 const ctx = createExecutionContext();
 
-/** Sends a request to a Worker with some bindings replaced. */
+/** Sends a request to a Worker. `bindings` replaces some bindings of this Worker. */
 async function callWith(bindings: Partial<Env>, method: string, path: string, key: string, body?: unknown): Promise<Answer> {
   const init = {
     method,
@@ -28,7 +28,10 @@ async function callWith(bindings: Partial<Env>, method: string, path: string, ke
   return answerOf(response);
 }
 
-/** Returns a namespace that gets the guard of one key from `guardOf`. If `guardOf` returns null, the namespace uses the real guard. */
+/**
+ * Returns a namespace of guards. For the key `keyId`, the namespace gets the guard from `guardOf`. If `guardOf` returns null, the namespace
+ * uses the real guard.
+ */
 const guardsWith = (keyId: string, guardOf: () => ReturnType<Env["KEY_GUARD"]["getByName"]> | null) =>
   new Proxy(env.KEY_GUARD, {
     get: (target, name) =>
@@ -61,8 +64,8 @@ it("Requests succeed while the log's database and its log writers fail, and no l
   const bindings = { ACTIVITY_0: failing("D1_ERROR: Network connection lost"), ACTIVITY_WRITER: failingAtFirst };
   const statuses: number[] = [];
   const ids: (string | null)[] = [];
-  // A request of another test may be flushing this isolate's buffer, or may have ended during the flush. If it ended, another request can
-  // flush the buffer after twenty seconds.
+  // A request of another test may still be flushing this isolate's buffer. If that request has ended during its flush, a new request can
+  // flush the buffer only after 20 seconds.
   await vi.waitFor(
     async () => {
       const { status, headers } = await callWith(bindings, "GET", "/api/v1/me", key);
@@ -88,7 +91,7 @@ it("A request whose guard hangs gets 503 after five seconds, and uses its body b
   const pending = callWith({ KEY_GUARD: hanging }, "POST", "/api/v1/tasks", key, { title: "x".repeat(60_000) });
   // The Worker reads the body before it calls the guard.
   await vi.waitFor(() => expect(admit).toHaveBeenCalled(), { timeout: 4000, interval: 10 });
-  // One key may use half of the budget of 16 MiB.
+  // One key may use at most half of the body budget of 16 MiB.
   const other = claimBudget(keyId, Date.now());
   expect(grow(other, 8 * mib)).toBe(false);
   const response = await pending;

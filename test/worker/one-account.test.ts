@@ -8,14 +8,18 @@ import { operate } from "./support/operate.ts";
 import { attemptDelivery, deliveriesOf, newPath, receivedAt, register, until } from "./support/receiver.ts";
 import { readDatabaseSize, readStoredBytes } from "./support/storage-rows.ts";
 
-// One account tries to fill the main database, with many keys, the largest bodies, and many webhooks whose receivers respond with long
-// errors. When its quota is used up, the account repeats every change that is still allowed. A second account works at the same time.
+// One account tries to fill the main database. The account uses many keys, the largest bodies that the API accepts, and many webhooks. The
+// receivers of these webhooks respond with long errors. After the account has used up its quota, the account repeats every change that is
+// still allowed. A second account sends ordinary requests at the same time.
 
 const mib = 1024 * 1024;
 const attack = inject("isLong")
   ? { keys: 50, webhooks: 20, quota: defaultQuotaBytes / 4, attempts: 4000, tightenings: 500 }
   : { keys: 3, webhooks: 3, quota: 2 * mib, attempts: 40, tightenings: 3 };
-/** The number of bytes by which one change may exceed a quota. One change can store the events of a hundred tasks and their deliveries. */
+/**
+ * One change may exceed a quota by at most this number of bytes. One change can store the events of a hundred tasks, and the deliveries of
+ * these events.
+ */
 const maxChangeBytes = 4 * mib;
 
 /** Returns the largest task that the API accepts. */
@@ -24,7 +28,7 @@ const largestTask = (title: string) => {
   return { title, description: "😀".repeat(10_000), labels };
 };
 
-/** Repeats a step in several workers at the same time. Each worker stops when the step returns false. */
+/** Runs several loops at the same time. Each loop repeats `step` until `step` returns false. */
 const inParallel = (workers: number, step: (worker: number) => Promise<boolean>) =>
   Promise.all(
     Array.from({ length: workers }, async (_, worker) => {
@@ -32,7 +36,10 @@ const inParallel = (workers: number, step: (worker: number) => Promise<boolean>)
     }),
   );
 
-/** Sends ordinary requests until `isOver`. Returns the methods and statuses of the responses, and the median latency in milliseconds. */
+/**
+ * Sends ordinary requests until `isOver` returns true. Returns the methods and statuses of the responses, and the median latency in
+ * milliseconds.
+ */
 async function sendOrdinaryRequests(key: string, isOver: () => boolean) {
   const outcomes: string[] = [];
   const latencies: number[] = [];
@@ -49,15 +56,15 @@ async function sendOrdinaryRequests(key: string, isOver: () => boolean) {
     await send("PATCH", `/tasks/${task.id}`, { status: "done" });
     await send("GET", "/tasks");
     await send("DELETE", `/tasks/${task.id}`);
-    // The purpose of the pause is only to limit the rate of the requests.
+    // The pause has only one purpose: it limits the rate of the requests.
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return { outcomes, medianMs: latencies.toSorted((a, b) => a - b)[Math.floor(latencies.length / 2)] };
 }
 
 /**
- * Makes up to 500 pending, unclaimed deliveries of an account due now. Chooses the deliveries with the most attempts. Returns their
- * ids.
+ * Makes up to 500 deliveries of an account due now. Selects only deliveries that are pending and not claimed, and starts with the most
+ * attempts. Returns the ids of these deliveries.
  */
 async function makeDeliveriesDue(accountId: string): Promise<string[]> {
   const { results } = await env.DB.prepare(
@@ -75,7 +82,7 @@ const countAttempts = async (accountId: string): Promise<number> =>
     .bind(accountId)
     .first<number>("count")) ?? 0;
 
-/** Makes about `maxAttempts` delivery attempts for an account immediately, instead of at their scheduled times. */
+/** Makes about `maxAttempts` delivery attempts for an account. The attempts start immediately, and not at their scheduled times. */
 async function attemptDeliveries(accountId: string, maxAttempts: number): Promise<void> {
   for (let attempts = 0; attempts < maxAttempts; ) {
     const ids = await makeDeliveriesDue(accountId);
@@ -109,7 +116,7 @@ it("One account can neither fill the main database nor stop another account", as
   const maxBytes = attack.quota + reserveBytes + maxChangeBytes;
   const expectBounded = async () => expect(await readStoredBytes(accountId)).toBeLessThanOrEqual(maxBytes);
 
-  // Each worker creates tasks until three of its requests have been rejected.
+  // With each key, the test creates tasks until three requests with this key have been rejected.
   const statuses = new Map<string, number>();
   const count = ({ status, body }: { status: number; body: { code?: string } | null }) => {
     const name = status < 400 ? String(status) : `${status} ${body?.code}`;
@@ -132,7 +139,7 @@ it("One account can neither fill the main database nor stop another account", as
   expect([...statuses.keys()].toSorted()).toEqual(["201", "409 limit_reached"]);
   await expectBounded();
 
-  // The test checks that the events of the other account are delivered. It does so before it makes direct attempts, because these leave
+  // The test first checks that the events of the other account are delivered. The direct attempts come later, because direct attempts leave
   // messages for finished deliveries in the queue.
   const pending = await until(
     () => deliveriesOf(other, otherWebhook.id, "?status=pending&limit=100"),
@@ -141,18 +148,19 @@ it("One account can neither fill the main database nor stop another account", as
   expect(pending.filter(({ created_at }: { created_at: string }) => Date.parse(created_at) <= floodedAt)).toEqual([]);
   expect((await receivedAt(otherWebhook.path)).length).toBeGreaterThan(10);
 
-  // Regardless of the number of attempts, responses of receivers can fill the account's storage only up to the reserve.
+  // The responses of receivers can fill the account's storage only up to the reserve, regardless of the number of attempts.
   await attemptDeliveries(accountId, attack.attempts);
   await expectBounded();
-  // If all deliveries were already in flight, the test could not make any attempt. It therefore waits for the attempts that the queue
-  // started.
+  // If the queue has already started all deliveries, the test itself cannot make any attempt. The test therefore waits for the attempts
+  // that the queue has started.
   const attempts = await until(
     () => countAttempts(accountId),
     (stored) => stored > 0,
   );
   expect(attempts).toBeGreaterThan(0);
 
-  // Every change that a client can repeat is rejected, either when the quota or when the reserve is used up.
+  // Every change that a client can repeat is rejected at some point. Some changes are rejected when the quota is used up, and others when
+  // the reserve is used up.
   const [firstKeyId = ""] = keyIds;
   for (const [method, path, body] of [
     ["POST", "/keys", { name: "More" }],

@@ -24,7 +24,7 @@ export const eventPages = (document: JsonObject): DocPage[] =>
         jsonFence(exampleBodyOf(kind)),
         "## Its data",
         `\`data\` is a [${schema}](${schemaPath(schema)}).`,
-        previous !== undefined && "`previous` has the previous values of the members of `data` that changed, including `updated_at`.",
+        previous !== undefined && "`previous` has the previous values of the changed members of `data`, including `updated_at`.",
         schemas[schema] && memberTable(schemas[schema]),
       ),
     };

@@ -13,7 +13,7 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
       next_cursor: z.string().nullable().meta({ description: "The `cursor` of the next page, or null on the last page.", example: null }),
       has_more: z.boolean().meta({
         description:
-          "Whether there is a next page. A filtered page reads a limited number of rows, so it can be short or empty while `has_more` is true.",
+          "Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.",
         example: false,
       }),
     })

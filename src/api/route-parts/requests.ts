@@ -38,7 +38,7 @@ const ifMatch = header(
 );
 const ifNoneMatch = header(
   "If-None-Match",
-  "The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412.",
+  "The ETag of the version that the client has. If the resource still has this ETag, the response to a GET is 304, and the response to a change is 412. With `*`, the response to a change is always 412.",
   { pattern: tagListPattern },
 );
 
@@ -49,7 +49,7 @@ export const withIdempotencyKey = {
   parameters: [
     header(
       "Idempotency-Key",
-      "Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request.",
+      "If you repeat the POST with the same value within 24 hours, the POST takes effect only once. The value has 1 to 255 printable ASCII characters. Use a new value for each new request.",
       {
         minLength: 1,
         maxLength: 255,

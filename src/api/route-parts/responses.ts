@@ -18,7 +18,7 @@ export const Problem = z
     status: z.int().meta({ description: "The HTTP status of the response.", example: 404 }),
     detail: z
       .string()
-      .meta({ description: "A sentence for people that explains this occurrence of the error.", example: "There is no such task." }),
+      .meta({ description: "A human-readable explanation of this occurrence of the error.", example: "There is no such task." }),
     instance: z.string().meta({ description: "The path of the request.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).meta({
       description: `The error code, for programs: ${Object.keys(failures)
@@ -33,7 +33,7 @@ export const Problem = z
     errors: z
       .array(
         z.strictObject({
-          detail: z.string().meta({ description: "A sentence for people that explains this error.", example: "This is required." }),
+          detail: z.string().meta({ description: "A human-readable explanation of this error.", example: "This is required." }),
           code: z.enum(fieldErrorCodes).meta({
             description: `The code of this error, for programs: ${fieldErrorCodes
               .map((code) => `\`${code}\``)

@@ -2,8 +2,8 @@
 export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
   <>
     <p>
-      Each code signs you in once if you do not have your passkey. The codes are shown only this once. Print the codes, or store them with
-      your passwords.
+      If you do not have your passkey, you can sign in with one of these codes. Each code works once. The codes are shown only this once.
+      Print the codes, or store them with your passwords.
     </p>
     <ol class="codes" aria-label="Recovery codes" data-secret>
       {codes.map((code) => (

@@ -5,9 +5,9 @@ export const VerifySnippets = () => (
   <section class="panel" aria-labelledby="verify">
     <h2 id="verify">Verify the requests</h2>
     <p>
-      Each request is signed according to Standard Webhooks. The header <code>webhook-signature</code> signs the raw body and the headers{" "}
-      <code>webhook-id</code> and <code>webhook-timestamp</code>. The <code>webhook-id</code> is the id of the event, and is the same for
-      every attempt. Use this id to process each event only once.
+      Each request is signed according to Standard Webhooks. The signature in the header <code>webhook-signature</code> covers the raw body
+      and the headers <code>webhook-id</code> and <code>webhook-timestamp</code>. The <code>webhook-id</code> is the id of the event, and is
+      the same for every attempt. Use this id to process each event only once.
     </p>
     <h3>JavaScript</h3>
     <Code label="In JavaScript">{`import { Webhook } from "standardwebhooks";

@@ -172,7 +172,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
             <h2 id="around">Changes around this request</h2>
             <a href={`/settings/audit?${new URLSearchParams({ from: iso(at - aroundMs), to: iso(at + aroundMs) })}`}>In the audit log</a>
           </header>
-          <p class="quiet">Changes by members and keys in the ten minutes before and after.</p>
+          <p class="quiet">Changes by members and keys within ten minutes before or after the request.</p>
           <ul class="lines">
             {around.map((change) => (
               <li>

@@ -128,8 +128,8 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
       {visitorMay(c, "webhooks") && !isReadable && (
         <div class="note">
           <p>
-            This webhook receives events about members, which your role cannot read. An admin or an owner of the account can change the
-            webhook.
+            This webhook receives events about members. Your role cannot read these events. An admin or an owner of the account can change
+            the webhook.
           </p>
         </div>
       )}

@@ -36,7 +36,7 @@ const Analytics = z
         overdue: count.meta({ description: "The current number of open tasks that are past their due date.", example: 2 }),
         completion_rate: z.number().min(0).max(100).nullable().meta({
           description:
-            "Of the tasks that were created in the span, the percentage that is now done. The value is null if no tasks were created.",
+            "The percentage of tasks that are now done, among the tasks that were created in the span. The value is null if no tasks were created.",
           example: 78.05,
         }),
         median_hours_to_complete: z.number().nullable().meta({
@@ -62,7 +62,7 @@ const Analytics = z
           completed: count.meta({ description: "The number of the user's tasks that were completed in the span.", example: 9 }),
         }),
       )
-      .meta({ description: "The 100 users with the most tasks. Open tasks count, and so do tasks that were completed in the span." }),
+      .meta({ description: "The 100 users with the most tasks. The ranking counts open tasks and tasks that were completed in the span." }),
     series: z
       .array(
         z.strictObject({

@@ -24,7 +24,7 @@ const NewTask = component("NewTask", schemas.NewTask, {
   example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
 });
 const TaskPatch = component("TaskPatch", schemas.TaskPatch, {
-  description: "The members of a task to change. `null` clears a member.",
+  description: "The changes to a task. `null` clears a member.",
   example: { status: "done" },
 });
 

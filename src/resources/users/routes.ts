@@ -24,7 +24,7 @@ const User = component("User", UserData, {
 });
 const NewUser = component("NewUser", schemas.NewUser, { description: "A new user." });
 const UserPatch = component("UserPatch", schemas.UserPatch, {
-  description: "The members of a user to change.",
+  description: "The changes to a user.",
   example: { role: "admin" },
 });
 
@@ -39,7 +39,7 @@ const list = createRoute({
   operationId: "listUsers",
   summary: "List users",
   description:
-    "Lists the users of the account, newest first. Users are records of your own people, and your application decides what a user may do. To give people access to the overview, invite them on its Settings page.",
+    "Lists the users of the account, newest first. Users are records about the people in your application. Your application decides what a user may do. To give people access to the overview, invite them on its Settings page.",
   tags,
   ...requireScope("users:read"),
   request: {
@@ -133,7 +133,7 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Besides `user.deleted`, the event `task.updated` is sent for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`.",
+    "Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Sends the event `user.deleted`, and also sends `task.updated` for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`.",
   tags,
   ...requireScope("users:write"),
   ...failsWith("conflict", "limit_reached"),

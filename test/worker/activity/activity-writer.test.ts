@@ -8,10 +8,10 @@ import { readUsage } from "../../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../../src/usage/refresh-roll-ups.ts";
 import { browse } from "../support/browse.ts";
 import { call, cron, makeTenant, readingLog, type Tenant } from "../support/client.ts";
+import { d1With, d1WithoutBatches } from "../support/d1.ts";
 import { entryOf, logDelay } from "../support/entries.ts";
 import { countActivityRows, readActivityIds, readDirtyBuckets, sumHourlyRequests } from "../support/log-rows.ts";
 import { deleteJobs } from "../support/storage-rows.ts";
-import { d1With, d1WithoutBatches } from "../support/stub-d1.ts";
 
 type Writer = DurableObjectStub<ActivityWriter>;
 
@@ -63,7 +63,7 @@ describe("A log writer", () => {
     const batches = await countBatches(writer);
     await writer.write([entryOf(tenant, Date.now())]);
     expect(await countActivityRows(tenant.accountId)).toBe(1);
-    // These calls start inside the Durable Object. They therefore arrive at the same time, even on a slow machine.
+    // These calls start inside the Durable Object. The calls therefore arrive at the same time, even on a slow machine.
     await runInDurableObject(writer, async (object) => {
       await Promise.all(Array.from({ length: 40 }, () => object.write([entryOf(tenant, Date.now())])));
     });

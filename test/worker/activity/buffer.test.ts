@@ -6,9 +6,9 @@ import { EntryAggregator } from "../../../src/activity/entry-aggregator.ts";
 import { sendEntries } from "../../../src/activity/writers.ts";
 import { minuteMs, secondMs } from "../../../src/time/clock.ts";
 import { makeTenant } from "../support/client.ts";
+import { d1WithoutBatches } from "../support/d1.ts";
 import { entryOf } from "../support/entries.ts";
 import { readActivityIds } from "../support/log-rows.ts";
-import { d1WithoutBatches } from "../support/stub-d1.ts";
 
 const apiKey = { accountId: "acc_1", keyId: "key_1" };
 const newEntry = () => entryOf(apiKey, Date.now());
@@ -28,9 +28,9 @@ function makeSender() {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Returns a function `send` that takes 300 ms of real time for each batch. The buffer may send the next batch after 200 ms, but it must
- * also wait until the previous batch has ended. Otherwise, two batches would be in flight at the same time. `counts` contains the number of
- * sent entries, and the highest number of batches that were in flight at the same time.
+ * Returns a function `send` that takes 300 ms of real time for each batch. The buffer may send the next batch after 200 ms, but not before
+ * the previous batch has ended. If the buffer did not wait for this end, two batches would be in flight at the same time. `counts` contains
+ * the number of sent entries, and the highest number of batches that were in flight at the same time.
  */
 function makeSlowSender() {
   const counts = { sent: 0, inFlight: 0, maxInFlight: 0 };
@@ -114,7 +114,8 @@ describe("The buffer of an isolate", () => {
     const droppedCounts: number[] = [];
     await buffer.flush(async (_, dropped) => {
       droppedCounts.push(dropped);
-      // The first two batches go directly to D1. The third batch goes to a log writer, which receives the number of dropped entries.
+      // The first two batches go directly to D1. The third batch goes to a log writer. The log writer receives the number of dropped
+      // entries.
       return droppedCounts.length < 3 ? 0 : dropped;
     });
     expect(droppedCounts.slice(0, 4)).toEqual([7, 7, 7, 0]);

@@ -7,11 +7,10 @@ import { readUsage } from "../../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../../src/usage/refresh-roll-ups.ts";
 import { deleteOldUsage } from "../../../src/usage/retention.ts";
 import { call, cron, db, makeTenant, readingLog } from "../support/client.ts";
-import type { RecordedStatement } from "../support/d1.ts";
+import { d1With, type RecordedStatement } from "../support/d1.ts";
 import { entryOf, write } from "../support/entries.ts";
 import { countActivityRows, readActivityIds, readActivityRows } from "../support/log-rows.ts";
 import { ageStoredResponses, countRows, deleteJobs, queryPlanOf } from "../support/storage-rows.ts";
-import { d1With } from "../support/stub-d1.ts";
 
 const readMonthlyUsage = async (accountId: string, now: number) =>
   readUsage(await refreshRollUps(readingLog(accountId, now)), { window: "30d" });

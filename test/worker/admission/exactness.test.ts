@@ -5,7 +5,7 @@ import { hourMs, hourStart } from "../../../src/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 
-// These tests check the hourly limit of a key and changes to a key. They use real Durable Objects, with many requests and with crashes.
+// These tests check the hourly limit of a key and changes to a key. The tests use real Durable Objects, many requests and crashes.
 
 const limit = inject("isLong") ? 5000 : 500;
 
@@ -144,7 +144,7 @@ async function sendLoad(sendRequest: () => Promise<void>, isDone: () => boolean)
 
 /**
  * Sends one request after another, until 20 requests have started at `changesAt` or later. Returns a sorted list of the distinct outcomes
- * before and after `changesAt`. Ignores a request if it was in flight at `changesAt`.
+ * before and after `changesAt`. Ignores requests that were in flight at `changesAt`.
  */
 async function outcomesAround(changesAt: number, intervalMs: number, sendRequest: () => Promise<string>): Promise<string[]> {
   const outcomes = new Set<string>();

@@ -213,7 +213,7 @@ describe("The API", () => {
         controller.enqueue(new TextEncoder().encode("}"));
         controller.close();
       } catch {
-        // If the Worker rejected the request, it has already canceled the request body.
+        // If the Worker rejected the request, the Worker has already canceled the request body.
       }
     }
     const statuses = (await Promise.all(requests)).map(({ status }) => status);

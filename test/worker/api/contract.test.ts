@@ -7,7 +7,7 @@ import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { callOperation, sampleOf } from "../support/operations.ts";
 
-// These tests call each operation of the OpenAPI document with a sample request. They check each response against the document.
+// These tests call each operation of the OpenAPI document with a sample request. The tests check each response against the document.
 
 function expectProblem(operation: DocumentedOperation, response: Answer, status: number, code: string): void {
   expect([response.status, response.body?.code]).toEqual([status, code]);
@@ -69,7 +69,7 @@ it("The document that tests use allows no unknown members in responses, so that 
     if (type === "object" && properties && additionalProperties !== false) open.push(at);
     for (const [name, child] of Object.entries(node)) walk(child, `${at}/${name}`);
   };
-  // The schema `OpenApiDocument` describes the format of OpenAPI documents. This check does not apply to it.
+  // The schema `OpenApiDocument` describes the format of OpenAPI documents. This check does not apply to `OpenApiDocument`.
   const { OpenApiDocument, ...schemas } = document.components.schemas;
   walk(schemas, "#/components/schemas");
   for (const { operationId, responses } of operationsWithKey) walk(responses, operationId);

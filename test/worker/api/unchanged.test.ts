@@ -12,8 +12,8 @@ import { countAuditRows } from "../support/log-rows.ts";
 import { newPath, register, until } from "../support/receiver.ts";
 import { countEvents } from "../support/webhook-rows.ts";
 
-// If a resource already has the requested values, a request to change the resource has no effect. Such a request creates no events, audit
-// log entries or versions, even if a client repeats it.
+// If a resource already has the requested values, a request to change the resource has no effect. A request without effect creates no
+// events, no audit log entries and no versions, even if a client repeats the request.
 
 /** Returns the number of an account's events, and the number of its audit log entries. */
 const countEventsAndEntries = async (accountId: string) => [await countEvents(accountId), await countAuditRows(accountId)];

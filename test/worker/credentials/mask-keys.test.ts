@@ -7,7 +7,7 @@ const [key = ""] = keys;
 const partsOf = (secretKey: string) => ({ publicPart: secretKey.slice(4, 20), secretPart: secretKey.slice(21) });
 const percentEncode = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
-/** Returns the length of the longest part of the secret that is still readable in a masked text. */
+/** Finds the longest part of a secret that is still readable in a masked text. Returns the length of this part. */
 function longestPieceLeft(masked: string, { secretPart }: { secretPart: string }): number {
   let longest = 0;
   for (let from = 0; from < secretPart.length; from++)
@@ -15,7 +15,7 @@ function longestPieceLeft(masked: string, { secretPart }: { secretPart: string }
   return longest;
 }
 
-/** Forms in which people and programs write a secret key. */
+/** The different ways in which people and programs write a secret key. */
 const forms: [name: string, write: (secretKey: string) => string][] = [
   ["in its standard format", (of) => of],
   ["with - for _", (of) => of.replaceAll("_", "-")],
@@ -48,8 +48,8 @@ const forms: [name: string, write: (secretKey: string) => string][] = [
 describe("maskKeys", () => {
   it.each(forms)("masks a secret key %s", (_, write) => {
     const left = keys.map((each) => longestPieceLeft(maskKeys(`/api/v1/users/${write(each)}/tasks`), partsOf(each)));
-    // Up to four consecutive characters of the secret may appear in the text by chance. Up to eleven lowercase letters between two
-    // separators may stay, because they could be a word.
+    // Up to four consecutive characters of the secret may appear in the masked text by chance. Up to eleven lowercase letters between two
+    // separators may stay readable, because these letters could be a word.
     expect(left.filter((length) => length > 11)).toEqual([]);
     expect(left.filter((length) => length > 4).length).toBeLessThan(25);
   });

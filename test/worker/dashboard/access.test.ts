@@ -11,7 +11,7 @@ import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { backdateSessions, readSessionId } from "../support/member-rows.ts";
 import { formHeaders, makePerson, type Person, sendRequest } from "../support/people.ts";
 
-/** The declared access of each route. The first handler of a route declares the access. */
+/** The access that each route declares. The first handler of the route contains this declaration. */
 const declarations = new Map<string, Access | undefined>();
 for (const { method, path, handler } of createPages().routes) {
   const route = `${method} ${path}`;
@@ -19,7 +19,7 @@ for (const { method, path, handler } of createPages().routes) {
 }
 const routes = [...declarations.keys()];
 
-/** Whether a response asks for a confirmation of the member's identity. */
+/** Whether a response asks the member to confirm their identity. */
 const asksForConfirmation = ({ status, text }: Answer) => status === 403 && text.includes("Confirm that it is you");
 
 /** Creates a member who signed in an hour ago. */

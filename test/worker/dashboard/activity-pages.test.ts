@@ -5,7 +5,7 @@ import { type Answer, call, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { newPath, receiver } from "../support/receiver.ts";
 
-/** Returns the text of a page without its tags. */
+/** Removes the HTML tags from a page. Returns the text that remains. */
 const textOf = ({ text }: Pick<Answer, "text">) => text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
 
 const requestIdOf = ({ headers }: Answer) => headers.get("X-Request-Id");

@@ -21,7 +21,7 @@ describe("The overview", () => {
     const { status, text, headers } = await vi.waitFor(async () => {
       const page = await openOverview(accountId);
       expect(page.text).toContain("tsk_1");
-      // The figures can be older than the list of requests.
+      // The figures on the page can be older than the list of requests on the page.
       expect(page.text).toContain("66.67%");
       return page;
     }, logDelay);
@@ -91,7 +91,8 @@ describe("The overview", () => {
     expect(await statusOf(true, "http://localhost.evil.example/")).toBe(403);
     expect(await statusOf(false, "http://localhost/")).toBe(303);
     expect(await statusOf(false, "https://overview.example/")).toBe(303);
-    // Another site can resolve its own host name to this machine, and send a header that makes the local runtime see localhost.
+    // Another site can point its own host name to this machine. The site can also send a header that makes the local runtime see
+    // `localhost` instead.
     for (const headers of [{}, { "Sec-Fetch-Mode": "navigate" }, { "Sec-Fetch-Site": "cross-site" }, { "Sec-Fetch-Site": "same-site" }])
       expect(await statusOf(true, "http://localhost:8787/", headers as Record<string, string>), JSON.stringify(headers)).toBe(403);
     expect(await statusOf(true, "http://localhost:8787/", { "Sec-Fetch-Site": "same-origin" })).toBe(200);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { origin } from "../support/client.ts";
 import { formHeaders, sendRequest } from "../support/people.ts";
 
-// Forms that anyone can send without a session.
+// Anyone can send these forms without a session.
 
 const paths = ["/login", "/login/recovery", "/setup", "/setup/check", "/setup/options", "/preferences", "/operator/session"];
 

@@ -86,7 +86,7 @@ describe("The form for a new key", () => {
     expect(invalid.text).toContain('role="alert"');
     for (const field of ["name", "allowed_ips", "hourly_limit"]) expect(invalid.text).toContain(`id="field-${field}-error"`);
     expect(invalid.text).toContain(">here</textarea>");
-    // The first invalid field has the focus. An error about one of several values names the value.
+    // The first invalid field has the focus. If a field has several values and one of them is invalid, the error names the invalid value.
     expect([...invalid.text.matchAll(/<(?:input|textarea)[^>]* autofocus/g)].map(([tag]) => /name="(\w+)"/.exec(tag)?.[1])).toEqual([
       "name",
     ]);
@@ -118,7 +118,7 @@ describe("The page of a key", () => {
       expires_at: "2030-01-02T03:04",
       allowed_ips: "",
     });
-    // The form shows the expiry without seconds. An unchanged expiry keeps its seconds.
+    // The form shows the expiry time without seconds. If the expiry time is not changed, its seconds are kept.
     expect(await readKey(ownerKey, keyId)).toMatchObject({
       name: "Renamed",
       scopes: ["users:read"],
@@ -161,7 +161,7 @@ describe("The page of a key", () => {
     const { key, keyId } = await makeKey(accountId);
     const { get, post } = browse(accountId);
     await call("GET", "/api/v1/me", { key });
-    // A request in the same millisecond as the rotation would count as a request after the rotation.
+    // If a request and the rotation happen in the same millisecond, the request counts as a request after the rotation.
     await untilClockReaches(Date.now() + 2);
     const newKey = secretKeyIn(await post(`/keys/${keyId}/rotate`, { overlap_seconds: "600" }));
     for (const each of [key, newKey, newKey]) await call("GET", "/api/v1/me", { key: each });

@@ -2,7 +2,8 @@ import { expect, it } from "vitest";
 import { browse } from "../support/browse.ts";
 import { call, makeTenant } from "../support/client.ts";
 
-// Pages look up some words from their URL in tables. A lookup must not find the properties that every JavaScript object inherits.
+// Pages take some words from their URL and look up these words in objects. A lookup must not find the properties that every JavaScript
+// object inherits.
 
 const inheritedProperties = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"];
 

@@ -15,8 +15,8 @@ import { countRows, leaveRoomFor, queryPlanOf, readStoredCounts } from "../suppo
 import { countEvents } from "../support/webhook-rows.ts";
 
 /**
- * Inserts `count` tasks, `count` users and `count` events. Every thousandth task is done and contains the word "needle". Every thousandth
- * user also contains this word. Every thousandth event has the type `user.created`.
+ * Inserts `count` tasks, `count` users and `count` events. Every thousandth task has the status `done` and contains the word "needle".
+ * Every thousandth user also contains the word "needle". Every thousandth event has the type `user.created`.
  */
 async function insertManyRows(accountId: string, count: number): Promise<void> {
   const numbers = JSON.stringify(Array.from({ length: count }, (_, index) => index));
@@ -106,7 +106,7 @@ describe("The row limits of an account", () => {
 describe("The full main database", () => {
   const databaseOfSize = (bytes: number) =>
     ({ prepare: () => ({ run: async () => ({ meta: { size_after: bytes } }) }) }) as unknown as D1Database;
-  /** Stores this size as the measured size of the main database. */
+  /** Stores `bytes` as the measured size of the main database. */
   const setMeasuredSize = (bytes: number) => measureDatabases(db, [["DB", databaseOfSize(bytes)]], Date.now());
   afterEach(async () => {
     await setMeasuredSize(1);
@@ -199,7 +199,7 @@ describe("A filtered list", () => {
 
   it("scans 2,000 rows per page, says that there is more, and returns each match once", async () => {
     const tenant = await makeTenant();
-    // There are more rows than one page may scan.
+    // The account has more rows than D1 may scan for one page.
     await insertManyRows(tenant.accountId, 2500);
     for (const path of [
       ...["created_at", "-created_at", "updated_at", "-updated_at", "due_at", "-due_at"].flatMap((sort) => [

@@ -17,11 +17,11 @@ import { operate } from "../support/operate.ts";
 import { makePerson } from "../support/people.ts";
 import { queryPlanOf, readIds } from "../support/storage-rows.ts";
 
-// Reading a page far down a list costs D1 no more than reading the first page.
+// A page far down a list costs D1 no more than the first page.
 
 const taskCount = 6000;
 const pageSize = 25;
-/** The position in a list at which page 200 starts. */
+/** The position in a list where page 200 starts. */
 const farPosition = 199 * pageSize;
 const start = Date.parse("2030-01-01T00:00:00Z");
 
@@ -46,7 +46,7 @@ const insertTasks = (accountId: string, assigneeId: string, rows: readonly Store
     .bind(accountId, assigneeId, JSON.stringify(rows))
     .run();
 
-/** Inserts 2,000 copies of a key. Half of the copies are revoked, and all of them have expired. */
+/** Inserts 2,000 copies of a key. All copies have expired, and half of the copies are also revoked. */
 const insertEndedKeyCopies = (keyId: string) =>
   env.DB.prepare(
     `INSERT INTO api_keys
@@ -59,7 +59,7 @@ const insertEndedKeyCopies = (keyId: string) =>
     .bind(keyId)
     .run();
 
-/** Inserts `count` revoked copies of a key that were created at `createdAt`. */
+/** Inserts `count` revoked copies of a key. The creation time of the copies is `createdAt`. */
 const insertRevokedKeyCopies = (keyId: string, count: number, createdAt: number) =>
   env.DB.prepare(
     `INSERT INTO api_keys
@@ -73,11 +73,11 @@ const insertRevokedKeyCopies = (keyId: string, count: number, createdAt: number)
     .bind(keyId, count, createdAt)
     .run();
 
-/** Moves the creation times of all keys of an account except one into the past. */
+/** Moves the creation times of an account's keys into the past by `ms` milliseconds. The key `keyId` keeps its creation time. */
 const backdateOtherKeys = (accountId: string, keyId: string, ms: number) =>
   env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?").bind(ms, accountId, keyId).run();
 
-/** Stores a record of the last use for each key. */
+/** For each key, stores a record of its last use. */
 const insertKeyUses = (accountId: string, keyIds: readonly string[]) =>
   activity.$client
     .prepare("INSERT INTO key_uses (account_id, key_id, entry_id, path) SELECT ?, value, 'req_1', '/' FROM json_each(?)")
@@ -89,7 +89,7 @@ beforeAll(async () => {
   user = (await call("POST", "/api/v1/users", { key: tenant.key, body: { name: "Ada", email: "ada@example.com" } })).body.id;
   tasks = Array.from({ length: taskCount }, (_, n) => ({
     id: `tsk_${String(n).padStart(32, "0")}`,
-    // Many tasks have the same times, and the order of the times is not the order of the ids.
+    // Many tasks have equal times. The order by time differs from the order by id.
     updated_at: start + ((n * 7919) % 1500),
     due_at: n % 3 === 0 ? null : start + ((n * 104_729) % 40),
     status: n % 2 === 0 ? "todo" : "done",
@@ -97,7 +97,7 @@ beforeAll(async () => {
   await insertTasks(tenant.accountId, user, tasks);
 });
 
-/** Returns a connection to a database, and a list that records all of its statements, including those in batches. */
+/** Returns a connection to a database, and a list of all statements of this connection. The list includes the statements in batches. */
 function recordAllStatements(d1: D1Database = env.DB) {
   const statements: RecordedStatement[] = [];
   const prepare = (query: string) => {
@@ -113,7 +113,7 @@ function recordAllStatements(d1: D1Database = env.DB) {
   return { db: drizzle(recording as unknown as D1Database) as Db, statements };
 }
 
-/** Returns the query plans of the statements, and the number of rows that D1 reads for them. */
+/** Returns the query plans of the statements, and the number of rows that D1 reads for all statements together. */
 async function measureCost(statements: readonly RecordedStatement[], d1: D1Database = env.DB) {
   let rowsRead = 0;
   const plans: string[] = [];
@@ -131,7 +131,7 @@ async function measureCost(statements: readonly RecordedStatement[], d1: D1Datab
 const list = (db: Db, sort: TaskSort, filter: TaskFilter, limit: number, after?: TaskPosition) =>
   listTasks({ db, now: start, actor: operatorOn(tenant.accountId) }, { filter, sort, limit, after });
 
-/** Returns the tasks in the order that the API defines: by the value and then by the id. Tasks without a value are last. */
+/** Returns the tasks in the order that the API defines: first by sort value, and then by id. Tasks without a sort value are last. */
 function inOrder(sort: TaskSort): StoredTask[] {
   const name = sort.replace("-", "") as "created_at" | "updated_at" | "due_at";
   const sign = sort.startsWith("-") ? -1 : 1;
@@ -157,8 +157,8 @@ const matches =
     (statuses === undefined || statuses.some((status) => status === task.status));
 
 /**
- * Returns the number of tasks that a page must scan if it starts at a position. The scan ends at the 26th match, which shows that there is
- * another page.
+ * Returns the number of tasks that D1 must scan for a page that starts at `position`. The scan ends at the 26th match. The 26th match shows
+ * that there is another page.
  */
 function scannedFrom(position: number, sort: TaskSort, filter: TaskFilter): number {
   const isMatch = matches(filter);
@@ -179,7 +179,7 @@ const filters: [string, TaskFilter][] = [
   ["filtered by user", { assigneeId: "replaced by the id of the user" }],
 ];
 
-/** Returns a filter with the id of the user, which is not known when the tests are defined. */
+/** If a filter contains a user, replaces the user by the id of the real user. This id is not yet known when the tests are defined. */
 const withUser = (filter: TaskFilter): TaskFilter => (filter.assigneeId ? { assigneeId: user } : filter);
 
 /** The index that D1 uses for each sort value. */
@@ -193,7 +193,7 @@ describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
     await list(far.db, sort, filter, pageSize, positionOf(inOrder(sort)[farPosition] as StoredTask, sort));
     const [firstCost, farCost] = [await measureCost(first.statements), await measureCost(far.statements)];
     // For a filtered page, D1 first finds the hundredth row. If the list is sorted by due date, D1 also finds the hundredth task without a
-    // due date. If a page needs more rows, D1 scans 2,000 rows.
+    // due date. If a filtered page needs more than 100 rows, D1 scans 2,000 rows.
     const probed = (Object.keys(filter).length > 0 ? 100 : 0) * (sort.endsWith("due_at") ? 2 : 1);
     // D1 also reads the values of the filter and the last row of the previous page.
     const fixedReads = 4;

@@ -8,7 +8,7 @@ import { db } from "../support/client.ts";
 const columnCount = 70;
 const names = Array.from({ length: columnCount }, (_, index) => `column_${index}`);
 
-/** Runs `use` with a table `wide` in the main database. The table has one row. */
+/** Creates a table `wide` with one row in the main database. Calls `use`, and then deletes the table. */
 async function withWideTable(use: () => Promise<void>): Promise<void> {
   await env.DB.exec(`CREATE TABLE wide (list, is_set, ${names.join(", ")})`);
   try {
@@ -26,7 +26,7 @@ it("A row with more columns than a function has arguments is encoded as one valu
     ...Object.fromEntries(names.map((name) => [name, text()])),
   });
   await withWideTable(async () => {
-    // The local runtime accepts more arguments than D1, so the test counts the arguments of each call.
+    // The local runtime accepts more arguments in a function call than D1 does. The test therefore counts the arguments of each call.
     const { sql: query } = db.all(sql`SELECT ${rowAsJson(wide)}`).getQuery();
     const argumentCounts = [...query.matchAll(/json_array\(([^()]*)\)/g)].map(([, list = ""]) => list.split(",").length);
     expect(argumentCounts.reduce((sum, count) => sum + count, 0)).toBe(columnCount + 2);

@@ -9,13 +9,13 @@ import { maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf, SearchIndex 
 import { type Answer, answerOf, call, makeKey, makeTenant } from "../support/client.ts";
 import { makePerson, sendRequest as sendToOverview } from "../support/people.ts";
 
-// A local Worker shows ids of its first account in the documentation. The first account needs a task.
+// The documentation of a local Worker shows ids from the first account. The first account must therefore have a task.
 beforeAll(async () => {
   const { key } = await makeTenant();
   await call("POST", "/api/v1/tasks", { key, body: { title: "Mine" } });
 });
 
-/** Returns the assets of the Worker, and the number of reads from them. */
+/** Returns the Worker's assets, and a counter of the reads from these assets. */
 function countedAssets() {
   const counts = { reads: 0 };
   const ASSETS = {
@@ -31,7 +31,7 @@ const app = createApp({ isLocal: false });
 
 const readFirstAccountId = () => env.DB.prepare("SELECT id FROM accounts ORDER BY created_at, id LIMIT 1").first<string>("id");
 
-/** Opens a page as a visitor without a session. The Worker is deployed unless `worker` says otherwise. */
+/** Opens a page as a visitor without a session. By default, `worker` behaves like a deployed Worker. */
 async function open(path: string, headers: Record<string, string> = {}, { worker = app, bindings = env as Env } = {}): Promise<Answer> {
   const ctx = createExecutionContext();
   const url = path.startsWith("/") ? `https://overview.acme.dev${path}` : path;
@@ -115,7 +115,7 @@ describe("A search of the documentation", () => {
     };
     const countedPages = pages.map((page): typeof page => new Proxy(page, { get: read }));
     new SearchIndex(countedPages, words, postings).find(queryWordsOf("a b c d e f g h i j"));
-    // For each returned page, the search reads only one line: the summary or another line.
+    // The search reads only one line of each page that it returns: the summary or another line.
     expect(reads).toBeLessThanOrEqual(2 * maxFound);
   });
 
@@ -140,7 +140,8 @@ describe("The public documentation", () => {
       for (const etags of [etag, etag.slice(2), `"x", ${etag}`, "*"]) {
         const again = await open(path, { "If-None-Match": etags });
         expect([again.status, again.text, again.headers.get("ETag")], etags).toEqual([304, "", etag]);
-        // The scripts of the cached page contain a nonce. This nonce matches the policy in the cached response.
+        // The scripts of the cached page contain a nonce. The policy in the cached response allows this nonce, so the new response must not
+        // replace the policy.
         expect(again.headers.has("Content-Security-Policy")).toBe(false);
       }
       expect((await open(path, { "If-None-Match": '"x"' })).status).toBe(200);
@@ -205,10 +206,10 @@ describe("The public documentation", () => {
     expect([own.headers.get("ETag"), own.headers.get("Cache-Control")]).toEqual([null, "no-store"]);
     for (const host of ["http://evil.example", "http://192.168.1.7:8787", "http://localhost.evil.example"])
       expect(idIn(await open(`${host}/docs/api/getTask.md`, fromAddressBar, { worker })), host).toBe(example);
-    // Another site can resolve its own host name to this machine, and the local runtime may then see localhost. Requests from such a site
-    // do not have the header `Sec-Fetch-Site: none`.
+    // Another site can point its own host name to this machine. The local runtime may then see `localhost` instead of this name. Requests
+    // from such a site do not have the header `Sec-Fetch-Site: none`.
     expect(idIn(await open("http://localhost:8787/docs/api/getTask.md", {}, { worker }))).toBe(example);
-    // Even after a local visit, a visitor who uses another host name sees the ids of the examples.
+    // After a visit under a local host name, a visitor under another host name still sees only the ids of the examples.
     expect(idIn(await open("http://evil.example/docs/api/getTask", {}, { worker }))).toBe(example);
     expect(idIn(await open("/docs/api/getTask.md"))).toBe(example);
   });

@@ -10,7 +10,7 @@ import { revokeOtherKeyRows } from "../support/key-rows.ts";
 import { receivedAt, register, verifyRequest, waitForRequest, waitForRequests } from "../support/receiver.ts";
 import { clearPreviousValues, countEvents, readEventRows } from "../support/webhook-rows.ts";
 
-/** Inserts `count` copies of a key that expire at `expiresAt`. */
+/** Inserts `count` copies of a key. The copies expire at `expiresAt`. */
 const insertExpiringCopies = (keyId: string, count: number, expiresAt: number) =>
   env.DB.prepare(
     `INSERT INTO api_keys
@@ -56,7 +56,7 @@ describe("An event", () => {
       previous: null,
     });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Not subscribed" } });
-    // If the webhook received updates, the request for the update would arrive before the request for the second task.
+    // If the webhook were subscribed to updates, the update event would arrive before the event about the second task.
     await call("POST", "/api/v1/tasks", { key, body: { title: "Second" } });
     const requests = await waitForRequests(path, 2);
     expect(requests.map((each) => verifyRequest(secret, each))).toMatchObject([
@@ -173,7 +173,8 @@ it("Deleting a user creates the right task events even while the tasks are chang
     expect(events.filter(({ type, data }) => type === "task.deleted" && data.id === id)).toHaveLength(1);
     const ofTask = stored.filter(({ data }) => data.id === id);
     const assigneeAtEnd = ofTask.find(({ type }) => type === "task.deleted")?.data.assignee_id;
-    // If a task was unassigned before it was deleted, there is an update event. If the task was still assigned, there is no update event.
+    // If a task was unassigned before its deletion, there must be an update event. If the task was still assigned at its deletion, there
+    // must be no update event.
     expect(ofTask.some(({ type }) => type === "task.updated")).toBe(assigneeAtEnd === null);
   }
 });

@@ -3,7 +3,10 @@ import { type Claim, claimBudget, grow, release } from "../../../src/http/body-b
 
 const mib = 1024 * 1024;
 
-/** Claims one MiB of the body budget at a time for a key, until a claim is denied. Returns all claims. The last claim is the denied one. */
+/**
+ * Repeatedly claims 1 MiB of the body budget for a key, until a claim is denied. Returns all claims. The last claim in the list is the
+ * denied claim.
+ */
 function claimAll(keyId: string, now: number): Claim[] {
   const claims: Claim[] = [];
   for (;;) {

@@ -9,8 +9,8 @@ const app = createApp({ isLocal: true });
 afterEach(() => vi.restoreAllMocks());
 
 /**
- * Sends GET requests to a Worker whose `LOG_SAMPLE` is `sample`. Returns the request lines that the Worker printed, and the number of
- * request lines that it serialized.
+ * Sends GET requests to a Worker whose `LOG_SAMPLE` is `sample`. For each request, the Worker can write one line to its log. Returns the
+ * lines that the Worker printed, and the number of lines that the Worker serialized.
  */
 async function readLines(sample: string | undefined, paths: readonly string[], changedBindings: Partial<Env> = {}) {
   const { key, accountId } = await makeTenant();

@@ -9,11 +9,11 @@ import { normalizedPath } from "../../../src/http/request-path.ts";
 import { answerOf, call, makeKey, makeTenant, within2s } from "../support/client.ts";
 import { readAllRows, readTables } from "../support/schema.ts";
 
-// Tests the middleware that handles every API request before its route does.
+// These tests check the middleware that runs before the route of every API request.
 
 const ctx = createExecutionContext();
 
-/** Adds a route to the Worker that does not declare its access. Returns a function that sends requests to the route. */
+/** Adds a route to the Worker. The route does not declare its access. Returns a function that sends requests to the route. */
 function withUndeclaredRoute(handler: (c: AppContext) => Response | Promise<Response>, path = "/api/v1/undeclared") {
   const app = createApp({ isLocal: true });
   const { app: surface } = app.surfaceOf(path);
@@ -25,7 +25,7 @@ function withUndeclaredRoute(handler: (c: AppContext) => Response | Promise<Resp
   };
 }
 
-/** Returns a request with other values for some properties. `Request` itself would normalize or reject these values. */
+/** Wraps a request, and replaces some of its properties. The class `Request` would normalize or reject the new values. */
 const requestWith = (request: Request, properties: { url?: string; body?: () => ReadableStream | null }) =>
   new Proxy(request, {
     get: (target, name) => {
@@ -36,7 +36,7 @@ const requestWith = (request: Request, properties: { url?: string; body?: () => 
     },
   });
 
-/** Waits until the log has the entry of a request. Returns the response that contains the entry. */
+/** Waits until the log contains the entry of a request. Returns the response with this entry. */
 const readEntry = (key: string, id: string | null) =>
   within2s(
     () => call("GET", `/api/v1/activity/${id}`, { key }),
@@ -234,7 +234,7 @@ it.each(["/api/v1/users/../me", "/api/v1/users/%2e%2e/me", "/api/v1/./me", "/x/.
 );
 
 describe("A misplaced secret key", () => {
-  /** Returns an account, a second key of the account, and the public part of that key. */
+  /** Returns an account, a second key of the account, and the public part of the second key. */
   const makeMisplacedKey = async () => {
     const tenant = await makeTenant();
     const { key: leaked, keyId } = await makeKey(tenant.accountId);

@@ -20,7 +20,8 @@ import {
 import { setSuspendedAt } from "../support/operations-rows.ts";
 import { formHeaders, makePerson, newEmailAddress, postForm, sendRequest } from "../support/people.ts";
 
-// Sign-in with Cloudflare Access. A test server publishes the signing keys of each team at the same path as Access.
+// These tests check the sign-in with Cloudflare Access. A test server publishes the signing keys of each team. The server uses the same
+// path as Access.
 
 const app = createApp({ isLocal: true, isOpen: false });
 const audience = "4714c1358e65fe4b408ad6d432a5f878f08194bdb4752441fd56faefa9b2b6f2";
@@ -29,7 +30,7 @@ async function makeTeam() {
   const domain = `${inject("shelf")}/${crypto.randomUUID()}`;
   const certsUrl = `${domain}/cdn-cgi/access/certs`;
   const keys: object[] = [];
-  /** Sets the response with which Access publishes the team's signing keys. */
+  /** Sets the response of the URL that publishes the team's signing keys. */
   const serve = async (text: string, status = 200) =>
     (await fetch(certsUrl, { method: "PUT", body: text, headers: { "X-Status": String(status) } })).text();
   const serveKeys = () => serve(JSON.stringify({ keys }));
@@ -55,7 +56,7 @@ async function makeTeam() {
       .setExpirationTime(seconds(issuedAt + forMs))
       .sign(key);
   };
-  /** Sends a request as if it came through Access with this token. The Worker is configured for the team. */
+  /** Sends a request with a token, as if the request came through Access. The Worker is configured for the team. */
   const send = async (
     method: string,
     path: string,
@@ -103,7 +104,7 @@ describe("Cloudflare Access", () => {
   });
 
   it("accepts no setup link, passkey or recovery code", async () => {
-    // If links were accepted, anyone with a link could become a member under another person's email address.
+    // If setup links were accepted, anyone with such a link could become a member under another person's email address.
     const { accountId } = await makeTenant();
     const owner = await makePerson(accountId);
     const { sign, send } = await makeTeam();
@@ -127,7 +128,8 @@ describe("Cloudflare Access", () => {
     await owner.post("/settings/invitations", { email, role: "viewer" });
     const { sign, send } = await makeTeam();
     const token = await sign(email.toUpperCase());
-    // Opening a page does not make the person a member. Sending any other form does not, either.
+    // A person becomes a member only by sending the join form. A person does not become a member by opening a page or by sending another
+    // form.
     const visit = await send("GET", "/keys?status=active", token);
     expect([visit.status, visit.headers.get("Location")]).toEqual([303, `/access?return_to=${encodeURIComponent("/keys?status=active")}`]);
     expect((await send("POST", "/keys", token, "name=x")).headers.get("Location")).toBe("/access?return_to=%2F&unsent=1");
@@ -201,7 +203,7 @@ describe("Cloudflare Access", () => {
     const shownAccount = async (account: string) =>
       /<code>(acc_[0-9a-f]+)<\/code>/.exec((await send("GET", "/settings", token, undefined, { account })).text)?.[1];
     expect((await send("GET", "/keys", token)).headers.get("Location")).toBe("/access?return_to=%2Fkeys");
-    // The cookie names an account that the member does not belong to. The app does not select a different account.
+    // The cookie names an account that the member does not belong to. The app does not select one of the member's own accounts instead.
     expect((await send("GET", "/keys", token, undefined, { account: foreign.accountId })).headers.get("Location")).toMatch(/^\/access/);
     const { text } = await send("GET", "/access", token);
     expect(buttonsIn(text)).toEqual(["Open Tenant", "Open Tenant"]);
@@ -285,7 +287,7 @@ describe("Cloudflare Access", () => {
     ];
     for (const [name, token] of tokens) expect((await send("GET", "/settings", token)).status, name).toBe(403);
     expect((await send("GET", "/settings", validToken)).status).toBe(200);
-    // The session cookie of a passkey sign-in does not replace the token of Access.
+    // A session cookie from a sign-in with a passkey does not replace the Access token.
     expect(cookie).toMatch(/^session=/);
   });
 
@@ -295,7 +297,8 @@ describe("Cloudflare Access", () => {
     const { sign, send, makeSigningKey } = await makeTeam();
     expect((await send("GET", "/keys", await sign(member.email))).status).toBe(200);
     const key = await makeSigningKey("second");
-    // The first request fetched the signing keys less than a minute ago. The next request therefore does not fetch the second key.
+    // The first request fetched the signing keys less than a minute ago. The next request therefore does not fetch the keys again, and the
+    // second key is unknown.
     expect((await send("GET", "/keys", await sign(member.email, { key, kid: "second" }))).status).toBe(403);
   });
 

@@ -6,7 +6,7 @@ import { markMemberRemoved, readEmailKey, readRecipientsOfOpenInvitations, setMe
 import { makePerson } from "../support/people.ts";
 
 const { MIGRATIONS } = env as unknown as { MIGRATIONS: { DB: D1Migration[] } };
-/** The statements of the members migration that change existing rows. */
+/** The statements of the migration `_members.sql` that update or delete existing rows. */
 const statements =
   MIGRATIONS.DB.find(({ name }) => name.endsWith("_members.sql"))?.queries.filter((query) => /^(?:UPDATE|DELETE) /m.test(query)) ?? [];
 
@@ -28,7 +28,7 @@ it("The members migration lowercases only ASCII letters of email keys, and delet
     [withAccent.member.id, `\u00c9va@${domain}`],
     [removed.member.id, `Gone@${domain}`],
   ];
-  // Before the migration, all letters of an email key were lowercase, not only the ASCII letters.
+  // Before the migration, the app converted all letters of an email key to lowercase, not only the ASCII letters.
   for (const [id, email] of addresses) await setMemberEmail(id, email, email.toLowerCase());
   for (const email of [`gone@${domain}`, `stays@${domain}`]) await owner.post("/settings/invitations", { email, role: "viewer" });
   await markMemberRemoved(removed.member.id);

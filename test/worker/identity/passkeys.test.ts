@@ -9,7 +9,8 @@ import { db, makeTenant } from "../support/client.ts";
 import { backdateSessions, countSpentChallenges, readOwnersOfPasskey } from "../support/member-rows.ts";
 import { makePerson, type Person, postForm } from "../support/people.ts";
 
-// The server side of passkeys. The software authenticator can also sign client data that no browser sends.
+// These tests check the server side of passkeys. The software authenticator of the tests can also sign client data that no browser would
+// send.
 
 /** Registers a passkey for a signed-in member. */
 async function addPasskey(person: Person, authenticator: Authenticator, client: ClientData = {}) {
@@ -51,12 +52,12 @@ describe("A passkey", () => {
     const longest = await withIdOf(1023);
     expect((await addPasskey(person, longest)).status).toBe(303);
     expect(await readAuditedIdLength(person.member.accountId)).toBe(32);
-    // The member now has two passkeys: the one created when joining, and the one with the longest id.
+    // The member now has two passkeys: the passkey from joining, and the passkey with the longest id.
     for (let count = 2; count < maxPasskeys; count++) expect((await addPasskey(person, await makeAuthenticator())).status).toBe(303);
     const tooMany = await addPasskey(person, await makeAuthenticator());
     expect([tooMany.status, tooMany.text.includes(`You may have ${maxPasskeys} passkeys.`)]).toEqual([422, true]);
     expect((await signIn(longest)).status).toBe(303);
-    // The member has added 19 passkeys in addition to the passkey from joining. Within the 24 hours, the member may add one more passkey.
+    // After joining, the member has added 19 passkeys. The limit is 20 added passkeys in 24 hours, so the member may add one more passkey.
     await person.post(`/settings/passkeys/${longest.id}/remove`);
     expect((await addPasskey(person, await makeAuthenticator())).status).toBe(303);
     const [first] = await listPasskeys(db, person.member.id);

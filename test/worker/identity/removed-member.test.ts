@@ -32,8 +32,8 @@ import {
   withCookie,
 } from "../support/people.ts";
 
-// Members can prepare sign-ins, invitations and forms before they are removed or get another role. After the removal or the role change,
-// none of these preparations may still work.
+// Before a removal or a role change, a member can prepare sign-ins, invitations and forms. After the removal or the role change, none of
+// these may still work.
 
 type Team = Awaited<ReturnType<typeof makeTeam>>;
 
@@ -54,23 +54,26 @@ async function makeTeam(role: Role) {
   };
 }
 
-/** Sends an invitation from the settings page. Returns the token of its link. */
+/** Sends an invitation from the settings page. Returns the token of the invitation link. */
 async function invite(inviter: Person, role: Role, email = newEmailAddress()): Promise<string> {
   const { text } = await inviter.post("/settings/invitations", { email, role });
   return labelled(text, "Invitation link")?.split("#")[1] ?? "";
 }
 
-/** Creates an invitation to the address of a current member, which the app does not allow. Returns the token of its link. */
+/**
+ * Creates an invitation to the email address of a current member. The app itself does not allow such an invitation. Returns the token of
+ * the invitation link.
+ */
 async function inviteMember({ accountId, owner }: Team, email: string, role: Role): Promise<string> {
   const token = await invite(owner, role);
   await redirectOpenInvitations(accountId, email);
   return token;
 }
 
-/** Returns 200 if a link can be used, or 409 if it was used or has ended. */
+/** If a link can still be used, returns 200. If the link was already used or has ended, returns 409. */
 const statusOfLink = async (token: string) => (await postForm("/setup/check", { token })).status;
 
-/** Accepts an invitation or a setup link without a real passkey. */
+/** Accepts an invitation or a setup link, with a fake passkey. */
 const accept = (token: string, email: string, database = db) =>
   acceptInvitation({ db: database }, Date.now(), { token, person: { name: "x", email }, passkey: fakePasskey(), from: noOrigin });
 
@@ -82,7 +85,7 @@ async function addPasskey(person: Person): Promise<Authenticator> {
   return authenticator;
 }
 
-/** Returns the form field of a passkey sign-in, with a new challenge. */
+/** Requests a new challenge, and signs the challenge with the passkey. Returns the form field for the sign-in. */
 const signInResponseOf = async (authenticator: Authenticator) => {
   const { body: options } = await postForm("/login/options");
   return { response: await authenticator.sign(options) };
@@ -92,7 +95,7 @@ const signInResponseOf = async (authenticator: Authenticator) => {
 const readKeys = async (key: string) =>
   (await call("GET", "/api/v1/keys", { key })).body.data.map(({ id, name }: { id: string; name: string }) => [id, name]);
 
-/** Returns a database client that runs `work` just before the next batch. */
+/** Returns a database client that calls `work` just before each batch. */
 const beforeBatch = (work: () => Promise<unknown>): typeof db =>
   Object.create(db, {
     batch: {
@@ -140,7 +143,7 @@ describe("A removed member", () => {
   });
 
   it("cannot return by a setup link that the operator created before the removal", async () => {
-    // The service does not know who has the link.
+    // The service does not know which person has the setup link.
     const { accountId, leaver, removeLeaver } = await makeTeam("owner");
     const token = await createSetupLink({ db, now: Date.now() }, accountId);
     const authenticator = await makeAuthenticator();
@@ -150,7 +153,7 @@ describe("A removed member", () => {
     const denied = await postForm("/setup", { ...fields, response: await authenticator.register(options) });
     expect([denied.status, denied.headers.get("Set-Cookie")]).toEqual([403, null]);
     expect(await readCurrentRole(accountId, leaver.member.email)).toBeNull();
-    // The operator can create another link for the next owner.
+    // The operator can create another setup link for the next owner.
     expect(await statusOfLink(await createSetupLink({ db, now: Date.now() }, accountId))).toBe(200);
   });
 
@@ -214,7 +217,7 @@ describe("A removed member", () => {
     const form = await holdForm(leaver, ...(await prepare(team)));
     await removeLeaver();
     const { status, text } = await form.release();
-    // Some forms return to their page with status 422, and other forms show an error page with status 403.
+    // Some forms show their own page again, with status 422. Other forms show an error page, with status 403.
     expect([[403, 422].includes(status), text.includes("Your session has ended, or your role was changed")]).toEqual([true, true]);
     expect(text).not.toMatch(/aria-label="(?:Secret key|Invitation link|Recovery codes)"/);
     expect(await readKeys(key)).toEqual([[keyId, "Test key"]]);
@@ -303,11 +306,11 @@ describe("An invitation", () => {
     ["belongs to another account", moveToOtherAccount],
   ])("cannot be accepted if its sender %s, even if its row still exists", async (_, changeSender) => {
     const { accountId, leaver, owner } = await makeTeam("owner");
-    // Creates an account that the sender can be moved to.
+    // Creates an account to which a test case can move the sender.
     await makeTenant();
     const [email, otherEmail] = [newEmailAddress(), newEmailAddress()];
     const [token, otherToken] = [await invite(leaver, "admin", email), await invite(leaver, "admin", otherEmail)];
-    // The first attempt reads the invitation before the sender is changed, and writes after the sender was changed.
+    // The first attempt reads the invitation before the change of the sender, and writes after this change.
     const database = beforeBatch(() => changeSender(leaver.member.id));
     await expect(accept(token, email, database)).rejects.toThrow("already used, or has expired");
     await expect(accept(otherToken, otherEmail)).rejects.toThrow("already used, or has expired");
@@ -353,7 +356,7 @@ describe("A member whose role was changed since it was read", () => {
       const admin = await makePerson(accountId, "admin");
       const path = `/settings/members/${leaver.member.id}/role`;
       const [byOwner] = await Promise.all([owner.post(path, { role: "owner" }), admin.post(path, { role: "viewer" })]);
-      // If the admin's change came first, the owner's change fails, because the owner had read the previous role.
+      // If the admin's change is written first, the owner's change fails. The owner's request then read the role before the admin's change.
       expect(await readCurrentRole(accountId, leaver.member.email)).toBe(byOwner.status === 303 ? "owner" : "viewer");
     }
   });

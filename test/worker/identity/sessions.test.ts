@@ -20,11 +20,11 @@ import {
   withCookie,
 } from "../support/people.ts";
 
-/** Changes the time of all audit log entries of an account. */
+/** Sets the time of all audit log entries of an account to `timeMs`. */
 const setTimeOfAuditEntries = (accountId: string, timeMs: number) =>
   env.DB.prepare("UPDATE audit SET id = ?1 || substr(id, -20) WHERE account_id = ?2").bind(idBound("aud", timeMs), accountId).run();
 
-/** Returns the path that ends the session of a member. */
+/** Returns a path. A POST request to this path ends the member's session. */
 const endPathOf = async ({ member }: Person) => `/settings/sessions/${await readSessionId(member.id)}/end`;
 
 describe("A session", () => {

@@ -26,7 +26,7 @@ import {
   sessionTokenIn,
 } from "../support/people.ts";
 
-/** Accepts an invitation or a setup link without a real passkey. */
+/** Accepts an invitation or a setup link, with a fake passkey. */
 const accept = (token: string, person: { name: string; email: string }) =>
   acceptInvitation({ db }, Date.now(), { token, person, passkey: fakePasskey(), from: noOrigin });
 
@@ -246,8 +246,8 @@ describe("A developer", () => {
     expect((await post(`/keys/${keyId}/rotate`)).text).not.toContain('aria-label="Secret key"');
     expect((await post(`/keys/${keyId}`, { name: "x", scopes: "tasks:read" })).status).toBe(422);
     expect((await call("GET", "/api/v1/me", { key: fullKey })).status).toBe(200);
-    // A developer can stop such a key, because the key may have leaked. The page offers only allowed actions, and names the roles that can
-    // do more.
+    // A developer can disable or revoke such a key, because the key may have leaked. The page offers only the allowed actions. The page
+    // also names the roles that can do more.
     const readActions = async () =>
       [...(await get(`/keys/${keyId}`)).text.matchAll(/>\s*(Disable|Enable|Rotate|Revoke|Save)\s*</g)].map(([, name]) => name);
     expect(await readActions()).toEqual(["Disable", "Revoke"]);

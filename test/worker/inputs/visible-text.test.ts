@@ -9,7 +9,7 @@ import { countInvitations } from "../support/member-rows.ts";
 import { operate } from "../support/operate.ts";
 import { makePerson } from "../support/people.ts";
 
-/** Control, format and bidirectional characters, some with two UTF-16 code units. */
+/** Control characters, format characters and bidirectional characters. Some of these characters consist of two UTF-16 code units. */
 const hiddenCharacters = [
   "\u0001",
   "\n",

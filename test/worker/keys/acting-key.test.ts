@@ -3,24 +3,25 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { type Answer, answerOf, call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
-import { databaseWith } from "../support/d1.ts";
+import { d1With } from "../support/d1.ts";
 import { deleteKeyRow, setKeyState, updateKeyRow } from "../support/key-rows.ts";
 
-// The acting key of a request can be revoked, disabled or narrowed, or can expire. This can happen after the request was admitted and
-// before its change is written. In these tests, the acting key changes just before the request writes its first batch to D1.
+// The acting key is the key that sends a request. The key can expire, or can be revoked, disabled or given fewer rights. Such a change of
+// the key can come after the request was admitted, but before the request writes to D1. In these tests, the acting key changes just before
+// the request writes its first batch to D1.
 
 type ChangeKey = (keyId: string) => Promise<void>;
 
 const ctx = createExecutionContext();
 
-/** Calls the Worker, and runs `changeKey` for the acting key just before the first batch. */
+/** Sends a request to the Worker. Calls `changeKey` for the acting key just before the first batch of the request. */
 async function callDuringChange(
   changeKey: ChangeKey,
   tenant: Tenant,
   { method, path, body, headers = {} }: { method: string; path: string; body: unknown; headers?: Record<string, string> },
 ): Promise<Answer> {
   let isChanged = false;
-  const database = databaseWith({
+  const database = d1With(env.DB, {
     batch: async <Row>(statements: D1PreparedStatement[]) => {
       if (!isChanged) await changeKey(tenant.keyId);
       isChanged = true;
@@ -94,7 +95,7 @@ const changes: Record<string, Change> = {
 
 const tables = ["users", "tasks", "webhooks", "events", "deliveries", "idempotency_keys"];
 
-/** Returns all rows of an account, without the row of the acting key. */
+/** Returns all rows of an account, except the row of the acting key. */
 async function readAccountRows({ accountId, keyId }: Tenant): Promise<unknown> {
   const read = async (sql: string, ...values: string[]) =>
     (
@@ -126,7 +127,7 @@ describe("An API key that loses rights after its request was admitted", () => {
     const createKey = (body: object) => callDuringChange(limitAddresses, tenant, { method: "POST", path: "/api/v1/keys", body });
     const unlimited = await createKey({ name: "Unlimited", allowed_ips: [] });
     expect([unlimited.status, unlimited.body.code]).toEqual([403, "forbidden"]);
-    // A new key gets the current rights of the acting key by default.
+    // By default, a new key gets the current rights of the acting key.
     const { body } = await createKey({ name: "Default" });
     expect(body.allowed_ips).toEqual(["203.0.113.9"]);
   });

@@ -8,12 +8,12 @@ import { logDelay } from "../support/entries.ts";
 import { readKeyRow, revokeOtherKeyRows, setKeyState, storeUnpushedState } from "../support/key-rows.ts";
 import { untilClockReaches } from "../support/real-time.ts";
 
-/** The options of `vi.waitFor` for a key that gets more rights. Such a change takes effect within two seconds. */
+/** The options of `vi.waitFor` for a change that gives a key more rights. Such a change takes effect within two seconds. */
 const looseningDelay = { timeout: 2000, interval: 40 };
 
 const getMe = (key: string, headers: Record<string, string> = {}) => call("GET", "/api/v1/me", { key, ...headers });
 
-/** Returns "admitted", or the error code of a denied request. */
+/** Sends a request. Returns "admitted", or the error code if the request is denied. */
 const outcomeOf = async (key: string): Promise<string> => (await getMe(key)).body?.code ?? "admitted";
 
 describe("An API key", () => {
@@ -150,7 +150,7 @@ describe("An API key", () => {
     const { key, keyId, accountId } = await makeTenant();
     const ids = [keyId];
     for (let count = 1; count < 130; count++) {
-      // An account may have only 50 live keys.
+      // An account may have at most 50 live keys.
       if (count % 40 === 0) await revokeOtherKeyRows(accountId, keyId);
       ids.unshift((await makeKey(accountId)).keyId);
     }

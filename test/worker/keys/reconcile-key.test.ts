@@ -3,15 +3,16 @@ import { call, cron, makeKey, makeTenant } from "../support/client.ts";
 import { deleteKeyRow, readKeyRow, restoreKeyRow, storeRevision, updateKeyRow } from "../support/key-rows.ts";
 import { reportLeakedKey } from "../support/leaked-keys.ts";
 
-// Time Travel restores D1 to an earlier state. After the restore, the row of a key is older or missing, while the key's guard is unchanged.
+// Time Travel restores D1 to an earlier state. After the restore, the row of a key is outdated or missing, but the key's guard is
+// unchanged.
 
-/** Returns 200, or the error code of a denied request. */
+/** Sends a request. Returns 200, or the error code if the request is denied. */
 const outcomeOf = async (key: string) => {
   const { status, body } = await call("GET", "/api/v1/me", { key });
   return status === 200 ? 200 : body.code;
 };
 
-/** Creates an account with an acting key and a second key. `change` changes the second key. */
+/** Creates an account with an acting key and a second key. `change` uses the acting key to change the second key. */
 async function makeTwoKeys() {
   const tenant = await makeTenant();
   const other = await makeKey(tenant.accountId);

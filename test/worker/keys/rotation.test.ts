@@ -3,7 +3,7 @@ import { call, makeKey, makeTenant } from "../support/client.ts";
 import { reportLeakedKey } from "../support/leaked-keys.ts";
 import { untilClockReaches } from "../support/real-time.ts";
 
-/** Returns "admitted", or the error code of a denied request. */
+/** Sends a request. Returns "admitted", or the error code if the request is denied. */
 const outcomeOf = async (key: string): Promise<string> => (await call("GET", "/api/v1/me", { key })).body?.code ?? "admitted";
 
 describe("The rotation of an API key", () => {

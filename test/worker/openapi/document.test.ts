@@ -6,7 +6,8 @@ import { serversOf } from "../../../src/openapi/servers.ts";
 import { call, makeTenant } from "../support/client.ts";
 import { register } from "../support/receiver.ts";
 
-// The OpenAPI document describes the rules that the service enforces, and the service enforces the rules of the document.
+// These tests compare the OpenAPI document with the service. The document must describe every rule that the service enforces, and the
+// service must enforce every rule of the document.
 
 interface Property {
   type?: string | string[];
@@ -19,7 +20,7 @@ interface Property {
 const { schemas } = document.components as unknown as { schemas: Record<string, { properties: Record<string, Property> }> };
 const property = (schema: string, name: string): Property => schemas[schema]?.properties[name] ?? {};
 
-/** Returns a part of the document. Follows a reference to another part. */
+/** Returns a part of the document. If the part is a reference, returns the part to which the reference points. */
 function resolved<Part>(part: Part): Part {
   const { $ref } = (part ?? {}) as { $ref?: string };
   return $ref === undefined ? part : (resolve(document as unknown as JsonObject, $ref) as Part);

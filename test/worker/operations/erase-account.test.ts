@@ -25,13 +25,13 @@ const insertLogEntry = (accountId: string, keyId: string) =>
 const readAccountRow = (accountId: string) =>
   env.DB.prepare("SELECT * FROM accounts WHERE id = ?").bind(accountId).first<Record<string, unknown>>();
 
-/** Adds the row of an account to D1, as a restore of D1 would. */
+/** Adds the erased row of an account to D1 again, as a restore of D1 would do. */
 const restoreAccountRow = (row: Record<string, unknown>) =>
   env.DB.prepare(`INSERT INTO accounts (${Object.keys(row).join()}) VALUES (${Object.keys(row).map(() => "?")})`)
     .bind(...Object.values(row))
     .run();
 
-/** Returns the tables of a database, without internal tables. */
+/** Returns the tables of a database, except internal tables. */
 const readTables = async (database: D1Database) => {
   const { results } = await database
     .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
@@ -39,7 +39,7 @@ const readTables = async (database: D1Database) => {
   return results.filter(({ name }) => !/^(sqlite|d1|_cf)_/.test(name));
 };
 
-/** Returns the names of all tables that contain a text in any column, sorted. */
+/** Finds all tables that contain `text` in any column. Returns a sorted list of their names. */
 async function findTablesWith(text: string): Promise<string[]> {
   const found: string[] = [];
   for (const [binding, database] of [
@@ -57,14 +57,14 @@ async function findTablesWith(text: string): Promise<string[]> {
 
 const logWriter = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0");
 
-/** Adds a batch with one entry per account to the journal of the log writer. */
+/** Adds a batch to the journal of the log writer. The batch contains one entry for each account. */
 const insertJournalBatch = (accountIds: readonly string[]) =>
   runInDurableObject(logWriter, (_, { storage }) => {
     const entries = accountIds.map((accountId) => ({ accountId }));
     storage.sql.exec("INSERT INTO batches (entries, count) VALUES (?, ?)", JSON.stringify(entries), entries.length);
   });
 
-/** Returns the entries in the journal of the log writer as JSON, and deletes the journal. */
+/** Returns the entries in the journal of the log writer as JSON. Then deletes these entries from the journal. */
 const takeJournal = () =>
   runInDurableObject(logWriter, (_, { storage }) => {
     const rows = storage.sql.exec<{ entries: string }>("SELECT entries FROM batches").toArray();
@@ -92,7 +92,7 @@ describe("An erasure", () => {
     await call("GET", "/api/v1/usage", { key });
     await call("POST", "/api/v1/tasks", { key: otherTenant.key, body: { title: "stays" } });
     await vi.waitFor(async () => expect((await receivedAt(webhook.path)).length).toBeGreaterThanOrEqual(2), deliveryWait);
-    // The test waits for all log entries, because a later entry would appear only in the second report.
+    // The test waits until all log entries are written. If an entry arrived later, the entry would be counted only in the second report.
     await vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(5), { ...logDelay, timeout: 8000 });
     await insertJournalBatch([accountId, otherTenant.accountId]);
 
@@ -113,14 +113,14 @@ describe("An erasure", () => {
     expect(await operatorActionsOn(accountId)).toEqual(["account.erased", "account.suspended", "account.erasure_requested"]);
     expect(await tryKey(otherTenant.key)).toBe(200);
     expect((await call("GET", "/api/v1/tasks", { key: otherTenant.key })).body.data.length).toBe(1);
-    // A repeated erasure returns the same report, and counts the late log entry.
+    // A repeated erasure returns the same report as before, except that its number of requests includes the late log entry.
     const repeated = await operate("POST", `/accounts/${accountId}/erase`, { confirm: accountId });
     expect(repeated.body).toEqual({ ...body, erased: { ...body.erased, requests: body.erased.requests + 1 } });
     expect((await operate("POST", `/accounts/${accountId}/resume`)).status).toBe(409);
   });
 
   it("covers every table that has rows of accounts, unless the manifest of the table excludes it", async () => {
-    // An export uses the same list of tables.
+    // The export of an account uses the same list of tables as the erasure.
     const known = new Map(tablesOfAccounts.map(({ name, facts }) => [name, facts]));
     for (const database of [env.DB, env.ACTIVITY_0]) {
       const withAccounts = (await readTables(database)).filter(({ sql }) => /\baccount_id\b/.test(sql));

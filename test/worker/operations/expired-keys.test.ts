@@ -18,13 +18,13 @@ const insertExpiredKeys = (keyId: string) =>
     .bind(keyId)
     .run();
 
-/** Makes a member the creator of all expired keys of an account except one. */
+/** Sets a member as the creator of all expired keys of an account. Skips the key `exceptKeyId`. */
 const setCreatorOfExpiredKeys = (accountId: string, memberId: string, exceptKeyId: string) =>
   env.DB.prepare("UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE account_id = ? AND expires_at = 1 AND id <> ?")
     .bind(memberId, accountId, exceptKeyId)
     .run();
 
-/** Gives all expired keys of an account except one a new version that was not pushed to their guards. */
+/** Gives a new version to all expired keys of an account. Skips the key `exceptKeyId`. Does not push the new versions to the guards. */
 const markExpiredKeysUnpushed = (accountId: string, exceptKeyId: string) =>
   env.DB.prepare("UPDATE api_keys SET version = 2 WHERE account_id = ? AND expires_at = 1 AND id <> ?").bind(accountId, exceptKeyId).run();
 
@@ -46,8 +46,8 @@ describe("An expired key", () => {
     await setCreatorOfExpiredKeys(accountId, creator.member.id, expiredKeyId);
     expect((await owner.post(`/settings/members/${creator.member.id}/remove`, { listed: "yes" })).status).toBe(303);
     expect(await countChangedKeys(accountId)).toBe(0);
-    // When an account is suspended, the changes of unpushed keys are pushed to their guards one by one. A suspension must skip expired
-    // keys.
+    // Some changes of keys are not yet pushed to the guards. A suspension of the account pushes these changes one by one. The suspension
+    // must skip expired keys.
     await markExpiredKeysUnpushed(accountId, expiredKeyId);
     expect((await operate("POST", `/accounts/${accountId}/suspend`)).body.keys).toBe(1);
     expect((await operate("POST", `/accounts/${accountId}/resume`)).body.keys).toBe(1);

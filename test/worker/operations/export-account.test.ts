@@ -6,7 +6,7 @@ import { operate } from "../support/operate.ts";
 import { makePerson, sessionTokenIn } from "../support/people.ts";
 import { deliveryWait, receivedAt, register } from "../support/receiver.ts";
 
-/** Adds tasks with a description of 9,000 characters. */
+/** Adds `count` tasks. Each task has a description of 9,000 characters. */
 async function insertLargeTasks(accountId: string, count: number) {
   const tasks = Array.from({ length: count }, (_, n) => [`tsk_${String(n).padStart(4, "0")}`, accountId, "x".repeat(9000)]);
   for (let from = 0; from < tasks.length; from += 100)
@@ -18,7 +18,7 @@ async function insertLargeTasks(accountId: string, count: number) {
       .run();
 }
 
-/** Exports an account, part by part. Returns the exported objects. */
+/** Exports an account in several parts. Returns the objects of all parts. */
 async function exportAccount(accountId: string): Promise<Record<string, unknown>[]> {
   const objects: Record<string, unknown>[] = [];
   for (let next: string | null = ""; next !== null; ) {

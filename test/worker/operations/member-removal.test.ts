@@ -6,7 +6,7 @@ import { knownTo } from "../../../src/audit/known-to.ts";
 import { hourMs } from "../../../src/time/clock.ts";
 import { listWebhooksOfMember } from "../../../src/webhooks/list-webhooks-of-member.ts";
 import { call, db, makeKey, makeTenant } from "../support/client.ts";
-import { countRowsRead, databaseWith, type RecordedStatement, recordStatements } from "../support/d1.ts";
+import { countRowsRead, d1With, type RecordedStatement, recordStatements } from "../support/d1.ts";
 import { updateKeyRow } from "../support/key-rows.ts";
 import { backdateSessions, insertMembers, readRemovalTime, setMemberEmail } from "../support/member-rows.ts";
 import { makePerson } from "../support/people.ts";
@@ -23,9 +23,10 @@ import {
   waitUntilExpired,
 } from "../support/removals.ts";
 
-// The page that removes a member, and the keys and webhooks that end with the removal. `leaver` is the member who is removed.
+// These tests check the page that removes a member. The tests also check the keys and webhooks that the removal ends. `leaver` is the
+// member who is removed.
 
-/** Adds revoked copies of a key that a member created. */
+/** Adds revoked copies of a key. The creator of each copy is the member `memberId`. */
 const insertRevokedKeys = (keyId: string, memberId: string, count: number) =>
   db.run(sql`INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips,
       version, pushed_version, revision, created_by_type, created_by_id, created_at, updated_at)
@@ -34,7 +35,7 @@ const insertRevokedKeys = (keyId: string, memberId: string, count: number) =>
       hourly_limit, allowed_ips, 1, 1, revision, 'member', ${memberId}, created_at, updated_at
     FROM counted, api_keys WHERE api_keys.id = ${keyId}`);
 
-/** Adds audit log entries that name a member as the creator of each key of an account. */
+/** Adds one audit log entry for each key of an account. Each entry names the member `memberId` as the creator of the key. */
 const insertKeyCreationEntries = (accountId: string, memberId: string) =>
   db.run(sql`INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, target_name, changes)
     SELECT account_id, 'aud_' || id, 'member', ${memberId}, 'key.created', 'key', id, name, '[]'
@@ -89,7 +90,7 @@ describe("The removal of a member", () => {
     const { key, accountId, owner } = await makeTeam();
     const secondOwner = await makePerson(accountId);
     const ownerKey = await createKeyAs(owner, "Of the owner");
-    // Members who remove themselves cannot revoke keys afterwards.
+    // If members remove themselves, they cannot revoke keys afterwards.
     expect((await owner.get(removalPathOf(owner))).text).toContain("before you leave");
     expect(keyIdsIn(await owner.get(removalPathOf(owner)))).toEqual([]);
     const denied = await removeMember(owner, owner, [keyIdOf(ownerKey)]);
@@ -119,7 +120,7 @@ describe("The removal of a member", () => {
     expect((await owner.get("/settings/members/mem_1/remove")).status).toBe(404);
     await backdateSessions(owner.member.id, "verified_at", hourMs);
     const stepUp = await owner.post(removalPathOf(admin), { revoke: ["key_1", "key_2"] });
-    // The page that asks for the confirmation keeps the selected keys.
+    // The page that asks for a confirmation still contains the selected keys.
     expect([stepUp.status, stepUp.text.match(/name="revoke" value="key_\d"/g)?.length]).toEqual([403, 2]);
     expect(await readRemovalTime(admin.member.id)).toBeNull();
   });
@@ -143,7 +144,7 @@ describe("The removal of a member", () => {
     const { accountId } = await makeTenant();
     const [owner, before] = [await makePerson(accountId), await makePerson(accountId, "admin")];
     const oldKey = await createKeyAs(before, "From before", ["keys:read", "keys:write"]);
-    // The owner sees the key on the page, and does not select it.
+    // The owner sees the key on the page, but does not select the key.
     expect((await removeMember(owner, before)).status).toBe(303);
     const again = await makePerson(accountId, "admin");
     await setMemberEmail(again.member.id, before.member.email);
@@ -284,7 +285,7 @@ describe("The removal of a member", () => {
       call("POST", `/api/v1/keys/${keyIdOf(secretKey)}/rotate`, { key: secretKey, body: { overlap_seconds: 0 } }),
       call("PATCH", `/api/v1/keys/${keyIdOf(secretKey)}`, { key: secretKey, body: { status: "active" } }),
     ];
-    // Each key is used after the member is removed and before the first key is revoked.
+    // The test uses each key after the removal of the member, but before the first key is revoked.
     let statuses: number[] | undefined;
     const batch: D1Database["batch"] = async (statements) => {
       const results = await env.DB.batch(statements);
@@ -294,7 +295,7 @@ describe("The removal of a member", () => {
       }
       return results as never;
     };
-    const removed = await owner.post(removalPathOf(leaver), form, {}, { ...env, DB: databaseWith({ batch }) });
+    const removed = await owner.post(removalPathOf(leaver), form, {}, { ...env, DB: d1With(env.DB, { batch }) });
     expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
     expect(statuses?.length).toBe(9);
     expect(statuses?.filter((status) => status < 400)).toEqual([]);
@@ -324,11 +325,11 @@ describe("A key of a removed member", () => {
       expect(await isAccepted(secretKey)).toBe(false);
     }
     expect([(await setExpiry(key, unknownKey.key, null)).status, await isAccepted(unknownKey.key)]).toEqual([200, true]);
-    // The person returns with a lower role. The key still cannot be extended.
+    // The person joins again, with a lower role. The expired key still cannot get a later expiry.
     const again = await makePerson(owner.member.accountId, "viewer");
     await setMemberEmail(again.member.id, leaver.member.email);
     expect((await setExpiry(key, firstKey, null)).status).toBe(409);
-    // The removal page listed the second key, and the owner kept it.
+    // The removal page listed the second key, but the owner did not revoke the second key.
     await setExpiry(key, secondKey, Date.now() + 500);
     await waitUntilExpired(secondKey);
     expect(await isAccepted(secondKey)).toBe(false);

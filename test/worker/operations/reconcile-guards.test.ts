@@ -18,7 +18,8 @@ describe("The reconciliation of guards", () => {
     const { version = 0, pushed_version = 0, revision = "" } = await readKeyRow(revoked.keyId);
     expect([await tryKey(revoked.key), await tryKey(lost.key)]).toEqual([200, 200]);
     await call("DELETE", `/api/v1/keys/${revoked.keyId}`, { key });
-    // D1 is restored to a time before the revocation of the first key and before the creation of the second key.
+    // The next two statements simulate a restore of D1 to an earlier time. At that time, the first key was not revoked, and the second key
+    // did not exist.
     await updateKeyRow(revoked.keyId, { state: "active", version, pushed_version, revision });
     await deleteKeyRow(lost.keyId);
     expect(await tryKey(lost.key)).toBe(200);

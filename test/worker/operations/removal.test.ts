@@ -6,7 +6,7 @@ import { finishEndings, removeWithKeys } from "../../../src/operations/removal.t
 import { minuteMs } from "../../../src/time/clock.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { activity, call, cron, db, makeKey, makeTenant } from "../support/client.ts";
-import { databaseWith } from "../support/d1.ts";
+import { d1With } from "../support/d1.ts";
 import { readKeyRow, updateKeyRow } from "../support/key-rows.ts";
 import { markMemberRemoved, readRemovalTime, setMemberRole } from "../support/member-rows.ts";
 import { countAllEndings, countEndings, insertEnding } from "../support/operations-rows.ts";
@@ -23,10 +23,10 @@ import {
   removeMember,
 } from "../support/removals.ts";
 
-// The batch that removes a member also records which keys and webhooks must end. The request then ends these keys and webhooks. If the
-// request is interrupted, the cron job ends the rest. `leaver` is the member who is removed.
+// The D1 batch that removes a member also records which keys and webhooks must end. The request then ends these keys and webhooks. If the
+// request is interrupted, the cron job ends the remaining keys and webhooks. `leaver` is the member who is removed.
 
-/** Returns bindings whose D1 fails after the batch that removes a member. */
+/** Returns bindings with a D1 that fails after the member has been removed. */
 function failingAfterRemovalOf(memberId: string): Env {
   let isRemoved = false;
   const batch: D1Database["batch"] = async (statements) => {
@@ -35,10 +35,10 @@ function failingAfterRemovalOf(memberId: string): Env {
     isRemoved = (await readRemovalTime(memberId)) !== null;
     return results as never;
   };
-  return { ...env, DB: databaseWith({ batch }) };
+  return { ...env, DB: d1With(env.DB, { batch }) };
 }
 
-/** Returns a database client that rejects deletions from the table `endings`, except in batches. */
+/** Returns a database client that rejects deletions from the table `endings`. The client still accepts such deletions in batches. */
 function databaseWithoutDeletionOfEndings(): typeof db {
   const prepare = (query: string) => {
     const statement = env.DB.prepare(query);
@@ -47,7 +47,7 @@ function databaseWithoutDeletionOfEndings(): typeof db {
       bind: (...values: unknown[]) => Object.assign(statement.bind(...values), { run: () => Promise.reject(new Error("interrupted")) }),
     };
   };
-  return drizzle(databaseWith({ prepare })) as typeof db;
+  return drizzle(d1With(env.DB, { prepare })) as typeof db;
 }
 
 /** Returns the types of the events about a key or webhook, oldest first. Omits the event `key.created`. */
@@ -58,7 +58,7 @@ const readEventTypes = async (accountId: string, id: string) =>
       .all<{ type: string }>()
   ).results.map(({ type }) => type);
 
-/** Runs `work` while D1 rejects changes of the keys with this name. */
+/** Calls `work`. During this call, D1 rejects all changes to keys with the name `name`. */
 async function whileKeyChangesFail(name: string, work: () => Promise<void>) {
   await env.DB.prepare(
     `CREATE TRIGGER failing BEFORE UPDATE ON api_keys WHEN OLD.name = '${name}' BEGIN SELECT RAISE(ABORT, 'a failure of the test'); END`,

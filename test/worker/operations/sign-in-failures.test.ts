@@ -13,7 +13,7 @@ let addressCount = 0;
 /** Returns an IP address that no other test uses. */
 const newAddress = () => `198.51.${Math.floor(++addressCount / 250)}.${(addressCount % 250) + 1}`;
 
-/** Calls the operator API with a token and from an IP address. */
+/** Calls the operator API from an IP address, with a token. */
 const callWithToken = async (token: string, ip: string, path = "/operator/api/accounts") => {
   const headers = { Authorization: `Bearer ${token}`, "CF-Connecting-IP": ip };
   return answerOf(await exports.default.fetch(new Request(origin + path, { headers })));
@@ -28,7 +28,7 @@ const signInAsOperator = async (token: string, ip: string) => {
 /** Signs a member in with a recovery code. */
 const signInWithCode = async (code: string, ip: string) => postForm("/login/recovery", { code }, { "CF-Connecting-IP": ip });
 
-/** Returns the number of wrong credentials in the metrics. */
+/** Reads from the metrics how often a wrong credential of this kind was sent. */
 const readFailureCount = async (credential: string): Promise<number> => {
   const { text } = await callWithToken(operatorToken, newAddress(), "/metrics");
   expect(text).toContain("# TYPE dvo_sign_in_failures counter\n");
@@ -44,8 +44,8 @@ const setStoredBytes = (accountId: string, bytes: number) =>
   env.DB.prepare("UPDATE account_storage SET bytes = ? WHERE account_id = ?").bind(bytes, accountId).run();
 
 /**
- * Waits until at least 20 seconds of the current clock minute are left. Attempts are counted per clock minute of real time, so a test must
- * finish before the minute ends.
+ * Waits until at least 20 seconds are left in the current minute of the clock. Attempts are counted for each minute of the real clock, so a
+ * test must finish before the minute ends.
  */
 const waitForStartOfMinute = () => vi.waitUntil(() => minuteMs - (Date.now() % minuteMs) >= 20_000, { timeout: 25_000, interval: 200 });
 
@@ -141,7 +141,7 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
     await backdateSessions(other.member.id, "verified_at", hourMs);
     const created = await other.post("/keys", { name: "y", confirm_code: other.codes[0] ?? "" }, { "CF-Connecting-IP": ip });
     expect(created.text).toContain('aria-label="Secret key"');
-    // The member can confirm from another address.
+    // From another IP address, the member can confirm their identity.
     expect(await confirm(codes[0] ?? "", newAddress())).toContain('aria-label="Secret key"');
     const { data } = (await call("GET", "/api/v1/audit?action=recovery_code.refused", { key })).body;
     expect(data).toMatchObject([{ actor: { type: "member", id: member.id }, target: { id: member.id }, ip }]);

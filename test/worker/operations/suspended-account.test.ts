@@ -10,7 +10,7 @@ import { attemptDelivery, deliveriesOf, deliveryWait, receivedAt, register, wait
 import { tryKey } from "../support/try-key.ts";
 import { readDeliveryRows } from "../support/webhook-rows.ts";
 
-/** Subscribes a webhook to all event types without an API call. */
+/** Subscribes a webhook to all event types, directly in the database. */
 const subscribeToAllEvents = (webhookId: string) =>
   env.DB.prepare("UPDATE webhooks SET event_types = '[\"*\"]' WHERE id = ?").bind(webhookId).run();
 
@@ -48,7 +48,8 @@ describe("A suspended account", () => {
     const deliveries = await readDeliveryRows(webhook.id);
     expect(deliveries).toHaveLength(1);
     await cron(Date.now() + 10_000);
-    // A direct attempt returns only after its request to the receiver has ended. If there was no request by then, there is none.
+    // A direct attempt returns only after its request to the receiver has ended. If the receiver has no request by then, the attempt has
+    // sent none.
     for (const { id } of deliveries) await attemptDelivery(String(id));
     expect(await readDeliveryRows(webhook.id)).toMatchObject([{ status: "pending", attempts_made: 0 }]);
     expect(await receivedAt(webhook.path)).toEqual([]);

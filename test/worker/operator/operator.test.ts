@@ -16,7 +16,7 @@ const readSealedSecret = async (webhookId: string) => String((await readWebhookR
 const setSealedSecret = (webhookId: string, sealedSecret: string) =>
   env.DB.prepare("UPDATE webhooks SET sealed_secret = ? WHERE id = ?").bind(sealedSecret, webhookId).run();
 
-/** Inserts usage for yesterday, so that the account has more requests than any account of another test. */
+/** Inserts usage for yesterday. The account then has more requests than any account of another test. */
 const insertLargeUsage = (accountId: string) =>
   env.ACTIVITY_0.prepare("INSERT INTO usage_day_totals (account_id, start, key_id, by_status, histogram) VALUES (?, ?, '', ?, '{}')")
     .bind(accountId, dayStart(Date.now()) - dayMs, '{"200":[900000,1,1],"429":[800000,0,0],"503":[700000,1,1]}')
@@ -30,7 +30,7 @@ describe("The operator API", () => {
     ["an API key", "198.18.0.4", "Bearer dvo_0000000000000000_0000000000000000000000000000000000000000"],
     ["the token in another authentication scheme", "198.18.0.5", `Basic ${operatorToken}`],
   ])("returns 401 for a request with %s", async (_, ip, authorization) => {
-    // Each case has its own IP address, because an address may send only ten wrong tokens a minute.
+    // An IP address may send only ten wrong tokens a minute. Each case therefore has its own IP address.
     const headers = { "CF-Connecting-IP": ip, ...(authorization !== undefined && { Authorization: authorization }) };
     for (const [method, path] of [
       ["GET", "/operator/api/accounts"],

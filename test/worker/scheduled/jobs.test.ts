@@ -21,10 +21,10 @@ const insertAccounts = (prefix: string, count: number, digits: number) =>
 
 const deleteAccountsFrom = (id: string) => env.DB.prepare("DELETE FROM accounts WHERE id >= ?").bind(id).run();
 
-/** The operation of the stored responses that `insertWorkForAllJobs` inserts. */
+/** `insertWorkForAllJobs` inserts stored responses for this operation. */
 const oldOperation = "POST /old";
 
-/** Inserts so much work for every job that one run cannot do all of it. All rows except accounts belong to one account. */
+/** For every job, inserts more work than one run can do. All inserted rows belong to one account, except the rows of accounts. */
 async function insertWorkForAllJobs(accountId: string, now: number): Promise<void> {
   const numbers = (count: number) => JSON.stringify(Array.from({ length: count }, (_, index) => String(index).padStart(6, "0")));
   const { member } = await makePerson(accountId);
@@ -74,7 +74,7 @@ async function insertWorkForAllJobs(accountId: string, now: number): Promise<voi
 const countOldResponses = () =>
   env.DB.prepare("SELECT count(*) AS count FROM idempotency_keys WHERE operation = ?").bind(oldOperation).first("count");
 
-/** Deletes the rows that `insertWorkForAllJobs` inserted and that the jobs did not delete. */
+/** Deletes the rows of `insertWorkForAllJobs` that the jobs have not deleted. */
 const deleteRemainingWork = () =>
   env.DB.batch([
     env.DB.prepare("DELETE FROM endings WHERE target_id LIKE 'key_y%'"),
@@ -92,8 +92,8 @@ describe("The scheduled jobs", () => {
     const firstRuns = await readJobs();
     expect(namesOf(firstRuns)).toEqual(namesOf(jobs));
     for (const run of firstRuns) expect(run).toMatchObject({ ran_at: now, error: null });
-    // A job that starts a round each hour runs again within the hour only if its round is unfinished. Other tests may have left so much
-    // work that a round is unfinished.
+    // Some jobs start one round each hour. Such a job runs again within the hour only if its round is unfinished. A round can be unfinished
+    // because other tests have left much work.
     const unfinished = firstRuns.filter(({ has_more }) => has_more === 1).map(({ name }) => name);
     await cron(now + 60_000);
     const secondRuns = (await readJobs()).filter(({ ran_at }) => ran_at === now + 60_000);
@@ -110,18 +110,18 @@ describe("The scheduled jobs", () => {
     const job = jobs.find(({ name }) => name === "delete_old_usage");
     const now = Date.now();
     await deleteJobs();
-    // The cursor is after all accounts, so the round ends at once.
+    // The cursor is already past the last account, so the round ends at once.
     await insertJob(job?.description ?? "", "+acc_~", now - 60_000, true);
     await insertJob("an unknown job", "", now - dayMs, false);
     await cron(now);
     expect(namesOf(await readJobs())).toEqual(namesOf(jobs));
-    // The job continued at its cursor. If it had started a new round, it would have processed accounts and left no work.
+    // The job continued at its cursor. If the job had started a new round, it would have processed all accounts, and no work would remain.
     expect(await readJob(job?.name)).toMatchObject({ done: 0, has_more: 1 });
   });
 
   it("reach every account in turn, and continue an unfinished round in the next minute", async () => {
     const name = "delete_old_log_entries";
-    // One run cannot process all groups of 50 accounts, because its number of batches is limited.
+    // The job processes accounts in groups of 50. One run cannot process all groups, because the number of batches in a run is limited.
     await insertAccounts("acc_z", 3500, 5);
     const lastAccount = { accountId: "acc_z03499", keyId: "key_1" };
     const now = Date.now();

@@ -15,7 +15,10 @@ import { countEvents, failAllDeliveries } from "../support/webhook-rows.ts";
 
 const { deliveryBytes } = webhooks.limits;
 
-/** Sets the quota of an account so that the account has `bytes` bytes left. A negative number means that the account exceeds its quota. */
+/**
+ * Sets the quota of an account. After this change, the account has `bytes` bytes left. If `bytes` is negative, the account exceeds its
+ * quota.
+ */
 const leaveBytes = async (accountId: string, bytes: number) => setStorageQuota(accountId, (await readStoredBytes(accountId)) + bytes);
 
 /** Sets the quota of an account so low that the account has used up its quota and its reserve. */
@@ -91,7 +94,8 @@ describe("An account at its quota", () => {
     ] as const)
       expect((await call(method, `/api/v1${path}`, { key, body })).status, `${method} ${path}`).toBe(status);
     expect((await countEvents(accountId)) - eventsBefore).toBe(7);
-    // A disabled key cannot be enabled again. Otherwise, a client could store an unlimited number of events by disabling and enabling keys.
+    // While the quota is used up, a disabled key cannot be enabled again. Otherwise, a client could disable and enable a key any number of
+    // times, and each change would store an event.
     expect((await call("PATCH", `/api/v1/keys/${third}`, { key, body: { status: "disabled" } })).status).toBe(200);
     expect((await call("PATCH", `/api/v1/keys/${third}`, { key, body: { status: "active" } })).status).toBe(409);
   });
@@ -136,7 +140,7 @@ describe("An account that has used up its quota and its reserve", () => {
     await useUpReserve(accountId);
     const [eventsBefore, auditBefore] = [await countEvents(accountId), await countAuditRows(accountId)];
     for (const [method, path, body, status] of [
-      // These two changes are denied, because a client could repeat them any number of times.
+      // These two changes are denied. Otherwise, a client could repeat the changes any number of times.
       ["PATCH", `/keys/${other}`, { hourly_limit: 5 }, 409],
       ["POST", `/keys/${third}/rotate`, {}, 409],
       ["PATCH", `/keys/${third}`, { status: "disabled", hourly_limit: 5 }, 200],
@@ -189,7 +193,7 @@ describe("An account that has used up its quota and its reserve", () => {
   });
 });
 
-/** Gives an account the usual quota and creates a member. */
+/** Sets the quota of an account to the default quota, and creates a member of the account. */
 async function makePersonWithinQuota({ accountId }: Tenant) {
   await setStorageQuota(accountId, defaultQuotaBytes);
   return makePerson(accountId);

@@ -36,7 +36,8 @@ async function makePendingDeliveriesDue(accountId: string): Promise<string[]> {
 }
 
 /**
- * Inserts 4,000 events, 4,000 deliveries with one attempt each, 4,000 tasks and 4,000 audit entries. `from` is the number of the first row.
+ * Inserts 4,000 events, 4,000 deliveries with one attempt each, 4,000 tasks and 4,000 audit entries. The numbers of the rows start at
+ * `from`.
  */
 async function insertTypicalRows(accountId: string, from: number): Promise<void> {
   const values = JSON.stringify(Array.from({ length: 4000 }, (_, index) => index));
@@ -70,7 +71,7 @@ async function insertTypicalRows(accountId: string, from: number): Promise<void>
     .run();
 }
 
-/** Deletes the rows of an account in the tables of `insertTypicalRows`. */
+/** Deletes all rows of an account from the tables that `insertTypicalRows` fills. */
 const deleteTypicalRows = (accountId: string) =>
   env.DB.batch([
     env.DB.prepare("DELETE FROM attempts WHERE delivery_id IN (SELECT id FROM deliveries WHERE account_id = ?)").bind(accountId),
@@ -79,7 +80,7 @@ const deleteTypicalRows = (accountId: string) =>
     ),
   ]);
 
-/** Inserts open invitations of an account to the addresses `1@acme.dev`, `2@acme.dev` and so on. */
+/** Inserts open invitations to an account. The invited email addresses are `1@acme.dev`, `2@acme.dev` and so on. */
 const insertNumberedInvitations = (accountId: string, invitedBy: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO invitations (token_hash, id, account_id, kind, role, email, invited_by, expires_at, created_at)
@@ -89,7 +90,7 @@ const insertNumberedInvitations = (accountId: string, invitedBy: string, count: 
     .bind(count, accountId, invitedBy, Date.now() + dayMs)
     .run();
 
-/** Makes an account's invitation to an email address expire. */
+/** Sets the expiry time of an account's invitation to a time in the past. */
 const expireInvitation = (accountId: string, email: string) =>
   env.DB.prepare("UPDATE invitations SET expires_at = 0 WHERE account_id = ? AND email = ?").bind(accountId, email).run();
 
@@ -171,7 +172,7 @@ describe("The stored bytes of an account", () => {
       },
     };
     for (const name of ["create task", "create task", "create user", "create user", "create key", "create key"]) await steps[name]?.();
-    // First, each step runs once. Then random steps run.
+    // First, each step runs once. After that, the test runs randomly chosen steps.
     const names = Object.keys(steps);
     const order = Array.from({ length: 60 }, (_, index) => names[index] ?? pick(names));
     for (const name of order) await steps[name]?.();
@@ -179,7 +180,7 @@ describe("The stored bytes of an account", () => {
       const deliveries: { attempts_made: number }[] = await deliveriesOf(tenant, failing.id);
       expect(Math.max(...deliveries.map(({ attempts_made }) => attempts_made))).toBeGreaterThan(0);
     }, deliveryWait);
-    // An attempt may end between the two reads, so the values may differ temporarily.
+    // A delivery attempt may end between the two reads. The two values may therefore differ for a short time.
     await vi.waitFor(
       async () => expect((await readStoredBytes(accountId)) - (await sumRowBytes(accountId)), order.join(", ")).toBe(0),
       deliveryWait,
@@ -189,7 +190,7 @@ describe("The stored bytes of an account", () => {
 
   it("are between 97 % and 120 % of the bytes by which the database file grows", async () => {
     const { accountId } = await makeTenant();
-    // The first rows use the free pages that other tests have left.
+    // Other tests have left free pages in the database file. The first rows fill these pages.
     await insertTypicalRows(accountId, 0);
     await insertTypicalRows(accountId, 4000);
     const [sizeBefore, bytesBefore] = [await readDatabaseSize(), await readStoredBytes(accountId)];

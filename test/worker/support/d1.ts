@@ -2,11 +2,30 @@ import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import type { db } from "./client.ts";
 
-// Variants of the main database for tests. One variant replaces some methods, and the other variant records the statements.
+// Variants of a database for tests. A variant replaces some methods, or counts or records the statements.
 
-/** Returns the main database with some of its methods replaced. */
-export const databaseWith = (methods: { batch?: D1Database["batch"]; prepare?: (query: string) => object }): D1Database =>
-  new Proxy(env.DB, { get: (database, name) => Reflect.get(methods, name) ?? Reflect.get(database, name).bind(database) });
+interface Methods {
+  batch?: (statements: D1PreparedStatement[]) => Promise<unknown>;
+  prepare?: (query: string) => unknown;
+}
+
+/** Returns `database` with some methods replaced by `methods`. */
+export const d1With = (database: D1Database, methods: Methods): D1Database =>
+  new Proxy(database, { get: (target, name) => Reflect.get(methods, name) ?? Reflect.get(target, name).bind(target) });
+
+/** Returns a database that rejects every batch. */
+export const d1WithoutBatches = (database: D1Database): D1Database =>
+  d1With(database, { batch: () => Promise.reject(new Error("D1_ERROR: out of order")) });
+
+/** Returns the main database, and the number of statements that were prepared on it. */
+export function countingD1() {
+  const counts = { statements: 0 };
+  const prepare = (query: string) => {
+    counts.statements++;
+    return env.DB.prepare(query);
+  };
+  return { DB: d1With(env.DB, { prepare }), counts };
+}
 
 export interface RecordedStatement {
   query: string;

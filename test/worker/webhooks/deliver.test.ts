@@ -5,7 +5,7 @@ import { dayMs, minuteMs } from "../../../src/time/clock.ts";
 import type { DeliveryMessage } from "../../../src/webhooks/enqueue.ts";
 import { sweepDeliveries } from "../../../src/webhooks/sweep.ts";
 import { call, cron, db, makeTenant, type Tenant } from "../support/client.ts";
-import { databaseWith } from "../support/d1.ts";
+import { d1With } from "../support/d1.ts";
 import {
   attemptDelivery,
   makeDueDelivery,
@@ -57,7 +57,7 @@ it("A successful delivery runs at most four D1 statements", async () => {
     statements++;
     return env.DB.prepare(query);
   };
-  await attemptDelivery(deliveryId, { db: connect(databaseWith({ prepare })) });
+  await attemptDelivery(deliveryId, { db: connect(d1With(env.DB, { prepare })) });
   expect(await receivedAt(path)).toHaveLength(1);
   expect((await readDelivery(tenant, deliveryId)).status).toBe("delivered");
   // One statement claims the delivery. One batch then stores the attempt and the result, and reserves the next delivery.
@@ -97,7 +97,7 @@ it("A delivery is sent again with the same id, after its lease expires, if the W
   let hasCrashed = false;
   const connectionLost = new Error("D1_ERROR: Network connection lost");
   // The first batch of an attempt records the result of the attempt.
-  const crashingD1 = databaseWith({
+  const crashingD1 = d1With(env.DB, {
     prepare(query) {
       if (hasCrashed) throw connectionLost;
       return env.DB.prepare(query);
@@ -155,7 +155,7 @@ it("A delivery whose results D1 cannot store is sent at most ten times and then 
   const tenant = await makeTenant();
   const { deliveryId, path } = await makeDueDelivery(tenant, newPath("fail"));
   const batch = () => Promise.reject(new Error("D1_ERROR: database or disk is full: SQLITE_FULL"));
-  const fullDb = connect(databaseWith({ batch }));
+  const fullDb = connect(d1With(env.DB, { batch }));
   for (let minutes = 0; minutes < 15; minutes++) {
     const at = Date.now() + minutes * 2 * minuteMs;
     await attemptDelivery(deliveryId, { db: fullDb, now: () => at }).catch(() => {});

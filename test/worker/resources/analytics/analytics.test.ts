@@ -10,7 +10,7 @@ import { call, db, makeTenant } from "../../support/client.ts";
 
 const taskDefaults = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };
 
-/** The columns of a task that the analytics use. Times are in milliseconds since the epoch. */
+/** The task columns that the analytics read. Times are in milliseconds since the epoch. */
 interface TaskTimes {
   created: number;
   completed: number | null;
@@ -19,7 +19,7 @@ interface TaskTimes {
   priority: string;
 }
 
-/** Replaces all tasks of an account. */
+/** Deletes all tasks of an account, and inserts `tasks` instead. */
 async function replaceTasks(accountId: string, tasks: TaskTimes[]): Promise<void> {
   await env.DB.prepare("DELETE FROM tasks WHERE account_id = ?").bind(accountId).run();
   await env.DB.prepare(
@@ -34,7 +34,7 @@ async function replaceTasks(accountId: string, tasks: TaskTimes[]): Promise<void
 
 const randomItem = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item;
 
-/** Returns tasks with random times. Some of the times are in the given span, some before it and some after it. */
+/** Returns tasks with random creation times. Some tasks are created before `from`, some between `from` and `to`, and some after `to`. */
 const randomTasks = (count: number, from: number, to: number) =>
   Array.from({ length: count }, () => {
     const created = from + Math.floor((Math.random() * 2 - 0.5) * (to - from));

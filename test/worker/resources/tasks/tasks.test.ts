@@ -5,7 +5,7 @@ import { insertTasks } from "../../support/resource-rows.ts";
 
 const createTask = (key: string, body: object) => call("POST", "/api/v1/tasks", { key, body });
 
-/** Reads all pages of a list of tasks, by following `next_cursor`. Returns the titles on each page. */
+/** Reads all pages of a list of tasks. Uses `next_cursor` to get each next page. Returns the titles on each page. */
 async function readPages(key: string, query: string): Promise<string[][]> {
   const pages: string[][] = [];
   for (let cursor: string | null = ""; cursor !== null; ) {
@@ -77,7 +77,7 @@ describe("The tasks API", () => {
 });
 
 describe("The list of tasks", () => {
-  /** Reads the list in pages of two tasks, by following the `Link` header. Returns the titles of all tasks. */
+  /** Reads the list in pages of two tasks. Uses the `Link` header to get each next page. Returns the titles of all tasks. */
   const readTitles = async (key: string, query: string) => {
     const titles: string[] = [];
     for (let path: string | null = `/api/v1/tasks?limit=2&${query}`; path; ) {

@@ -9,6 +9,7 @@ import { minuteMs } from "../../../../src/time/clock.ts";
 import { commitTo } from "../../../../src/webhooks/outbox.ts";
 import { answerOf, call, cron, db, makeTenant, type Tenant } from "../../support/client.ts";
 import { invocations } from "../../support/counted.ts";
+import { d1With } from "../../support/d1.ts";
 import {
   countAssignedTasks,
   hasUserRow,
@@ -19,12 +20,12 @@ import {
   requestDeletion,
 } from "../../support/resource-rows.ts";
 import { countRows, queryPlanOf } from "../../support/storage-rows.ts";
-import { d1With } from "../../support/stub-d1.ts";
 import { countEvents, readEventRows } from "../../support/webhook-rows.ts";
 
-// A user may have any number of tasks. D1 runs one batch at a time, so the tasks of a deleted user are unassigned in pieces.
+// A user may have any number of tasks. D1 runs only one batch at a time. The deletion of a user therefore unassigns the user's tasks in
+// small pieces.
 
-/** Creates a user with tasks. Returns the id of the user. */
+/** Creates a user with `count` tasks. Returns the id of the user. */
 async function makeUserWithTasks({ key, accountId }: Tenant, count: number, description = ""): Promise<string> {
   const user = { name: "Ada", email: `${crypto.randomUUID()}@example.com` };
   const { id } = (await call("POST", "/api/v1/users", { key, body: user })).body;
@@ -43,7 +44,10 @@ const insertDisabledWebhooks = (accountId: string) =>
     .bind(accountId)
     .run();
 
-/** Returns an account's events about users and tasks, oldest first: the type, and the `id` and `assignee_id` in the data. */
+/**
+ * Reads the events about users and tasks of an account, oldest first. Returns the type of each event, and the `id` and `assignee_id` from
+ * its data.
+ */
 async function readResourceEvents(accountId: string) {
   const rows = (await readEventRows(accountId)).toSorted((a, b) => Number(a.sequence) - Number(b.sequence));
   return rows
@@ -73,12 +77,12 @@ it("The deletion of a user with 2,500 tasks unassigns each task with one event, 
 
 it("The deletion of a user with too many tasks for one request returns 204, and the scheduled job finishes the deletion", async () => {
   const tenant = await makeTenant();
-  // Each task is so large that it fills a piece by itself.
+  // Each task is so large that one piece of the deletion contains only this task.
   const userId = await makeUserWithTasks(tenant, 25, "x".repeat(500_000));
   expect((await call("DELETE", `/api/v1/users/${userId}`, { key: tenant.key })).status).toBe(204);
   expect(await countAssignedTasks(userId)).toBe(5);
   const [request] = invocations("fetch DELETE");
-  // The request stays far below 1,000 statements. A user with 100,000 small tasks would not need more statements.
+  // The request runs far fewer than 1,000 statements. The deletion of a user with 100,000 small tasks would not need more statements.
   expect(request?.counts.statements).toBeLessThan(200);
   expect((await call("GET", `/api/v1/users/${userId}`, { key: tenant.key })).status).toBe(404);
   await cron(Date.now() + 2 * minuteMs);

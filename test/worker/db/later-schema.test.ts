@@ -1,15 +1,15 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { call, cron, makeKey, makeTenant, within2s } from "./support/client.ts";
-import { deliveriesOf, receivedAt, register, until } from "./support/receiver.ts";
-import { readTables } from "./support/schema.ts";
+import { call, cron, makeKey, makeTenant, within2s } from "../support/client.ts";
+import { deliveriesOf, receivedAt, register, until } from "../support/receiver.ts";
+import { readTables } from "../support/schema.ts";
 
-// A deployment runs migrations before the release that needs them, so the running Worker can be older than its tables. In this test, each
-// table has two columns that are unknown to the code. One of them is NOT NULL with a default.
+// A deployment first runs the migrations of a release, and then starts the release. The running Worker can therefore be older than its
+// tables. In this test, each table has two columns that the code does not know. One of these columns is NOT NULL and has a default value.
 
 const databases = [env.DB, env.ACTIVITY_0];
 
-/** Adds two columns of a later release to each table. */
+/** Adds two columns to each table, like the migrations of a later release. */
 async function addColumns(database: D1Database): Promise<void> {
   for (const { name } of await readTables(database)) {
     await database.prepare(`ALTER TABLE ${name} ADD COLUMN from_later TEXT`).run();
@@ -27,7 +27,7 @@ beforeAll(async () => {
   for (const database of databases) await addColumns(database);
 });
 
-// Other tests use the same databases after this test.
+// Later tests use the same databases, so the added columns must be removed.
 afterAll(async () => {
   for (const database of databases) await dropColumns(database);
 });

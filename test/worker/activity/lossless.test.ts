@@ -9,22 +9,22 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
-import { createApp } from "../../src/app.ts";
-import { readUsage } from "../../src/usage/read-usage.ts";
-import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
-import { makeKey, makeTenant, readingLog } from "./support/client.ts";
-import { readActivityRows } from "./support/log-rows.ts";
-import { untilClockReaches } from "./support/real-time.ts";
+import { createApp } from "../../../src/app.ts";
+import { readUsage } from "../../../src/usage/read-usage.ts";
+import { refreshRollUps } from "../../../src/usage/refresh-roll-ups.ts";
+import { makeKey, makeTenant, readingLog } from "../support/client.ts";
+import { readActivityRows } from "../support/log-rows.ts";
+import { untilClockReaches } from "../support/real-time.ts";
 
-// Sends requests with twenty keys. Meanwhile, D1 is unavailable most of the time, and the response to every third batch is lost. During the
-// test, guards and log writers are killed and evicted. The long form sends ten thousand requests in a minute.
+// This test sends requests with twenty keys. D1 is unavailable during a part of the test. While D1 is available, the response to every
+// third batch is lost. During the test, guards and log writers are killed and evicted. The long form sends 10,000 requests in 80 seconds.
 
 const { requests, roundMs, outage, smallLimit } = inject("isLong")
   ? { requests: 10_000, roundMs: 800, outage: { from: 8_000, to: 68_000 }, smallLimit: 200 }
   : { requests: 2000, roundMs: 500, outage: { from: 2_500, to: 6_500 }, smallLimit: 20 };
 const requestsPerRound = 100;
 
-/** Returns the number of an account's requests in the roll-ups of buckets, of hours and of days. */
+/** Returns the number of an account's requests three times: from the roll-ups by bucket, by hour and by day. */
 const sumRollUps = (accountId: string) =>
   env.ACTIVITY_0.prepare(
     `SELECT (SELECT sum(requests) FROM usage_slices WHERE account_id = ?1) AS buckets,
@@ -76,7 +76,8 @@ it("Each admitted request has one log entry and each denied request is counted, 
   };
   for (let from = 0; from < requests; from += requestsPerRound) {
     const round = from / requestsPerRound;
-    // A log writer that was killed in the last round uses the real database again, so its database is replaced once more.
+    // A log writer that was killed in the last round uses the real database again. The test therefore replaces the database of each log
+    // writer in every round.
     for (const writer of writers()) {
       await runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0: failingD1 } }));
       maxJournalled = Math.max(maxJournalled, (await writer.status()).journalled);
@@ -84,7 +85,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
     const sent = Array.from({ length: requestsPerRound }, (_, index) => send(from + index));
     if (round % 13 === 12) await abortAllDurableObjects();
     await Promise.all(sent);
-    // Rounds start at fixed times, so that some rounds run before the outage, some during it and some after it.
+    // Each round starts at a fixed time. Some rounds therefore run before the outage, some during the outage and some after the outage.
     await untilClockReaches(Math.max(Date.now() + 20, startedAt + (round + 1) * roundMs));
     if (round % 17 === 16)
       await Promise.all(
