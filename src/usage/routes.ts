@@ -163,12 +163,10 @@ const Breakdown = z
   })
   .openapi("UsageBreakdown", { description: "The number of requests in a window by key, route, status or day." });
 
-const keyId = idInput
-  .optional()
-  .meta({
-    description: "If you send this parameter, the figures cover only requests that used this key.",
-    example: "key_4fPq2rT8vX0zB6dH",
-  });
+const keyId = idInput.optional().meta({
+  description: "If you send this parameter, the figures cover only requests that used this key.",
+  example: "key_4fPq2rT8vX0zB6dH",
+});
 const tags = ["Usage"];
 const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 
