@@ -122,12 +122,14 @@ function onDeleteOf(areas: readonly Area[]): string {
   const found = areas.flatMap((area) =>
     Object.entries(area.manifest.onDelete ?? {}).map(([deleting, file]) => ({ deleting, ...importOf(area, file, "onDelete") })),
   );
-  const byArea = [...Map.groupBy(found, ({ deleting }) => deleting)];
+  const lines = [...Map.groupBy(found, ({ deleting }) => deleting)].map(
+    ([deleting, of]) => `  ${deleting}: [${of.map(({ name }) => name).join(", ")}],\n`,
+  );
   return [
     heading + importLines(found, 'import type { OnDelete } from "../jobs/on-delete.ts";'),
     "",
     "/** What other areas do when an area deletes a row, by the name of the area that deletes. */",
-    `export const onDelete: Readonly<Record<string, readonly OnDelete[]>> = {\n${byArea.map(([deleting, of]) => `  ${deleting}: [${of.map(({ name }) => name).join(", ")}],\n`).join("")}};\n`,
+    `export const onDelete: Readonly<Record<string, readonly OnDelete[]>> = {${lines.length > 0 ? `\n${lines.join("")}` : ""}};\n`,
   ].join("\n");
 }
 

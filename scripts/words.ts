@@ -26,4 +26,6 @@ for (const [index, kind] of kinds.entries()) {
   const share = Math.floor(count / kinds.length) + (index < count % kinds.length ? 1 : 0);
   for (let n = 0; n < share && long.length > 0; n++) drawn.push(...long.splice(Math.floor(random() * long.length), 1));
 }
-for (const [index, sentence] of drawn.entries()) console.log(`${index + 1}. ${sentence}`);
+// Readers see the text of a link without its address.
+const shown = (sentence: string) => sentence.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/\]\([^)]*\)/g, "");
+for (const [index, sentence] of drawn.entries()) console.log(`${index + 1}. ${shown(sentence)}`);
