@@ -35,8 +35,8 @@ const fullProbeMs = minuteMs;
  */
 const maxJournalBytes = 1e9;
 /**
- * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Each log writer starts its roll-up `nextWriterMs`
- * later than the log writer with the previous number.
+ * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Log writer 1 waits `nextWriterMs` longer
+ * than log writer 0, log writer 2 waits `nextWriterMs` longer than log writer 1, and so on.
  */
 const rollUpDelayMs = 5 * secondMs;
 const nextWriterMs = 3 * secondMs;

@@ -18,6 +18,7 @@ import { search } from "./pages/search.tsx";
 import { settingsPages } from "./pages/settings.tsx";
 import { usagePages } from "./pages/usage.tsx";
 import { webhookPages } from "./pages/webhook.tsx";
+import { webhookDeletionPages } from "./pages/webhook-deletion.tsx";
 import { webhookSecretPages } from "./pages/webhook-secret.tsx";
 import { webhooksPages } from "./pages/webhooks.tsx";
 import { confirmPages } from "./step-up.tsx";
@@ -37,6 +38,7 @@ export function createPages() {
     redeliveryPages,
     webhooksPages,
     webhookPages,
+    webhookDeletionPages,
     webhookSecretPages,
     activityPages,
     requestPages,

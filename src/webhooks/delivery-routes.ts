@@ -143,7 +143,7 @@ const read = createRoute({
   operationId: "getDelivery",
   summary: "Get a delivery with its attempts",
   description:
-    "Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the response of a receiver may repeat the event.",
+    "Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the receiver's response can contain data of the event.",
   tags,
   ...requireScope("webhooks:read"),
   ...failsWith("forbidden"),

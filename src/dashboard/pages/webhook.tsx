@@ -1,25 +1,23 @@
 import { Hono } from "hono";
 import { always } from "../../db/optimistic-locking.ts";
 import { eventCatalogue } from "../../events/catalogue.ts";
-import { percent } from "../../usage/percent.ts";
 import { readHealth } from "../../webhooks/health.ts";
 import { deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
 import { readRedelivery } from "../../webhooks/read-redeliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
-import { WebhookPatch, webhookData } from "../../webhooks/schemas.ts";
+import { WebhookPatch } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
-import { DeliveryTable } from "../components/delivery-table.tsx";
+import { changeWebhook } from "../../webhooks/write-webhooks.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Alert, Done, Empty } from "../components/notice.tsx";
-import { WebhookState } from "../components/status.tsx";
-import { Age, Ahead, Moment } from "../components/time.tsx";
+import { Alert, Done } from "../components/notice.tsx";
+import { Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
+import { DeliveriesPanel, WebhookFacts } from "../components/webhook-panels.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
-import { counted, integer, milliseconds, rate } from "../format.ts";
+import { counted, integer } from "../format.ts";
 import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
@@ -56,7 +54,8 @@ function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTyp
 /** The pages of one webhook: its health, its deliveries and its actions. */
 export const webhookPages = new Hono<PageEnv>();
 
-const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sent = {}) => {
+/** Responds with the page of a webhook. */
+export const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sent = {}) => {
   const context = readContext(c);
   const { now } = context;
   const webhook = await readWebhook(context, idOf(c));
@@ -71,7 +70,6 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
     listDeliveries(context, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
     redeliveryId ? readRedelivery(context, redeliveryId).catch(() => null) : null,
   ]);
-  const { status } = webhookData(webhook);
   const { scopes } = webhookContext(c);
   const isReadable = scopes === null || eventCatalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
   const isManageable = visitorMay(c, "webhooks") && isReadable;
@@ -79,12 +77,6 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
   // A bookmarked URL may contain an outcome that is no longer true.
   const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
   const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
-  const { rows: shown, next } = deliveries;
-  const query = (more: Record<string, string | undefined>) => {
-    const all = { status: filter.status, event_type: filter.eventType, ...more };
-    const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString();
-    return `/webhooks/${webhook.id}${text && `?${text}`}`;
-  };
   return showPage(
     c,
     {
@@ -150,121 +142,17 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
           {health.advice && <p>{health.advice}</p>}
         </div>
       )}
-      <section class="panel" aria-labelledby="facts" id="webhook-facts" data-refresh>
-        <h2 id="facts">The webhook</h2>
-        <dl class="facts">
-          <dt>Status</dt>
-          <dd>
-            <WebhookState status={status} />
-          </dd>
-          <dt>Success rate</dt>
-          <dd>
-            {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
-            <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
-          </dd>
-          <dt>p95</dt>
-          <dd>{milliseconds(health.p95Ms)}</dd>
-          <dt>Backlog</dt>
-          <dd>
-            {counted(health.waiting, "delivery", "deliveries")}
-            {health.oldestWaitingAt !== null && (
-              <>
-                , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
-              </>
-            )}
-          </dd>
-          <dt>Events</dt>
-          <dd class="scopes">
-            {webhook.eventTypes.map((type) => (
-              <code>{type}</code>
-            ))}
-          </dd>
-          {webhook.description && (
-            <>
-              <dt>Description</dt>
-              <dd>
-                <bdi>{webhook.description}</bdi>
-              </dd>
-            </>
-          )}
-          <dt>Id</dt>
-          <dd>
-            <code class="break">{webhook.id}</code>
-          </dd>
-          {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
-            <>
-              <dt>Previous secret</dt>
-              <dd>
-                also signs requests, and expires <Ahead timeMs={webhook.overlapEndsAt} now={now} />
-              </dd>
-            </>
-          )}
-        </dl>
-      </section>
-      <section class="panel" aria-labelledby="deliveries">
-        <header>
-          <h2 id="deliveries">Deliveries</h2>
-          {webhook.state === "active" && isManageable && (
-            <>
-              {health.waiting > 0 && (
-                <span class="quiet">
-                  {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. "Redeliver all" includes{" "}
-                  {health.waiting === 1 ? "it" : "them"}.
-                </span>
-              )}
-              <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
-                Redeliver all
-              </a>
-            </>
-          )}
-        </header>
-        <nav class="filters" aria-label="Deliveries by status">
-          <a href={query({ status: undefined })} aria-current={filter.status ? undefined : "page"}>
-            all
-          </a>
-          {deliveryStatuses.map((each) => (
-            <a href={query({ status: each })} aria-current={each === filter.status ? "page" : undefined}>
-              {each}
-            </a>
-          ))}
-          <form class="inline" method="get" action={`/webhooks/${webhook.id}`}>
-            {filter.status && <input type="hidden" name="status" value={filter.status} />}
-            <label class="unseen" for="event_type">
-              Type of event
-            </label>
-            <select id="event_type" name="event_type">
-              <option value="">every type</option>
-              {eventCatalogue.types.map((type) => (
-                <option value={type} selected={type === filter.eventType}>
-                  {type}
-                </option>
-              ))}
-            </select>
-            <button type="submit">Filter</button>
-          </form>
-        </nav>
-        {shown.length === 0 ? (
-          <Empty>
-            {filter.status || filter.eventType ? (
-              <>
-                {next === null ? "Nothing matches." : "None of the latest 2,000 entries match. Older entries may match."}{" "}
-                <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
-              </>
-            ) : (
-              <>Nothing has been sent yet. Send a test event to check the receiver.</>
-            )}
-          </Empty>
-        ) : (
-          <div id="latest-deliveries" data-refresh={c.req.query("after") === undefined || undefined}>
-            <DeliveryTable deliveries={shown} now={now} />
-          </div>
-        )}
-        {next !== null && (
-          <p class="pages">
-            <a href={query({ after: next })}>Older</a>
-          </p>
-        )}
-      </section>
+      <WebhookFacts webhook={webhook} health={health} now={now} />
+      <DeliveriesPanel
+        webhook={webhook}
+        health={health}
+        filter={filter}
+        deliveries={deliveries.rows}
+        next={deliveries.next}
+        isFirstPage={c.req.query("after") === undefined}
+        isManageable={isManageable}
+        now={now}
+      />
       <VerifySnippets />
       {isManageable && (
         <section class="panel" aria-labelledby="change">
@@ -324,34 +212,4 @@ webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
   const sent = await attempt(() => runFormIdempotently(c, form, (commit) => sendTest(webhookContext(c, commit), idOf(c), type)));
   if ("formError" in sent) return showWebhook(c, { formError: sent.formError });
   return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
-});
-
-webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
-  const context = readContext(c);
-  const webhook = await readWebhook(context, idOf(c));
-  const { waiting, held } = await readHealth(context, webhook.id);
-  return showPage(
-    c,
-    { title: "Delete a webhook", section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
-    <section class="panel">
-      <p>
-        Nothing more will be sent to <code class="break">{webhook.url}</code>.{" "}
-        {waiting + held > 0 && `${counted(waiting + held, "delivery", "deliveries")} that wait will not be sent. `}
-        To stop the webhook temporarily, disable it instead. Its events are then held.
-      </p>
-      <p class="buttons">
-        <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">
-          Delete
-        </Action>
-        <a class="button" href={`/webhooks/${webhook.id}`}>
-          Keep it
-        </a>
-      </p>
-    </section>,
-  );
-});
-
-webhookPages.post("/webhooks/:id/delete", needs("webhooks", "always"), async (c) => {
-  const deleted = await attempt(() => deleteWebhook(webhookContext(c), idOf(c), always));
-  return "formError" in deleted ? showWebhook(c, { formError: deleted.formError }) : c.redirect("/webhooks?done=deleted", 303);
 });

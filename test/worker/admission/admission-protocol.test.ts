@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { Admission, AdmissionRequest } from "../../../src/admission/admission.ts";
@@ -32,10 +32,11 @@ describe("A guard", () => {
     const guard = env.KEY_GUARD.getByName(keyId);
     expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
     await runInDurableObject(guard, (_, { storage }) => {
-      const { revision, last4, ...olderConfig } = storage.kv.get("config") as Record<string, unknown>;
-      expect([typeof revision, typeof last4]).toEqual(["string", "string"]);
+      const { activityStore, suspendedAt, ...olderConfig } = storage.kv.get("config") as Record<string, unknown>;
+      expect([activityStore, suspendedAt]).toEqual([expect.any(String), null]);
       storage.kv.put("config", olderConfig);
     });
+    await evictDurableObject(guard);
     expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
   });
 });

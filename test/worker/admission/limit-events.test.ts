@@ -3,7 +3,8 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { hourMs, hourStart } from "../../../src/time/clock.ts";
 import { admit } from "../support/admissions.ts";
-import { makeTenant, type Tenant } from "../support/client.ts";
+import { call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
+import { register, verifyRequest, waitForRequests } from "../support/receiver.ts";
 import { readEventRows } from "../support/webhook-rows.ts";
 
 const admitTimes = (tenant: Tenant, count: number) => Promise.all(Array.from({ length: count }, () => admit(tenant)));
@@ -61,4 +62,17 @@ it("An API key gets its limit events again in the next hour", async () => {
   } finally {
     vi.useRealTimers();
   }
+});
+
+it("The service delivers rate limit events without waiting for the sweep", async () => {
+  const { key, accountId } = await makeTenant();
+  const { path, secret } = await register(key, { event_types: ["rate_limit.warning", "rate_limit.reached"] });
+  const small = await makeKey(accountId, { hourlyLimit: 5 });
+  for (let used = 0; used < 6; used++) await call("GET", "/api/v1/me", { key: small.key });
+  const requests = await waitForRequests(path, 2);
+  const events = requests.map((request) => verifyRequest(secret, request));
+  expect(events.toSorted((a, b) => String(b.type).localeCompare(String(a.type)))).toMatchObject([
+    { type: "rate_limit.warning", data: { key_id: small.keyId, used: 4, limit: 5 } },
+    { type: "rate_limit.reached", data: { key_id: small.keyId, used: 5, limit: 5 } },
+  ]);
 });

@@ -5,7 +5,7 @@ import { idBound } from "../../../src/ids/ids.ts";
 import { minuteMs } from "../../../src/time/clock.ts";
 import { readEventsOfRequest } from "../../../src/webhooks/events-of-request.ts";
 import { maxUnfinished } from "../../../src/webhooks/redeliver-many.ts";
-import { continueRedeliveries } from "../../../src/webhooks/redelivery-pieces.ts";
+import { continueRedeliveries, countMatching } from "../../../src/webhooks/redelivery-pieces.ts";
 import { paceMs } from "../../../src/webhooks/schedule.ts";
 import { finishSettlements } from "../../../src/webhooks/settle.ts";
 import { browse, hidden } from "../support/browse.ts";
@@ -235,6 +235,15 @@ describe("A redelivery of many deliveries", () => {
     expect(count).toBeGreaterThan(600);
     expect(span).toBe((count - 1) * paceMs);
     expect(await readRedelivery(key, body.id)).toMatchObject({ count: 1200, status: "running" });
+  });
+
+  it("is counted with one query for each status, if a status has fewer deliveries than one query may read", async () => {
+    const { accountId, id } = await makeWebhook({ failed: 3, held: 2 });
+    const { recordingDb, statements } = recordStatements();
+    const now = Date.now();
+    const filter = { fromId: idBound("evt", now - minuteMs), toId: null, statuses: ["failed" as const, "held" as const], eventTypes: null };
+    const { byStatus } = await countMatching(recordingDb, { accountId, id }, filter, now);
+    expect([Object.fromEntries(byStatus), statements.length]).toEqual([{ failed: 3, held: 2 }, 2]);
   });
 
   it("takes turns, so that no account waits for redeliveries of another account that match nothing", async () => {

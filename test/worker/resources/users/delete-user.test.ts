@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { systemOn } from "../../../../src/accounts/actor.ts";
 import { createApp } from "../../../../src/app.ts";
+import type { OnDelete } from "../../../../src/jobs/on-delete.ts";
 import { allUnchanged, onDelete, unassign } from "../../../../src/resources/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../../../src/resources/users/delete-user.ts";
 import { minuteMs } from "../../../../src/time/clock.ts";
@@ -220,4 +221,26 @@ it("A user deletion that fails does not block other deletions", async () => {
   });
   await expect(finishDeletions({ db: failingDb }, [onDelete], Date.now(), 10)).rejects.toThrow("could not be finished");
   expect([await hasUserRow(failingId), await hasUserRow(otherId)]).toEqual([true, false]);
+});
+
+it("A user deletion runs the work of each area, and starts again if another row refers to the user in the meantime", async () => {
+  const tenant = await makeTenant();
+  const userId = await makeUserWithTasks(tenant, 1);
+  await requestDeletion(userId, 1);
+  const pieces: number[] = [];
+  const otherArea: OnDelete = {
+    maxAtOnce: 8,
+    detachSome: async (_, id, atOnce) => {
+      if (id !== userId) return "none left";
+      expect(await countAssignedTasks(userId)).toBe(0);
+      pieces.push(atOnce);
+      if (pieces.length === 1) return "some changed";
+      if (pieces.length === 2) return "changed meanwhile";
+      if (pieces.length === 3) await insertTasks(tenant.accountId, { count: 1, description: "", assigneeId: userId });
+      return "none left";
+    },
+  };
+  await finishDeletions({ db }, [onDelete, otherArea], Date.now(), 200);
+  // After another write changed a row, the next piece is half as large.
+  expect([pieces, await hasUserRow(userId), await countAssignedTasks(userId)]).toEqual([[8, 8, 4, 8], false, 0]);
 });
