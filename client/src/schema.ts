@@ -441,7 +441,7 @@ export interface paths {
         };
         /**
          * Get a delivery with its attempts
-         * @description Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the response of a receiver may repeat the event. Requires a key with the scope `webhooks:read`.
+         * @description Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the receiver's response can contain data of the event. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getDelivery"];
         put?: never;
