@@ -1,7 +1,7 @@
 import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { firstStore } from "../src/activity/databases.ts";
-import type { Entry } from "../src/activity/entry.ts";
+import { type Entry, notRecorded } from "../src/activity/entry.ts";
 import { writeEntries } from "../src/activity/write-entries.ts";
 import type { SigningSecret } from "../src/credentials/key-format.ts";
 import type { Db } from "../src/db/client.ts";
@@ -166,5 +166,6 @@ function entryAt(
     counted: !refused,
     count: 1,
     secret: "current",
+    ...notRecorded,
   };
 }

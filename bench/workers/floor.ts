@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
-import type { Entry } from "../../src/activity/entry.ts";
+import { type Entry, notRecorded } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { keyVerifier } from "../../src/credentials/signing-secrets.ts";
 import { anyOrigin } from "../../src/http/cross-origin.ts";
@@ -75,6 +75,7 @@ app.get("/admitted", async (c) => {
     counted: true,
     count: 1,
     secret: "current",
+    ...notRecorded,
   });
   if (!buffer.isFlushing(startedAt)) {
     const write = async (entries: Entry[]) => {

@@ -1,4 +1,4 @@
-import type { Entry } from "../../src/activity/entry.ts";
+import { type Entry, notRecorded } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { dayMs, hourStart } from "../../src/time/clock.ts";
@@ -39,6 +39,7 @@ export default {
         counted: status !== 429,
         count: 1,
         secret: "current",
+        ...notRecorded,
       };
     });
     for (let from = 0; from < count; from += 1000)

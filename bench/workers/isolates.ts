@@ -1,5 +1,5 @@
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
-import type { Entry } from "../../src/activity/entry.ts";
+import { type Entry, notRecorded } from "../../src/activity/entry.ts";
 import { readWriters, sendEntries, writerOf, writersOf } from "../../src/activity/writers.ts";
 import { newId } from "../../src/ids/ids.ts";
 
@@ -35,6 +35,7 @@ const entryOf = (account: number): Entry => ({
   counted: true,
   count: 1,
   secret: "current",
+  ...notRecorded,
 });
 
 /**

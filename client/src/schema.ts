@@ -2288,20 +2288,20 @@ export interface components {
              */
             route: string;
             /**
-             * @description The HTTP status of the response.
+             * @description The HTTP status of the response, or null if the status was not reported.
              * @example 200
              */
-            status: number;
+            status: number | null;
             /**
-             * @description The reason phrase of the HTTP status.
+             * @description The reason phrase of the HTTP status, or an empty string if the status was not reported.
              * @example OK
              */
             reason: string;
             /**
-             * @description The time from the arrival of the request at the Worker until the response is ready, in milliseconds.
+             * @description The time from the arrival of the request at the Worker until the response is ready, in milliseconds. Null if the time was not reported.
              * @example 12
              */
-            duration_ms: number;
+            duration_ms: number | null;
             /**
              * @description The id of the key that the request used.
              * @example key_4fPq2rT8vX0zB6dH

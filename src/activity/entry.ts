@@ -1,3 +1,5 @@
+import type { FieldError } from "../errors/failure.ts";
+
 /**
  * The maximum number of entries in one call to a log writer and in one D1 batch. The longest possible entry has about 2.5 KB, and D1 accepts 2 MB for
  * a bound value.
@@ -13,8 +15,10 @@ export interface Entry {
   path: string;
   /** The path of the matched operation, for example `/api/v1/users/{id}`. If no operation matched, the value is `/api/v1/*`. */
   route: string;
-  status: number;
-  durationMs: number;
+  /** Null if nobody has reported the response. */
+  status: number | null;
+  /** Null if nobody has reported the response. For a shared entry, the mean of its requests. */
+  durationMs: number | null;
   ip: string | null;
   country: string | null;
   userAgent: string | null;
@@ -24,4 +28,23 @@ export interface Entry {
   count: number;
   /** Whether the request used the key's current secret or a previous secret. */
   secret: "current" | "previous" | null;
+  /** The units of the limits that the request used. Null: 1 if the request counted, else 0. */
+  cost: number | null;
+  /** The names of the windows whose limit the request would have exceeded. Null if there are none. */
+  violated: readonly string[] | null;
+  /** The limits of the key after the request. Null if they were not recorded. */
+  limits: readonly LimitState[] | null;
+  /** The part of the error response that explains the error. At most 2 KB. Null if there is none. */
+  problem: { detail: string; errors: readonly FieldError[] } | null;
 }
+
+/** The state of one window of a key's limits. */
+export interface LimitState {
+  /** The name of the window, for example `hour`. */
+  name: string;
+  limit: number;
+  used: number;
+}
+
+/** The fields of an entry that does not record them. */
+export const notRecorded = { cost: null, violated: null, limits: null, problem: null } as const;

@@ -1,7 +1,7 @@
 import { maskKeys } from "../credentials/mask-keys.ts";
 import { ActivityBuffer } from "./buffer.ts";
 import { firstStore } from "./databases.ts";
-import type { Entry } from "./entry.ts";
+import { type Entry, notRecorded } from "./entry.ts";
 import type { AggregationKey } from "./entry-aggregator.ts";
 import { sendEntries, type WriterEnv, writerOf, writersOf } from "./writers.ts";
 
@@ -48,5 +48,12 @@ export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => v
 
 function entryOf({ store: _, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {
   const { userAgent, ...more } = details();
-  return { ...entry, ...more, durationMs: endedAt - startedAt, userAgent: maskKeys(userAgent, maxUserAgent) || null, count: 1 };
+  return {
+    ...entry,
+    ...more,
+    durationMs: endedAt - startedAt,
+    userAgent: maskKeys(userAgent, maxUserAgent) || null,
+    count: 1,
+    ...notRecorded,
+  };
 }

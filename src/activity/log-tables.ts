@@ -1,4 +1,4 @@
-import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { blob, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /** The request log. The id of an entry contains the time of the request. */
 export const activity = sqliteTable(
@@ -40,4 +40,35 @@ export const logStarts = sqliteTable("log_starts", {
   startsAt: integer("starts_at").notNull(),
   /** If the id of an entry sorts before this value, the entry is older than `startsAt`. */
   firstId: text("first_id").notNull(),
+});
+
+/** The log of each account. A log writer changes a row only if the row still has the `revision` that the writer has read. */
+export const activityLogs = sqliteTable("activity_logs", {
+  /** The first part of the ids of the account's segments. A number is never used for a second account. */
+  number: integer().primaryKey({ autoIncrement: true }),
+  accountId: text("account_id").notNull().unique(),
+  /** The number of the log writer that owns the log. */
+  owner: integer().notNull(),
+  /** The number of the last cut that was stored. */
+  cut: integer().notNull(),
+  /** The number of the last segment that was stored. */
+  segments: integer().notNull(),
+  /** The log is complete up to this time, in milliseconds since the epoch. */
+  asOf: integer("as_of").notNull(),
+  revision: text().notNull(),
+});
+
+/** The segments of the logs. `id` is the number of the account's log, times 2^31, plus the number of the segment. */
+export const activitySegments = sqliteTable("activity_segments", {
+  id: integer().primaryKey(),
+  accountId: text("account_id").notNull(),
+  firstId: text("first_id").notNull(),
+  lastId: text("last_id").notNull(),
+  entries: integer().notNull(),
+  /** The number of requests that the entries represent. */
+  requests: integer().notNull(),
+  /** A Bloom filter of the values by which entries can be filtered. */
+  summary: blob({ mode: "buffer" }).notNull(),
+  /** The entries in the form of `codec.ts`. This is the last column, because SQLite can read the other columns without it. */
+  body: blob({ mode: "buffer" }).notNull(),
 });

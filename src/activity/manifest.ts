@@ -15,6 +15,8 @@ export const manifest = {
       erasure: { as: "requests" },
       bytes: "not counted",
     },
+    activityLogs: { export: "left out", erasure: "by hand", bytes: "not counted" },
+    activitySegments: { export: "left out", erasure: "by hand", bytes: "not counted" },
     logStarts: { export: "left out", erasure: { as: "usage" }, bytes: "not counted" },
   },
   reads: ["keys", "usage"],

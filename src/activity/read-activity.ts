@@ -5,7 +5,7 @@ import { newestFirst } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 import { idBound } from "../ids/ids.ts";
 import { apiKeys } from "../keys/tables.ts";
-import type { Entry } from "./entry.ts";
+import { type Entry, notRecorded } from "./entry.ts";
 import { activity } from "./log-tables.ts";
 
 /** An entry with the current name of its key. If the key no longer exists, the name is null. */
@@ -84,7 +84,10 @@ export async function readEntry(context: LogReadContext, id: string): Promise<Re
 }
 
 /** Adds the current name of the key to each entry. The keys are stored in the main database. */
-async function withKeyNames({ db, actor }: LogReadContext, entries: readonly Entry[]): Promise<ReadEntry[]> {
+async function withKeyNames(
+  { db, actor }: LogReadContext,
+  entries: readonly Omit<Entry, keyof typeof notRecorded>[],
+): Promise<ReadEntry[]> {
   const ids = [...new Set(entries.map(({ keyId }) => keyId))];
   if (ids.length === 0) return [];
   const keys = await db
@@ -92,5 +95,5 @@ async function withKeyNames({ db, actor }: LogReadContext, entries: readonly Ent
     .from(apiKeys)
     .where(isOwnOneOf(apiKeys, actor.accountId, ids));
   const names = new Map(keys.map(({ id, name }) => [id, name]));
-  return entries.map((entry) => ({ ...entry, keyName: names.get(entry.keyId) ?? null }));
+  return entries.map((entry) => ({ ...entry, ...notRecorded, keyName: names.get(entry.keyId) ?? null }));
 }

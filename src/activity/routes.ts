@@ -30,10 +30,16 @@ export const Entry = z
     route: z
       .string()
       .meta({ description: "The path of the matching operation, or `/api/v1/*` if no operation matched.", example: "/api/v1/tasks" }),
-    status: z.int().meta({ description: "The HTTP status of the response.", example: 200 }),
-    reason: z.string().meta({ description: "The reason phrase of the HTTP status.", example: "OK" }),
-    duration_ms: z.int().meta({
-      description: "The time from the arrival of the request at the Worker until the response is ready, in milliseconds.",
+    status: z.int().nullable().meta({
+      description: "The HTTP status of the response, or null if the status was not reported.",
+      example: 200,
+    }),
+    reason: z
+      .string()
+      .meta({ description: "The reason phrase of the HTTP status, or an empty string if the status was not reported.", example: "OK" }),
+    duration_ms: z.int().nullable().meta({
+      description:
+        "The time from the arrival of the request at the Worker until the response is ready, in milliseconds. Null if the time was not reported.",
       example: 12,
     }),
     key_id: z.string().meta({ description: "The id of the key that the request used.", example: "key_4fPq2rT8vX0zB6dH" }),
@@ -76,7 +82,7 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
   path: entry.path,
   route: entry.route,
   status: entry.status,
-  reason: STATUS_CODES[entry.status] ?? "",
+  reason: STATUS_CODES[entry.status ?? 0] ?? "",
   duration_ms: entry.durationMs,
   key_id: entry.keyId,
   key_name: entry.keyName ?? "",

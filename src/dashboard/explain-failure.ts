@@ -23,7 +23,7 @@ export function explain(
   { id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">,
   hourlyLimit?: number,
 ): Explanation | null {
-  if (status < 400) return null;
+  if (status === null || status < 400) return null;
   if (errorCode === "rate_limit_exceeded" && hourlyLimit !== undefined) {
     const hour = hourStart(timeOfId(id));
     return {

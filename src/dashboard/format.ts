@@ -12,6 +12,9 @@ export const integer = (value: number): string => whole.format(value);
 export const milliseconds = (value: number | null): string =>
   value === null ? dash : `${value < 10 ? value.toFixed(1) : whole.format(Math.round(value))} ms`;
 
+/** Formats a duration from the log as whole milliseconds. */
+export const duration = (value: number | null): string => (value === null ? "not reported" : `${integer(value)} ms`);
+
 /** Formats milliseconds with one decimal. Changes have the same precision, so two values and the change between them add up. */
 export const exactMilliseconds = (value: number | null): string =>
   value === null ? dash : `${value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} ms`;

@@ -1,6 +1,6 @@
 import type { ReadEntry } from "../../activity/read-activity.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { integer } from "../format.ts";
+import { duration, integer } from "../format.ts";
 import { StatusCode } from "./status.tsx";
 import { Age } from "./time.tsx";
 
@@ -43,7 +43,7 @@ export const ActivityTable = ({ entries, now, brief = false }: { entries: readon
           )}
           {!brief && (
             <td class="number" data-label="Took">
-              {integer(entry.durationMs)} ms
+              {duration(entry.durationMs)}
             </td>
           )}
           <td>

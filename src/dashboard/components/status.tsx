@@ -16,9 +16,12 @@ const State = ({ tone, children }: { tone: Tone; children: string }) => (
 );
 
 /** Renders a status code with its reason phrase. */
-export const StatusCode = ({ status }: { status: number }) => (
-  <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>{`${status} ${STATUS_CODES[status] ?? ""}`.trim()}</State>
-);
+export const StatusCode = ({ status }: { status: number | null }) =>
+  status === null ? (
+    <State tone="plain">not reported</State>
+  ) : (
+    <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>{`${status} ${STATUS_CODES[status] ?? ""}`.trim()}</State>
+  );
 
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };
 export const KeyState = ({ status }: { status: KeyStatus }) => <State tone={keyTones[status]}>{status}</State>;

@@ -13,7 +13,7 @@ import { StatusCode } from "../components/status.tsx";
 import { Age, Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { explain } from "../explain-failure.ts";
-import { counted, integer } from "../format.ts";
+import { counted, duration } from "../format.ts";
 import { needs } from "../needs.ts";
 import { logContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
@@ -73,7 +73,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
     <>
       {explanation && (
         <section class="note alert" aria-labelledby="why">
-          <h2 id="why">{entry.status < 500 ? "Why this was refused" : "Why this failed"}</h2>
+          <h2 id="why">{(entry.status ?? 0) < 500 ? "Why this was refused" : "Why this failed"}</h2>
           <p>
             <StatusCode status={entry.status} /> {entry.errorCode && <code>{entry.errorCode}</code>}
           </p>
@@ -109,7 +109,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
             <Moment timeMs={timeOfId(entry.id)} />, <Age timeMs={timeOfId(entry.id)} now={context.now} />
           </dd>
           <dt>Took</dt>
-          <dd>{integer(entry.durationMs)} ms</dd>
+          <dd>{duration(entry.durationMs)}</dd>
           <dt>Operation</dt>
           <dd>
             <code class="break">

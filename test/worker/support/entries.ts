@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import type { Entry } from "../../../src/activity/entry.ts";
+import { type Entry, notRecorded } from "../../../src/activity/entry.ts";
 import { writeEntries } from "../../../src/activity/write-entries.ts";
 import { newId } from "../../../src/ids/ids.ts";
 import type { Tenant } from "./client.ts";
@@ -28,6 +28,7 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   counted: true,
   count: 1,
   secret: "current",
+  ...notRecorded,
   ...more,
 });
 

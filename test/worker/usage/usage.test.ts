@@ -88,7 +88,7 @@ describe("Usage", () => {
 const sumOf = (entries: Entry[], read: (entry: Entry) => number) => entries.reduce((sum, entry) => sum + read(entry), 0);
 
 const countWhere = (entries: Entry[], matches: (status: number) => boolean) =>
-  sumOf(entries, ({ status, count }) => (matches(status) ? count : 0));
+  sumOf(entries, ({ status, count }) => (status !== null && matches(status) ? count : 0));
 
 const twoDecimals = (value: number) => Math.round(value * 100) / 100;
 
@@ -101,7 +101,7 @@ function figuresFromEntries(entries: Entry[], from: number, to: number) {
   const requests = sumOf(inSpan, ({ count }) => count);
   const admitted = inSpan.filter((entry) => entry.admitted);
   const successes = countWhere(inSpan, (status) => status < 400);
-  const durations = admitted.flatMap(({ durationMs, count }) => Array<number>(count).fill(durationMs)).sort((a, b) => a - b);
+  const durations = admitted.flatMap(({ durationMs, count }) => Array<number>(count).fill(durationMs ?? 0)).sort((a, b) => a - b);
   const rank = (share: number) => durations[Math.max(0, Math.ceil(share * durations.length) - 1)] ?? null;
   return {
     requests,

@@ -1,0 +1,109 @@
+import { timeOfId } from "../ids/ids.ts";
+import { minuteMs } from "../time/clock.ts";
+import type { Entry } from "./entry.ts";
+import { Head, type Report, type Reported } from "./head.ts";
+import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
+
+/** The time for which a response can be reported, and for which a report waits for its entry, in milliseconds. */
+export const openMs = 10 * minuteMs;
+/** The maximum number of reports that wait for their entries. */
+const maxEarlyReports = 5000;
+
+/** The log of one account, as far as it is in its log writer. */
+export interface AccountLog {
+  state: LogState;
+  head: Head;
+  /**
+   * Entries that are not above the highest id that was ever cut. They may already be in a cut or in D1, because isolates send entries again.
+   * They are not shown until they were checked.
+   */
+  unchecked: Map<string, Entry>;
+  /** The recorded cuts that D1 has not confirmed, oldest first. */
+  waiting: WaitingCut[];
+}
+
+/** The outcome of `append`. `tooOld`: the number of entries that are older than their account's log. `reported`: one outcome per report. */
+export interface Appended {
+  tooOld: number;
+  reported: Reported[];
+}
+
+/** The logs of all accounts of a log writer. `wal` holds on disk what this object holds in memory. */
+export class AccountLogs {
+  readonly wal: WriteAheadLog;
+  readonly accounts = new Map<string, AccountLog>();
+  /** Reports that arrived before their entry, by the id of the entry. */
+  readonly #early = new Map<string, Report>();
+
+  /** Reads everything that the log writer has acknowledged and that D1 has not confirmed. */
+  constructor(storage: DurableObjectStorage) {
+    this.wal = new WriteAheadLog(storage);
+    for (const state of this.wal.states()) this.of(state.accountId).state = state;
+    for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
+    const { entries, reports } = this.wal.readAll();
+    for (const entry of entries) this.#add(entry);
+    for (const report of reports) this.#report(report);
+  }
+
+  /** The memory of all heads, in bytes. */
+  get headBytes(): number {
+    return [...this.accounts.values()].reduce((sum, { head }) => sum + head.bytes, 0);
+  }
+
+  /** The log of an account. Accounts without entries have an empty log. */
+  of(accountId: string): AccountLog {
+    const known = this.accounts.get(accountId);
+    if (known) return known;
+    const state = { accountId, cut: 0, highestId: "", startId: "" };
+    const made: AccountLog = { state, head: new Head(), unchecked: new Map(), waiting: [] };
+    this.accounts.set(accountId, made);
+    return made;
+  }
+
+  /**
+   * Adds entries and reports, on disk and in memory. Entries with an id that the head already has are left out, because isolates send entries
+   * again if a call fails.
+   */
+  append({ entries, reports }: Acknowledged): Appended {
+    const recent = entries.filter(({ accountId, id }) => id >= this.of(accountId).state.startId);
+    const added = recent.filter(({ accountId, id }) => !this.#has(accountId, id));
+    if (added.length > 0 || reports.length > 0) this.wal.append({ entries: added, reports });
+    for (const entry of added) this.#add(entry);
+    return { tooOld: entries.length - recent.length, reported: reports.map((report) => this.#report(report)) };
+  }
+
+  /** Everything that is in no cut, for the write-ahead log. Reports that have waited for too long are left out. */
+  acknowledged(now: number): Acknowledged {
+    for (const [id] of this.#early) if (timeOfId(id) < now - openMs) this.#early.delete(id);
+    const entries = [...this.accounts.values()].flatMap(({ head, unchecked }) => [...head.entries.values(), ...unchecked.values()]);
+    return { entries, reports: [...this.#early.values()] };
+  }
+
+  #has(accountId: string, id: string): boolean {
+    const { head, unchecked } = this.of(accountId);
+    return head.entries.has(id) || unchecked.has(id);
+  }
+
+  #add(entry: Entry): void {
+    const { state, head, unchecked } = this.of(entry.accountId);
+    const early = this.#early.get(entry.id);
+    if (entry.id <= state.highestId) unchecked.set(entry.id, entry);
+    else head.add(entry);
+    if (early) this.#report(early);
+  }
+
+  /** Completes an open entry. If the entry has not arrived yet, the report waits. */
+  #report(report: Report): Reported {
+    const { accountId, id, status, durationMs, route } = report;
+    const { head, unchecked } = this.of(accountId);
+    const late = unchecked.get(id);
+    if (late && late.status === null) unchecked.set(id, { ...late, status, durationMs, route: route ?? late.route });
+    const outcome = head.complete(report);
+    if (late || outcome !== "unknown") {
+      this.#early.delete(id);
+      return late ? "completed" : outcome;
+    }
+    if (this.#early.size < maxEarlyReports) this.#early.set(id, this.#early.get(id) ?? report);
+    return "unknown";
+  }
+}

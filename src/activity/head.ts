@@ -1,0 +1,85 @@
+import { timeOfId } from "../ids/ids.ts";
+import { addLastUse, type LastUses } from "../usage/store-totals.ts";
+import { addEntryByHour, type HourlyTallies } from "../usage/tallies.ts";
+import type { Entry } from "./entry.ts";
+
+/** The report of a response that the service did not see. `durationMs`: the response time in milliseconds. */
+export interface Report {
+  accountId: string;
+  /** The id of the entry. */
+  id: string;
+  status: number;
+  durationMs: number;
+  /** The route of the request, if the entry should get another route. */
+  route?: string;
+}
+
+/**
+ * The outcome of a report. `completed`: the entry has the reported values now, or it had them before. `different`: another report completed the
+ * entry before. `unknown`: there is no such entry.
+ */
+export type Reported = "completed" | "different" | "unknown";
+
+/** The memory of an entry without its texts, in bytes. Measured in workerd with entries that arrived in calls. */
+const entryBytes = 600;
+
+/** Returns the memory that an entry needs, in bytes. Two bytes per character is the maximum. */
+const bytesOf = ({ path, route, userAgent, problem }: Entry): number =>
+  entryBytes + 2 * (path.length + route.length + (userAgent?.length ?? 0) + (problem === null ? 0 : JSON.stringify(problem).length));
+
+/** Returns whether the response of an entry can still be reported. */
+export const isOpen = ({ status }: Entry): boolean => status === null;
+
+/** The entries of one account that are in no cut yet, and their tallies. */
+export class Head {
+  readonly #entries = new Map<string, Entry>();
+  readonly #tallies: HourlyTallies = new Map();
+  readonly #lastUses: LastUses = new Map();
+  #bytes = 0;
+
+  get entries(): ReadonlyMap<string, Entry> {
+    return this.#entries;
+  }
+
+  /** The tallies of the entries, by UTC hour. */
+  get tallies(): HourlyTallies {
+    return this.#tallies;
+  }
+
+  /** The latest admitted entry of each key since the log writer started. */
+  get lastUses(): LastUses {
+    return this.#lastUses;
+  }
+
+  /** The memory of the entries, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Adds an entry. An entry whose id is already in the head is not added again. */
+  add(entry: Entry): void {
+    if (this.#entries.has(entry.id)) return;
+    this.#entries.set(entry.id, entry);
+    this.#bytes += bytesOf(entry);
+    addEntryByHour(this.#tallies, entry, timeOfId(entry.id));
+    if (entry.admitted) addLastUse(this.#lastUses, entry.keyId, { id: entry.id, path: entry.path });
+  }
+
+  remove(id: string): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    this.#entries.delete(id);
+    this.#bytes -= bytesOf(entry);
+    addEntryByHour(this.#tallies, entry, timeOfId(id), -1);
+  }
+
+  /** Completes an open entry. The first report of an entry wins. */
+  complete({ id, status, durationMs, route }: Report): Reported {
+    const entry = this.#entries.get(id);
+    if (!entry) return "unknown";
+    if (!isOpen(entry)) return entry.status === status && entry.durationMs === durationMs ? "completed" : "different";
+    this.remove(id);
+    this.add({ ...entry, status, durationMs, route: route ?? entry.route });
+    return "completed";
+  }
+}

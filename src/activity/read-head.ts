@@ -1,0 +1,62 @@
+import type { LastUses } from "../usage/store-totals.ts";
+import type { HourlyTallies } from "../usage/tallies.ts";
+import type { AccountLog, AccountLogs } from "./account-logs.ts";
+import { matches } from "./activity-filter.ts";
+import type { Entry } from "./entry.ts";
+import { combine, type Found, isWithin, type Query, scan } from "./scan.ts";
+import { entriesIn, sorted } from "./segment.ts";
+import type { WaitingCut } from "./write-ahead-log.ts";
+
+// Reads what D1 does not have yet: the head of an account and its waiting cuts. A reader asks the log writer first, and then reads D1. A cut that
+// D1 stores in between is therefore in both answers, but no cut is in neither.
+
+/** The tallies of an account that D1 may not have yet. */
+export interface OpenTallies {
+  head: HourlyTallies;
+  lastUses: LastUses;
+  /** The waiting cuts. If the log in D1 has this cut or a later one, the cut is already in D1. */
+  waiting: { number: number; tallies: HourlyTallies }[];
+  /** The number of the account's last cut. If D1 has a later cut, the reader must ask again. */
+  cut: number;
+}
+
+/** Returns the tallies of an account that D1 may not have yet. */
+export function readOpenTallies({ state, head, waiting }: AccountLog): OpenTallies {
+  return {
+    head: head.tallies,
+    lastUses: head.lastUses,
+    waiting: waiting.map(({ number, tallies }) => ({ number, tallies })),
+    cut: state.cut,
+  };
+}
+
+/** Searches the head and the waiting cuts of an account. */
+export async function searchHead(logs: AccountLogs, log: AccountLog, query: Query): Promise<Found> {
+  const inHead = newestFirst([...log.head.entries.values()].filter((entry) => isWithin(query, entry) && matches(query.filter, entry)));
+  const page = inHead.slice(0, query.limit);
+  const head = { entries: page, completeFrom: inHead.length > query.limit ? (page.at(-1)?.id ?? null) : null };
+  const refs = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
+  const open = (some: readonly (typeof refs)[number][]) =>
+    some.map(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
+  return combine([head, await scan(refs, open, query)], query.limit);
+}
+
+/** Returns the ids from `ids` that are in a waiting cut of an account. */
+export function idsInWaitingCuts(logs: AccountLogs, log: AccountLog, ids: readonly string[]): Set<string> {
+  const wanted = new Set(ids);
+  const found = waitingSegments(log.waiting)
+    .filter(({ firstId, lastId }) => ids.some((id) => id >= firstId && id <= lastId))
+    .flatMap(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
+  return new Set(found.flatMap(({ id }) => (wanted.has(id) ? [id] : [])));
+}
+
+const newestFirst = (entries: readonly Entry[]): Entry[] => sorted(entries).reverse();
+
+/** Returns the segments of waiting cuts, sorted by their last id, highest first. */
+const waitingSegments = (waiting: readonly WaitingCut[]) =>
+  waiting
+    .flatMap((cut) => cut.segments.map((segment, part) => ({ ...segment, cut, part })))
+    .toSorted((a, b) => (a.lastId > b.lastId ? -1 : 1));
+
+const overlaps = ({ before, from }: Query, firstId: string, lastId: string): boolean =>
+  (before === null || firstId < before) && (from === null || lastId >= from);

@@ -1,0 +1,101 @@
+import { hexToBytes } from "@noble/hashes/utils.js";
+import { sql } from "drizzle-orm";
+import { type Db, raw } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import type { Entry } from "./entry.ts";
+import { type Found, isSelective, justAfter, maxOpened, type Query, scan } from "./scan.ts";
+import { entriesIn } from "./segment.ts";
+import { segmentsPerLog } from "./store-cuts.ts";
+
+// Reads the segments of an account in D1.
+
+/** A segment in D1, without its entries. */
+interface StoredRef {
+  id: number;
+  firstId: string;
+  lastId: string;
+  summary: Uint8Array | null;
+}
+
+/** The maximum number of summaries that one search reads. They are the summaries of at most four million entries. */
+const maxSummaries = 1000;
+const maxAttempts = 5;
+
+/** Thrown if a segment was merged or deleted after it was listed. */
+class SegmentGone extends Error {
+  override name = "SegmentGone";
+}
+
+/** Searches the segments of an account. If a segment is merged in the meantime, starts again. */
+export async function searchSegments(db: Db, accountId: string, query: Query): Promise<Found> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await searchOnce(db, accountId, query);
+    } catch (error) {
+      if (!(error instanceof SegmentGone) || attempt === maxAttempts) throw error;
+    }
+  }
+}
+
+async function searchOnce(db: Db, accountId: string, query: Query): Promise<Found> {
+  const limit = isSelective(query.filter) ? maxSummaries : maxOpened + 1;
+  const refs = await listSegments(db, accountId, query, limit);
+  const found = await scan(refs, (some) => openSegments(db, accountId, some), query);
+  const last = refs.at(-1);
+  // There may be more segments than were listed. If so, the search is complete down to the last one.
+  if (found.completeFrom !== null || refs.length < limit || !last) return found;
+  return { ...found, completeFrom: justAfter(last.lastId) };
+}
+
+/** Returns the segments that overlap with the times of a search, sorted by their last id, highest first. */
+async function listSegments(db: Db, accountId: string, { filter, before, from }: Query, limit: number): Promise<StoredRef[]> {
+  const rows = await raw<{ id: number; firstId: string; lastId: string; summary: string | null }>(
+    db,
+    sql`SELECT segment.id, first_id AS firstId, last_id AS lastId, ${isSelective(filter) ? sql`hex(summary)` : sql`NULL`} AS summary
+      FROM activity_logs AS log
+      CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+      WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
+        AND first_id < ${before ?? "~"} AND last_id >= ${from ?? ""}
+      ORDER BY last_id DESC LIMIT ${limit}`,
+  );
+  return rows.map((row) => ({ ...row, summary: row.summary === null ? null : hexToBytes(row.summary.toLowerCase()) }));
+}
+
+/** Returns the entries of segments, in the order of the segments. A damaged segment counts as empty and is reported. */
+async function openSegments(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Entry[][]> {
+  const ids = JSON.stringify(refs.map(({ id }) => id));
+  const rows = await raw<{ id: number; body: string }>(
+    db,
+    sql`SELECT id, hex(body) AS body FROM activity_segments WHERE id IN (SELECT value FROM json_each(${ids})) AND account_id = ${accountId}`,
+  );
+  const bodies = new Map(rows.map(({ id, body }) => [id, body]));
+  return refs.map(({ id }) => {
+    const body = bodies.get(id);
+    if (body === undefined) throw new SegmentGone(`the segment ${id} is gone`);
+    try {
+      return entriesIn(hexToBytes(body.toLowerCase()), accountId);
+    } catch (error) {
+      console.error(`the segment ${id} cannot be read:`, messagesOf(error));
+      return [];
+    }
+  });
+}
+
+/** Returns the ids from `ids` that are in a segment of the account. */
+export async function idsInSegments(db: Db, accountId: string, ids: readonly string[]): Promise<Set<string>> {
+  const wanted = JSON.stringify(ids);
+  const rows = await raw<{ id: number }>(
+    db,
+    sql`SELECT segment.id FROM activity_logs AS log
+      CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+      WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
+        AND EXISTS (SELECT 1 FROM json_each(${wanted}) WHERE value BETWEEN first_id AND last_id)`,
+  );
+  const asked = new Set(ids);
+  const found = new Set<string>();
+  for (let at = 0; at < rows.length; at += maxOpened) {
+    const entries = (await openSegments(db, accountId, rows.slice(at, at + maxOpened))).flat();
+    for (const { id } of entries) if (asked.has(id)) found.add(id);
+  }
+  return found;
+}

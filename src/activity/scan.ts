@@ -1,0 +1,93 @@
+import type { ActivityFilter } from "./activity-filter.ts";
+import { matches, mayMatch } from "./activity-filter.ts";
+import type { Entry } from "./entry.ts";
+import { sorted } from "./segment.ts";
+
+/** A search for entries of one account, newest first. */
+export interface Query {
+  filter: ActivityFilter;
+  /** Only entries whose id sorts before this id. Null: all entries. */
+  before: string | null;
+  /** Only entries whose id does not sort before this id. Null: all entries. */
+  from: string | null;
+  limit: number;
+}
+
+/** The result of a search. */
+export interface Found {
+  /** Matching entries, newest first. */
+  entries: Entry[];
+  /**
+   * All matching entries whose id does not sort before this text are in `entries`. The search can continue with this text as `before`. Null:
+   * all matching entries are in `entries`.
+   */
+  completeFrom: string | null;
+}
+
+/** A segment that may be opened. `summary`: null if the filter does not need it. */
+export interface SegmentRef {
+  firstId: string;
+  lastId: string;
+  summary: Uint8Array | null;
+}
+
+/** The maximum number of segments that one search opens. */
+export const maxOpened = 11;
+
+/** Returns whether a filter compares more than times. */
+export const isSelective = ({ method, statuses, keyId, path }: ActivityFilter): boolean =>
+  method !== undefined || statuses !== undefined || keyId !== undefined || path !== undefined;
+
+/**
+ * Searches segments. `refs`: the segments that overlap with the times of the search, sorted by their last id, highest first. `open` returns the
+ * entries of segments. A search opens as many segments as it needs to fill the page, and at most eleven.
+ */
+export async function scan<Ref extends SegmentRef>(
+  refs: readonly Ref[],
+  open: (refs: readonly Ref[]) => Promise<readonly (readonly Entry[])[]> | readonly (readonly Entry[])[],
+  query: Query,
+): Promise<Found> {
+  const { filter, limit } = query;
+  const mayHelp = refs.filter(({ summary }) => summary === null || mayMatch(filter, summary));
+  // A selective filter usually needs several segments. They are opened with one call, because each call to D1 takes time.
+  const atOnce = isSelective(filter) ? maxOpened : 2;
+  let found: Entry[] = [];
+  for (let opened = 0; opened < maxOpened; opened += atOnce) {
+    const next = mayHelp.slice(opened, Math.min(opened + atOnce, maxOpened));
+    const [first] = next;
+    if (!first) return { entries: found.slice(0, limit), completeFrom: lastIfFull(found, limit) };
+    const sure = found[limit - 1];
+    if (sure && sure.id > first.lastId) return { entries: found.slice(0, limit), completeFrom: sure.id };
+    const bodies = await open(next);
+    found = sorted([...found, ...bodies.flatMap((entries) => entries.filter((entry) => isWithin(query, entry) && matches(filter, entry)))]);
+    found.reverse();
+  }
+  const notOpened = mayHelp[maxOpened];
+  if (!notOpened) return { entries: found.slice(0, limit), completeFrom: lastIfFull(found, limit) };
+  return combine([{ entries: found, completeFrom: justAfter(notOpened.lastId) }], limit);
+}
+
+/** Returns a text that sorts after an id and before all higher ids. */
+export const justAfter = (id: string): string => `${id}~`;
+
+/** If a page is full, the result is complete from its last entry on. */
+const lastIfFull = (found: readonly Entry[], limit: number): string | null =>
+  found.length > limit ? (found[limit - 1]?.id ?? null) : null;
+
+/** Returns whether an entry is within the times of a search. */
+export const isWithin = ({ before, from }: Query, { id }: { id: string }): boolean =>
+  (before === null || id < before) && (from === null || id >= from);
+
+/**
+ * Combines the results of searches in several places. An entry that was found in two places is in the result once, in the form of the later
+ * place. If a place is complete only from an id on, the result is also complete only from this id on.
+ */
+export function combine(results: readonly Found[], limit: number): Found {
+  const bounds = results.flatMap(({ completeFrom }) => (completeFrom === null ? [] : [completeFrom]));
+  const bound = bounds.reduce<string | null>((highest, id) => (highest === null || id > highest ? id : highest), null);
+  const byId = new Map(results.flatMap(({ entries }) => entries.map((entry) => [entry.id, entry] as const)));
+  const all = sorted(byId.values()).reverse();
+  const sure = bound === null ? all : all.filter(({ id }) => id >= bound);
+  const entries = sure.slice(0, limit);
+  return { entries, completeFrom: sure.length > limit ? (entries.at(-1)?.id ?? bound) : bound };
+}

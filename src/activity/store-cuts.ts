@@ -1,0 +1,142 @@
+import { bytesToHex } from "@noble/hashes/utils.js";
+import { sql } from "drizzle-orm";
+import { type Db, jsonRows, newRevision, raw } from "../db/client.ts";
+import { type StoredTotals, totalsQueries, totalsStatements } from "../usage/store-totals.ts";
+import type { Segment } from "./segment.ts";
+import type { WaitingCut } from "./write-ahead-log.ts";
+
+// A log writer stores cuts in D1. The batch is fenced: its first statement gives each log a new revision if the log still has the revision that
+// the log writer has read. All other statements require the new revision. A batch that D1 runs late, after the log writer has given it up, does
+// therefore nothing.
+
+/** A cut with the bodies of its segments. */
+export interface CutToStore extends WaitingCut {
+  segments: readonly Segment[];
+}
+
+/** The row of a log in D1. */
+export interface StoredLog {
+  accountId: string;
+  owner: number;
+  cut: number;
+  segments: number;
+  revision: string;
+}
+
+/** The outcome for one cut. `lost`: D1 was set back, and this number of earlier cuts is missing there. */
+export type Stored =
+  | { cut: WaitingCut; outcome: "stored"; lost: number }
+  /** The log belongs to another log writer. */
+  | { cut: WaitingCut; outcome: "foreign"; owner: number }
+  /** Another batch has changed the log in the meantime. The log writer tries again. */
+  | { cut: WaitingCut; outcome: "overtaken" };
+
+/** The distance between the first ids of two logs. A log can have this number of segments. */
+export const segmentsPerLog = 2 ** 31;
+
+/**
+ * Stores one cut of each of some accounts: its segments and the new totals. Returns one outcome for each cut. Throws if D1 does not respond.
+ * D1 may still store the cuts later.
+ */
+export async function storeCuts(
+  { db, owner, now }: { db: Db; owner: number; now: number },
+  cuts: readonly CutToStore[],
+): Promise<Stored[]> {
+  const accounts = JSON.stringify(cuts.map(({ accountId }) => accountId));
+  const [, logs, ...totals] = await db.batch([
+    raw(
+      db,
+      sql`INSERT INTO activity_logs (account_id, owner, cut, segments, as_of, revision)
+        SELECT value, ${owner}, 0, 0, ${now}, '' FROM json_each(${accounts}) WHERE true ON CONFLICT (account_id) DO NOTHING`,
+    ),
+    raw<StoredLog>(
+      db,
+      sql`SELECT account_id AS accountId, owner, cut, segments, revision FROM activity_logs
+        WHERE account_id IN (SELECT value FROM json_each(${accounts}))`,
+    ),
+    ...totalsQueries(db, cuts),
+  ]);
+  const logOf = new Map(logs.map((log) => [log.accountId, log]));
+  const plans = cuts.map((cut) => planOf(cut, logOf.get(cut.accountId), owner));
+  const toWrite = plans.flatMap((plan) => ("log" in plan ? [plan] : []));
+  const written = await write({ db, now }, toWrite, totals as unknown as StoredTotals);
+  return plans.map((plan): Stored => {
+    if ("outcome" in plan) return plan;
+    if (!written.has(plan.cut.accountId)) return { cut: plan.cut, outcome: "overtaken" };
+    return { cut: plan.cut, outcome: "stored", lost: Math.max(0, plan.cut.number - 1 - plan.log.cut) };
+  });
+}
+
+interface Plan {
+  cut: CutToStore;
+  log: StoredLog;
+}
+
+function planOf(cut: CutToStore, log: StoredLog | undefined, owner: number): Plan | Stored {
+  if (!log) return { cut, outcome: "overtaken" };
+  if (log.owner !== owner) return { cut, outcome: "foreign", owner: log.owner };
+  if (log.cut >= cut.number) return { cut, outcome: "stored", lost: 0 };
+  return { cut, log };
+}
+
+async function write({ db, now }: { db: Db; now: number }, plans: readonly Plan[], totals: StoredTotals): Promise<Set<string>> {
+  if (plans.length === 0) return new Set();
+  const revision = newRevision();
+  const changes = JSON.stringify(
+    plans.map(({ cut, log }) => [log.accountId, log.revision, cut.number, log.segments + cut.segments.length] as const),
+  );
+  const segments = plans.flatMap(({ cut, log }) => cut.segments.map((segment, at) => segmentRow(log, log.segments + at + 1, segment)));
+  const isFenced = sql`EXISTS (SELECT 1 FROM activity_logs AS log WHERE log.account_id = row.value ->> 0 AND log.revision = ${revision})`;
+  const [changed] = await db.batch([
+    raw<{ accountId: string }>(
+      db,
+      sql`UPDATE activity_logs SET revision = ${revision}, cut = change.value ->> 2, segments = change.value ->> 3, as_of = ${now}
+        FROM json_each(${changes}) AS change
+        WHERE activity_logs.account_id = change.value ->> 0 AND activity_logs.revision = change.value ->> 1
+        RETURNING activity_logs.account_id AS accountId`,
+    ),
+    ...insertSegments(db, segments, revision),
+    ...totalsStatements(
+      db,
+      plans.map(({ cut }) => cut),
+      totals,
+      isFenced,
+    ),
+  ]);
+  return new Set(changed.map(({ accountId }) => accountId));
+}
+
+type SegmentRow = readonly [
+  accountId: string,
+  segment: number,
+  firstId: string,
+  lastId: string,
+  entries: number,
+  requests: number,
+  summary: string,
+  body: string,
+];
+
+const segmentRow = ({ accountId }: StoredLog, number: number, segment: Segment): SegmentRow => [
+  accountId,
+  number,
+  segment.firstId,
+  segment.lastId,
+  segment.entries,
+  segment.requests,
+  bytesToHex(segment.summary),
+  bytesToHex(segment.body),
+];
+
+/** Returns the statements that insert segments into logs with this revision. */
+export const insertSegments = (db: Db, rows: readonly SegmentRow[], revision: string) =>
+  jsonRows(rows).map((text) =>
+    raw(
+      db,
+      sql`INSERT INTO activity_segments (id, account_id, first_id, last_id, entries, requests, summary, body)
+        SELECT log.number * ${segmentsPerLog} + (row.value ->> 1), log.account_id, row.value ->> 2, row.value ->> 3, row.value ->> 4, row.value ->> 5,
+          unhex(row.value ->> 6), unhex(row.value ->> 7)
+        FROM json_each(${text}) AS row
+        CROSS JOIN activity_logs AS log ON log.account_id = row.value ->> 0 AND log.revision = ${revision}`,
+    ),
+  );

@@ -1,0 +1,253 @@
+import { messagesOf } from "../db/failures.ts";
+import type { LastUses, NewTotals } from "../usage/store-totals.ts";
+import { storedKeys, talliesFrom } from "../usage/tallies.ts";
+import { decodeEntries, encodeEntries } from "./codec.ts";
+import type { Entry } from "./entry.ts";
+import type { Report } from "./head.ts";
+import type { Segment } from "./segment.ts";
+
+// A log writer keeps everything that it has acknowledged in its own SQLite database, until D1 has confirmed it. Each function runs
+// synchronously. The Durable Object acknowledges a call only after its writes are on disk.
+
+/** The maximum size of the entries in a row, in bytes before compression. SQLite stores at most 2 MB in a row. */
+const maxRowBytes = 1_000_000;
+
+/** What the log writer has acknowledged and not cut yet. */
+export interface Acknowledged {
+  entries: readonly Entry[];
+  /** Reports that arrived before their entry. */
+  reports: readonly Report[];
+}
+
+/** A cut that D1 has not confirmed yet. Its number is one higher than the number of the account's cut before it. */
+export interface WaitingCut extends NewTotals {
+  number: number;
+  /** The time when the cut was recorded, in milliseconds since the epoch. */
+  at: number;
+  segments: readonly Omit<Segment, "body">[];
+  bytes: number;
+}
+
+/** A cut that is recorded with the bodies of its segments. */
+export interface NewCut extends Omit<WaitingCut, "segments" | "bytes"> {
+  segments: readonly Segment[];
+}
+
+/** What a log writer knows about the log of an account. */
+export interface LogState {
+  accountId: string;
+  /** The number of the account's last cut. */
+  cut: number;
+  /** The highest id that was ever cut. */
+  highestId: string;
+  /** Entries whose id sorts before this id are older than the log. */
+  startId: string;
+}
+
+const tables = `
+  CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB, reports TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, tallies TEXT NOT NULL,
+    last_uses TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS cut_segments (row INTEGER PRIMARY KEY, cut INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
+    entries INTEGER NOT NULL, requests INTEGER NOT NULL, summary BLOB NOT NULL, body BLOB NOT NULL);
+  CREATE INDEX IF NOT EXISTS cut_segments_by_cut ON cut_segments (cut, part);
+`;
+
+interface CutRow extends Record<string, SqlStorageValue> {
+  row: number;
+  account_id: string;
+  number: number;
+  at: number;
+  tallies: string;
+  last_uses: string;
+}
+
+interface SegmentRow extends Record<string, SqlStorageValue> {
+  first_id: string;
+  last_id: string;
+  entries: number;
+  requests: number;
+  summary: ArrayBuffer;
+  bytes: number;
+}
+
+export class WriteAheadLog {
+  readonly #storage: DurableObjectStorage;
+  readonly #sql: SqlStorage;
+  /** The rows that this release cannot read. They stay for a later release. */
+  readonly #unreadable: number[] = [];
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#sql = storage.sql;
+    this.#sql.exec(tables);
+  }
+
+  /** The number of rows that this release cannot read. */
+  get unreadable(): number {
+    return this.#unreadable.length;
+  }
+
+  /** The size of the log writer's database, in bytes. */
+  get bytes(): number {
+    return this.#sql.databaseSize;
+  }
+
+  /** Adds entries and reports in one transaction. */
+  append({ entries, reports }: Acknowledged): void {
+    this.#storage.transactionSync(() => this.#insert({ entries, reports }));
+  }
+
+  /** Returns everything that was added and not cut since. Reports rows that this release cannot read. */
+  readAll(): Acknowledged {
+    const entries: Entry[] = [];
+    const reports: Report[] = [];
+    for (const row of this.#sql.exec<{ row: number; entries: ArrayBuffer | null; reports: string }>("SELECT * FROM wal ORDER BY row")) {
+      try {
+        if (row.entries !== null) entries.push(...decodeEntries(new Uint8Array(row.entries)));
+        reports.push(...(JSON.parse(row.reports) as Report[]));
+      } catch (error) {
+        this.#unreadable.push(row.row);
+        console.error(`row ${row.row} of the write-ahead log cannot be read:`, messagesOf(error));
+      }
+    }
+    return { entries, reports };
+  }
+
+  /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. */
+  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], left: Acknowledged): void {
+    this.#storage.transactionSync(() => {
+      for (const { accountId, number, at, tallies, lastUses, segments } of cuts) {
+        const { row } = this.#sql
+          .exec<{ row: number }>(
+            "INSERT INTO cuts (account_id, number, at, tallies, last_uses) VALUES (?, ?, ?, ?, ?) RETURNING row",
+            accountId,
+            number,
+            at,
+            JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
+            JSON.stringify([...lastUses]),
+          )
+          .one();
+        segments.forEach(({ firstId, lastId, entries, requests, summary, body }, part) => {
+          this.#sql.exec(
+            "INSERT INTO cut_segments (cut, part, first_id, last_id, entries, requests, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            ...[row, part, firstId, lastId, entries, requests, bufferOf(summary), bufferOf(body)],
+          );
+        });
+      }
+      for (const state of states) this.#storeState(state);
+      this.#replace(left);
+    });
+  }
+
+  /** Replaces all entries and reports in one transaction. */
+  replaceAll(left: Acknowledged): void {
+    this.#storage.transactionSync(() => this.#replace(left));
+  }
+
+  storeState(state: LogState): void {
+    this.#storage.transactionSync(() => this.#storeState(state));
+  }
+
+  states(): LogState[] {
+    const rows = this.#sql.exec<{ account_id: string; cut: number; highest_id: string; start_id: string }>("SELECT * FROM logs");
+    return [...rows].map((row) => ({ accountId: row.account_id, cut: row.cut, highestId: row.highest_id, startId: row.start_id }));
+  }
+
+  /** Returns the recorded cuts that were not removed, without the bodies of their segments. The cuts of an account are in their order. */
+  waitingCuts(): WaitingCut[] {
+    return [...this.#sql.exec<CutRow>("SELECT * FROM cuts ORDER BY row")].map((cut) => {
+      const rows = [
+        ...this.#sql.exec<SegmentRow>(
+          "SELECT first_id, last_id, entries, requests, summary, length(body) AS bytes FROM cut_segments WHERE cut = ? ORDER BY part",
+          cut.row,
+        ),
+      ];
+      const hours = JSON.parse(cut.tallies) as [number, ReturnType<typeof storedKeys>][];
+      return {
+        accountId: cut.account_id,
+        number: cut.number,
+        at: cut.at,
+        lastUses: new Map(JSON.parse(cut.last_uses)) as LastUses,
+        tallies: new Map(hours.map(([start, keys]) => [start, talliesFrom(keys)])),
+        segments: rows.map((segment) => ({
+          firstId: segment.first_id,
+          lastId: segment.last_id,
+          entries: segment.entries,
+          requests: segment.requests,
+          summary: new Uint8Array(segment.summary),
+        })),
+        bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0),
+      };
+    });
+  }
+
+  /** Returns the body of a segment of a recorded cut. `part`: the position of the segment in the cut. */
+  bodyOf({ accountId, number }: Pick<WaitingCut, "accountId" | "number">, part: number): Uint8Array {
+    const { body } = this.#sql
+      .exec<{ body: ArrayBuffer }>(
+        "SELECT body FROM cut_segments WHERE part = ? AND cut = (SELECT row FROM cuts WHERE account_id = ? AND number = ?)",
+        ...[part, accountId, number],
+      )
+      .one();
+    return new Uint8Array(body);
+  }
+
+  /** Removes recorded cuts after D1 has confirmed them. */
+  removeCuts(cuts: readonly Pick<WaitingCut, "accountId" | "number">[]): void {
+    this.#storage.transactionSync(() => {
+      for (const { accountId, number } of cuts) {
+        this.#sql.exec(
+          "DELETE FROM cut_segments WHERE cut = (SELECT row FROM cuts WHERE account_id = ? AND number = ?)",
+          accountId,
+          number,
+        );
+        this.#sql.exec("DELETE FROM cuts WHERE account_id = ? AND number = ?", accountId, number);
+      }
+    });
+  }
+
+  #storeState({ accountId, cut, highestId, startId }: LogState): void {
+    this.#sql.exec(
+      `INSERT INTO logs (account_id, cut, highest_id, start_id) VALUES (?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET cut = excluded.cut, highest_id = excluded.highest_id, start_id = excluded.start_id`,
+      ...[accountId, cut, highestId, startId],
+    );
+  }
+
+  #replace(left: Acknowledged): void {
+    this.#sql.exec("DELETE FROM wal WHERE row NOT IN (SELECT value FROM json_each(?))", JSON.stringify(this.#unreadable));
+    this.#insert(left);
+  }
+
+  #insert({ entries, reports }: Acknowledged): void {
+    for (const some of rowsOf(entries)) this.#insertRow(bufferOf(encodeEntries(some)), []);
+    if (reports.length > 0) this.#insertRow(null, reports);
+  }
+
+  #insertRow(entries: ArrayBuffer | null, reports: readonly Report[]): void {
+    this.#sql.exec("INSERT INTO wal (entries, reports) VALUES (?, ?)", entries, JSON.stringify(reports));
+  }
+}
+
+/** Divides entries into groups that fit into a row. */
+function rowsOf(entries: readonly Entry[]): Entry[][] {
+  const groups: Entry[][] = [];
+  let bytes = maxRowBytes;
+  for (const entry of entries) {
+    // A character takes at most three bytes as UTF-8.
+    const size = 200 + 3 * (entry.path.length + entry.route.length + (entry.userAgent?.length ?? 0)) + sizeOfProblem(entry);
+    if (bytes + size > maxRowBytes) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)?.push(entry);
+    bytes += size;
+  }
+  return groups;
+}
+
+const sizeOfProblem = ({ problem }: Entry): number => (problem === null ? 0 : 3 * JSON.stringify(problem).length);
+
+const bufferOf = (bytes: Uint8Array): ArrayBuffer => bytes.slice().buffer as ArrayBuffer;

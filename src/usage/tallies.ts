@@ -1,0 +1,181 @@
+import { hourStart } from "../time/clock.ts";
+import type { StoredKey, Totals } from "./log-tables.ts";
+
+// Tallies are counts of requests, by key, route and status. The usage figures are sums of tallies. Tallies depend only on the entries that they
+// count. The tallies of several groups of entries can therefore be added up.
+
+/** The fields of a log entry that tallies depend on. `timeMs`: the time of the request, in milliseconds since the epoch. */
+export interface Talliable {
+  keyId: string;
+  route: string;
+  status: number | null;
+  durationMs: number | null;
+  admitted: boolean;
+  counted: boolean;
+  count: number;
+}
+
+/** The status under which requests are tallied if their status was not reported. */
+export const notReported = 0;
+
+/** Counts of requests. The requests of a cell have the same key, route and status. */
+export interface Cell {
+  route: string;
+  /** The status of the responses, or 0 if it was not reported. */
+  status: number;
+  requests: number;
+  /** The number of requests that counted against the limit. */
+  counted: number;
+  /** The number of admitted requests with a known response time. */
+  timed: number;
+  /** The sum of the response times of the `timed` requests, in milliseconds. */
+  durationMs: number;
+}
+
+/** The tallies of one key. `histogram`: the number of timed requests by rounded response time in milliseconds. */
+export interface KeyTally {
+  cells: Map<string, Cell>;
+  histogram: Map<number, number>;
+}
+
+/** Tallies by the id of the key. */
+export type Tallies = Map<string, KeyTally>;
+
+/** Tallies by the start of the UTC hour, in milliseconds since the epoch. */
+export type HourlyTallies = Map<number, Tallies>;
+
+const cellName = (route: string, status: number) => `${status} ${route}`;
+
+/**
+ * Rounds a response time in milliseconds. Response times below 20 ms stay exact. There are ten rounded values between 20 and 40 ms, ten
+ * between 40 and 80 ms, and so on. The error is therefore at most 5 %.
+ */
+export function roundedDuration(durationMs: number): number {
+  let step = 1;
+  while (durationMs >= 20 * step) step *= 2;
+  return Math.floor((durationMs + step / 2) / step) * step;
+}
+
+function addTo<Key>(sums: Map<Key, number>, key: Key, value: number): void {
+  const sum = (sums.get(key) ?? 0) + value;
+  if (sum === 0) sums.delete(key);
+  else sums.set(key, sum);
+}
+
+function keyTallyOf(tallies: Tallies, keyId: string): KeyTally {
+  const known = tallies.get(keyId);
+  if (known) return known;
+  const made: KeyTally = { cells: new Map(), histogram: new Map() };
+  tallies.set(keyId, made);
+  return made;
+}
+
+function addCell(cells: Map<string, Cell>, { route, status, requests, counted, timed, durationMs }: Cell, sign: 1 | -1): void {
+  const name = cellName(route, status);
+  const before = cells.get(name);
+  const cell = {
+    route,
+    status,
+    requests: (before?.requests ?? 0) + sign * requests,
+    counted: (before?.counted ?? 0) + sign * counted,
+    timed: (before?.timed ?? 0) + sign * timed,
+    durationMs: (before?.durationMs ?? 0) + sign * durationMs,
+  };
+  if (cell.requests === 0) cells.delete(name);
+  else cells.set(name, cell);
+}
+
+/** Adds an entry to tallies. If `sign` is -1, removes an entry that was added before. */
+export function addEntry(tallies: Tallies, entry: Talliable, sign: 1 | -1 = 1): void {
+  const { keyId, route, status, durationMs, admitted, counted, count } = entry;
+  const timed = admitted && durationMs !== null ? count : 0;
+  const tally = keyTallyOf(tallies, keyId);
+  addCell(
+    tally.cells,
+    { route, status: status ?? notReported, requests: count, counted: counted ? count : 0, timed, durationMs: timed * (durationMs ?? 0) },
+    sign,
+  );
+  if (timed > 0) addTo(tally.histogram, roundedDuration(durationMs ?? 0), sign * timed);
+  if (tally.cells.size === 0) tallies.delete(keyId);
+}
+
+/** Adds tallies to other tallies. If `sign` is -1, removes tallies that were added before. */
+export function addTallies(to: Tallies, more: Tallies, sign: 1 | -1 = 1): void {
+  for (const [keyId, { cells, histogram }] of more) {
+    const tally = keyTallyOf(to, keyId);
+    for (const cell of cells.values()) addCell(tally.cells, cell, sign);
+    for (const [durationMs, count] of histogram) addTo(tally.histogram, durationMs, sign * count);
+    if (tally.cells.size === 0) to.delete(keyId);
+  }
+}
+
+/** Returns the tallies of the hour that contains `timeMs`. If there are none yet, adds empty tallies. */
+function hourOf(hours: HourlyTallies, timeMs: number): Tallies {
+  const start = hourStart(timeMs);
+  const known = hours.get(start);
+  if (known) return known;
+  const made: Tallies = new Map();
+  hours.set(start, made);
+  return made;
+}
+
+/** Adds an entry to the tallies of its hour. If `sign` is -1, removes an entry that was added before. */
+export function addEntryByHour(hours: HourlyTallies, entry: Talliable, timeMs: number, sign: 1 | -1 = 1): void {
+  const tallies = hourOf(hours, timeMs);
+  addEntry(tallies, entry, sign);
+  if (tallies.size === 0) hours.delete(hourStart(timeMs));
+}
+
+/** Adds the tallies of each hour to the tallies of the same hour in `to`. */
+export function addByHour(to: HourlyTallies, more: HourlyTallies): void {
+  for (const [start, tallies] of more) addTallies(hourOf(to, start), tallies);
+}
+
+/** Returns the totals of tallies over all keys and routes, or over the routes of one key. */
+export function totalsOf(tallies: Tallies, keyId?: string): Totals {
+  const byStatus: Totals["byStatus"] = {};
+  const histogram: Totals["histogram"] = {};
+  for (const [id, tally] of tallies) {
+    if (keyId !== undefined && id !== keyId) continue;
+    for (const { status, requests, counted, timed, durationMs } of tally.cells.values()) {
+      const sums = byStatus[status] ?? [0, 0, 0, 0];
+      byStatus[status] = [sums[0] + requests, sums[1] + counted, sums[2] + timed, sums[3] + durationMs];
+    }
+    for (const [rounded, count] of tally.histogram) histogram[rounded] = (histogram[rounded] ?? 0) + count;
+  }
+  return { byStatus, histogram };
+}
+
+/** Returns the tallies as JSON values, one for each key, sorted by the id of the key. `talliesFrom` reads these values. */
+export const storedKeys = (tallies: Tallies): StoredKey[] =>
+  [...tallies]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([keyId, { cells, histogram }]) => [
+      keyId,
+      [...histogram].toSorted(([a], [b]) => a - b),
+      [...cells.values()].map(({ route, status, requests, counted, timed, durationMs }) => [
+        route,
+        status,
+        requests,
+        counted,
+        timed,
+        durationMs,
+      ]),
+    ]);
+
+/** Returns tallies from the values of `storedKeys`. */
+export const talliesFrom = (stored: readonly StoredKey[]): Tallies =>
+  new Map(
+    stored.map(([keyId, histogram, cells]) => [
+      keyId,
+      {
+        histogram: new Map(histogram),
+        cells: new Map(
+          cells.map(([route, status, requests, counted, timed, durationMs]) => [
+            cellName(route, status),
+            { route, status, requests, counted, timed, durationMs },
+          ]),
+        ),
+      },
+    ]),
+  );
