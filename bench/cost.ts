@@ -16,8 +16,8 @@ const warmUpMs = 10 * secondMs;
 /** The wait for pending writes of buffers and log writers, in milliseconds. */
 const settledMs = 2 * secondMs;
 /**
- * The duration of the measurement, in minutes. The measurement lasts as long as one bucket of the log. The measurement therefore includes one
- * roll-up per account.
+ * The duration of the measurement, in minutes. The measurement lasts as long as the time between two cuts of a log writer. The measurement therefore
+ * includes one cut per account.
  */
 const minutes = 5;
 
@@ -39,8 +39,8 @@ const objectGb = 0.128;
 export interface Cost {
   name: string;
   /**
-   * Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include the work of roll-ups
-   * and retention.
+   * Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include the work of cuts and
+   * retention.
    */
   objectCalls: number;
   objectRows: number;
@@ -56,7 +56,7 @@ export interface Cost {
 
 /**
  * Measures the cost of requests with 64 keys. Each key has 1.4 requests per second and its own isolate. The cost includes the cron job that
- * runs every minute. The cost also includes the roll-ups and retention of the measured requests. The first ten seconds are not measured,
+ * runs every minute. The cost also includes the cuts and retention of the measured requests. The first ten seconds are not measured,
  * because the isolates are still warming up.
  */
 export async function measureCost(folder: string): Promise<Cost[]> {
@@ -73,24 +73,18 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       path: "/api/v1/me",
       objectsAlwaysActive: writers,
       everyMinute: () => cron(Date.now()),
-      // A request to the usage API rolls up the buckets of the key's account. The 64 keys belong to two accounts. The first key and the last
-      // key belong to different accounts.
-      fold: async () => {
-        for (const secret of [secrets[0], secrets[keys - 1]])
-          await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();
-      },
+      cut: () => fetch(`${ours.url}/flush`),
       retain: async () => {
         const hour = hourStart(Date.now()) + hourMs;
-        // Entries are deleted after 31 days, and buckets after 32 days. Hourly roll-ups are deleted after 93 days, and daily roll-ups after 400
-        // days.
-        for (const days of [32, 33, 94, 401]) await cron(hour + days * dayMs);
+        // Segments are deleted after 32 days, hourly totals after 62 days, and daily totals after 400 days.
+        for (const days of [33, 63, 401]) await cron(hour + days * dayMs);
       },
     });
     const naiveCost = await costOf("naive", naive.served, naive.keys, {
       path: "/me",
       objectsAlwaysActive: 0,
       everyMinute: async () => {},
-      fold: async () => {},
+      cut: async () => {},
       retain: () => fetch(`${naive.served.url}/retain`, { method: "POST" }),
     });
     return [oursCost, naiveCost];
@@ -105,7 +99,7 @@ interface Way {
   /** The number of Durable Objects that are billed all the time. At this request rate, these objects never become idle. */
   objectsAlwaysActive: number;
   everyMinute: () => Promise<unknown>;
-  fold: () => Promise<unknown>;
+  cut: () => Promise<unknown>;
   retain: () => Promise<unknown>;
 }
 
@@ -113,7 +107,7 @@ async function costOf(
   name: string,
   served: Served,
   secrets: string[],
-  { path, objectsAlwaysActive, everyMinute, fold, retain }: Way,
+  { path, objectsAlwaysActive, everyMinute, cut, retain }: Way,
 ): Promise<Cost> {
   const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
   const warmUp = await paceEach(targets, warmUpMs);
@@ -128,7 +122,7 @@ async function costOf(
   }
   await sleep(settledMs);
   const cpu = (cpuMsOf([served.pid]) - cpuBefore) / requests;
-  await fold();
+  await cut();
   const meanwhile = await countsOf(served);
   await retain();
   const after = await countsOf(served);

@@ -18,8 +18,8 @@ await run(async () => {
   if (!name || !visibleText(1, 200).safeParse(name).success)
     throw new CommandError("misuse", `--name takes 1 to 200 visible characters.\n${usage}`);
   if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new CommandError("misuse", `--email takes an email address.\n${usage}`);
-  return withLocalData(async ({ operating, activityStore, signing }) => {
-    const { account, setupToken } = await makeAccount(operating, { name, email, activityStore });
+  return withLocalData(async ({ operating, logWriter, signing }) => {
+    const { account, setupToken } = await makeAccount(operating, { name, email, logWriter });
     const commit = operatorCommit(operating, "key.made", { accountId: account.id });
     const { secretKey } = await createKey(
       { ...operating, actor: operatorOn(account.id), commit, signing },

@@ -1,5 +1,5 @@
 import { listAccounts } from "../src/accounts/account.ts";
-import { leastFullStore } from "../src/activity/databases.ts";
+import { firstLogWriter } from "../src/activity/databases.ts";
 import { type SigningSecret, signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { accountsWithMembers, createSetupLink } from "../src/identity/invitations.ts";
@@ -21,7 +21,7 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
   return withDatabases(async (env) => {
     const db = connect(env.DB as D1Database);
     const operating = { db, now: Date.now(), operator: "local", outbox: { db } };
-    return work({ operating, activityStore: await leastFullStore(env), signing });
+    return work({ operating, logWriter: firstLogWriter, signing });
   });
 }
 
@@ -39,8 +39,8 @@ export const setupLink = (port: number): Promise<string | null> =>
 
 export interface LocalData {
   operating: Operating;
-  /** The binding of the activity database for new accounts. */
-  activityStore: string;
+  /** The log writer of new accounts. */
+  logWriter: string;
   /** The secret that signs new keys. */
   signing: SigningSecret;
 }

@@ -87,8 +87,10 @@ async function migrate(db: D1Database, folder: string, statementsOf: (sql: strin
     "CREATE TABLE IF NOT EXISTS d1_migrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)",
   );
   const { results: applied } = await db.prepare("SELECT name FROM d1_migrations").all<{ name: string }>();
-  const files = readdirSync(folder).filter((file) => file.endsWith(".sql") && !applied.some(({ name }) => name === file));
-  for (const file of files.toSorted()) {
+  const files = readdirSync(folder).filter((file) => file.endsWith(".sql"));
+  if (applied.some(({ name }) => !files.includes(name))) throw earlierData();
+  const missing = files.filter((file) => !applied.some(({ name }) => name === file));
+  for (const file of missing.toSorted()) {
     const statements = statementsOf(readFileSync(join(folder, file), "utf8")).map((statement) => db.prepare(statement));
     const noted = db.prepare("INSERT INTO d1_migrations (name) VALUES (?)").bind(file);
     await db.batch([...statements, noted]).catch((error: unknown) => {

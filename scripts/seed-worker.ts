@@ -10,6 +10,6 @@ export default {
     env: { DB: D1Database; ACTIVITY_0: D1Database; KEY_SIGNING_SECRETS: string; KEY_SIGNING_SECRETS_2: string },
   ): Promise<Response> {
     const [signing] = signingSecretsIn(env);
-    return new Response(await seedDemo({ db: connect(env.DB), activity: env.ACTIVITY_0, signing, now: Date.now() }));
+    return new Response(await seedDemo({ db: connect(env.DB), activity: connect(env.ACTIVITY_0), signing, now: Date.now() }));
   },
 };

@@ -1,8 +1,8 @@
 import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
-import { firstStore } from "../src/activity/databases.ts";
+import { firstLogWriter } from "../src/activity/databases.ts";
 import { type Entry, notRecorded } from "../src/activity/entry.ts";
-import { writeEntries } from "../src/activity/write-entries.ts";
+import { storeHistory } from "../src/activity/store-history.ts";
 import type { SigningSecret } from "../src/credentials/key-format.ts";
 import type { Db } from "../src/db/client.ts";
 import { newId } from "../src/ids/ids.ts";
@@ -10,7 +10,6 @@ import { createKey } from "../src/keys/create-key.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { markSampleData } from "../src/operations/sample-data.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
-import { dirtyBucketsOfWriter, rollUpBuckets } from "../src/usage/roll-up-buckets.ts";
 import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { commitTo } from "../src/webhooks/outbox.ts";
 import { type Random, randomFrom, weighted } from "./seed-random.ts";
@@ -34,7 +33,7 @@ export async function seedDemo({
   now,
 }: {
   db: Db;
-  activity: D1Database;
+  activity: Db;
   signing: SigningSecret;
   now: number;
 }): Promise<string> {
@@ -42,7 +41,7 @@ export async function seedDemo({
   const startsAt = now - days * dayMs;
   const account = await createAccount(
     { db, now: startsAt },
-    { name: "Northwind Robotics", email: "ops@northwind.example", activityStore: firstStore },
+    { name: "Northwind Robotics", email: "ops@northwind.example", logWriter: firstLogWriter },
   );
   const at = (time: number): WriteContext => ({ db, now: time, actor: operatorOn(account.id), commit: commitTo({ db }) });
   const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number) =>
@@ -56,20 +55,10 @@ export async function seedDemo({
   const demo = await key("Demo key", scopes, 5000, now);
 
   await seedResources(random, at, startsAt, now);
-  await seedActivity(random, activity, account.id, clients, startsAt, now);
-  await foldAll(activity);
+  await storeHistory(activity, seedActivity(random, account.id, clients, startsAt, now), now);
   // Only data from before `now` is sample data. The demo key is created at `now`, so the demo key remains if the sample data is removed.
   await markSampleData(db, account.id, now);
   return demo.secretKey;
-}
-
-/** Rolls up all dirty buckets. The batches are larger than in the Worker, because no requests are waiting for D1. */
-async function foldAll(d1: D1Database): Promise<void> {
-  for (;;) {
-    const stale = await dirtyBucketsOfWriter(d1, 0, Number.MAX_SAFE_INTEGER, 1000);
-    if (stale.length === 0) return;
-    await rollUpBuckets(d1, stale);
-  }
 }
 
 interface Call {
@@ -102,28 +91,24 @@ const origins = [
   ["192.0.2.140", "PL", "curl/8.11.1"],
 ] as const;
 
-async function seedActivity(
+/** Returns the entries of the request log, up to the last full hour before `now`. */
+function seedActivity(
   random: Random,
-  d1: D1Database,
   accountId: string,
   clients: readonly (readonly [string, number])[],
   startsAt: number,
   now: number,
-): Promise<void> {
+): Entry[] {
   // The ids in the request paths are invented. No resources with these ids exist.
   const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
   const ids = { users: idFrom("usr"), tasks: idFrom("tsk") };
-  const end = hourStart(now);
-  let entries: Entry[] = [];
-  for (let hour = hourStart(startsAt); hour < end; hour += hourMs) {
+  const entries: Entry[] = [];
+  for (let hour = hourStart(startsAt); hour < hourStart(now); hour += hourMs) {
     const requests = Math.round(requestsIn(hour, startsAt) * (0.75 + random() * 0.5));
-    for (let index = 0; index < requests; index++) {
+    for (let index = 0; index < requests; index++)
       entries.push(entryAt(random, hour + Math.floor(random() * hourMs), accountId, clients, ids));
-    }
-    if (entries.length < 3000 && hour + hourMs < end) continue;
-    await writeEntries({ d1, writer: 0, now: startsAt }, entries);
-    entries = [];
   }
+  return entries;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { bucketMs, bucketStart, dayMs, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
 import { prepare } from "../variants.ts";
 import { bundle, type Served, serve } from "../workerd.ts";
 import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
@@ -10,13 +10,12 @@ const accountsAtOnce = 50;
 const everyMinute = keys;
 
 export interface Accounts {
+  /** The time in milliseconds that the log writers need to cut every account and to store the cuts. */
+  cutMs: number;
   /**
-   * The time in milliseconds that the log writers need to roll up one bucket of every account. The time starts when the log writers are woken.
-   * On average, every key has one request per minute in the bucket.
+   * The time that D1 needs for one cut of every account, divided by twenty minutes. An account with 5 requests a minute is cut every twenty minutes.
    */
-  foldedMs: number;
-  /** The time that D1 needs to roll up one bucket of every account, divided by the five minutes of a bucket. */
-  foldShare: number;
+  cutShare: number;
   /**
    * The number of runs that the retention job needs to delete the entries of one hour, for all accounts. The retention job runs once per
    * minute.
@@ -35,7 +34,7 @@ export async function tell(url: string, verb: string, body: unknown): Promise<un
 }
 
 /**
- * Measures the share of D1's time that roll-ups and retention take. There are 10,000 accounts with five keys each. On average, every key has
+ * Measures the share of D1's time that cuts and retention take. There are 10,000 accounts with five keys each. On average, every key has
  * one request per minute. The local D1 is slowed down to the speed of a deployed D1.
  */
 export async function measureAccounts(folder: string): Promise<Accounts> {
@@ -50,36 +49,42 @@ export async function measureAccounts(folder: string): Promise<Accounts> {
   // While the databases are filled, D1 is not slowed down.
   const filler = await serve(script, `${folder}/state`);
   const now = Date.now();
-  const slice = bucketStart(now) - 2 * bucketMs;
   await tell(filler.url, "accounts", ids);
   const oldFrom = now - 31 * dayMs - 2 * hourMs;
   for (let from = 0; from < accounts; from += accountsAtOnce) {
     const own = { accounts: ids.slice(from, from + accountsAtOnce), keys };
-    await tell(filler.url, "fill", { ...own, entries: everyMinute * 5, from: slice, to: slice + bucketMs });
-    await tell(filler.url, "fill", { ...own, entries: everyMinute * 60, from: oldFrom, to: oldFrom + hourMs, areFolded: true });
+    await tell(filler.url, "append", { ...own, entries: everyMinute * 20, from: now - 21 * minuteMs, to: now - minuteMs });
+    await tell(filler.url, "fill", { ...own, entries: everyMinute * 60, from: oldFrom, to: oldFrom + hourMs });
   }
   await filler.stop();
   const served = await serve(script, `${folder}/state`, { through });
   if (!d1) throw new Error("nothing stands before D1");
   try {
     console.log("scale: 10,000 accounts are filled");
-    return { ...(await fold(served, d1, slice)), ...(await retain(served, d1, now)) };
+    return { ...(await cut(served, d1)), ...(await retain(served, d1, now)) };
   } finally {
     await served.stop();
     await d1.stop();
   }
 }
 
-async function fold(served: Served, d1: SlowD1, slice: number): Promise<{ foldedMs: number; foldShare: number }> {
+const cutEveryMs = 20 * minuteMs;
+
+async function cut(served: Served, d1: SlowD1): Promise<{ cutMs: number; cutShare: number }> {
   d1.busyShare();
   const startedAt = Date.now();
-  await tell(served.url, "wake", Date.now());
-  while (Number(await tell(served.url, "stale", slice + 1)) > 0) {
+  for (;;) {
+    await tell(served.url, "wake", null);
+    const { headEntries, oldestWaitingAt } = (await tell(served.url, "writers", null)) as {
+      headEntries: number;
+      oldestWaitingAt: number | null;
+    };
+    if (headEntries === 0 && oldestWaitingAt === null) break;
     await sleep(secondMs);
-    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("buckets are not rolled up");
+    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("not all accounts are cut");
   }
   const tookMs = Date.now() - startedAt;
-  return { foldedMs: tookMs, foldShare: (d1.busyShare() * tookMs) / bucketMs };
+  return { cutMs: tookMs, cutShare: (d1.busyShare() * tookMs) / cutEveryMs };
 }
 
 async function retain(

@@ -110,8 +110,8 @@ async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, ur
  */
 async function untilDrained(url: string): Promise<number> {
   for (const from = Date.now(); ; ) {
-    const { journalled } = (await (await fetch(url)).json()) as { journalled: number };
-    if (journalled === 0) return Date.now() - from;
+    const { oldestWaitingAt } = (await (await fetch(url)).json()) as { oldestWaitingAt: number | null };
+    if (oldestWaitingAt === null) return Date.now() - from;
     if (Date.now() - from > maxDrainMs) return Number.POSITIVE_INFINITY;
     await sleep(200);
   }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { bucketStart } from "../../src/time/clock.ts";
+import { hourStart } from "../../src/time/clock.ts";
 import { prepare, unlimited } from "../variants.ts";
 import { bundle, serve } from "../workerd.ts";
 import { tell } from "./accounts.ts";
@@ -24,7 +24,7 @@ export interface Neighbour {
 }
 
 /**
- * Measures how a large account affects another account in the same activity database. The large account has 250,000 requests in one bucket. In
+ * Measures how a large account affects another account in the same activity database. The large account has 250,000 requests in one hour. In
  * one run, eight pollers read the usage of a small account. In the next run, the pollers read the usage of the large account.
  */
 export async function measureNeighbours(folder: string): Promise<Neighbour[]> {
@@ -32,7 +32,7 @@ export async function measureNeighbours(folder: string): Promise<Neighbour[]> {
   const [large = "", small = "", own = ""] = [secrets[0], secrets[keysOfFirst], secrets[2 * keysOfFirst]];
   const filler = await serve(bundle("bench/workers/filler.ts", `${folder}/filler`), `${folder}/state`);
   const [largeAccount] = (await tell(filler.url, "accountIds", null)) as string[];
-  const from = bucketStart(Date.now());
+  const from = hourStart(Date.now());
   for (let made = 0; made < entries; made += entriesAtOnce)
     await tell(filler.url, "fill", { accounts: [largeAccount], keys: 10, entries: entriesAtOnce, from, to: Date.now() + 1 });
   await filler.stop();

@@ -1,6 +1,6 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { firstStore } from "../../src/activity/databases.ts";
+import { writersOf } from "../../src/activity/writers.ts";
 import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
@@ -33,7 +33,12 @@ export default {
     let accountId = "";
     for (const [index, hourlyLimit] of hourlyLimits.entries()) {
       if (index % keysPerAccount === 0) {
-        accountId = (await createAccount({ db, now }, { name: "Bench", email: "bench@example.com", activityStore: firstStore })).id;
+        accountId = (
+          await createAccount(
+            { db, now },
+            { name: "Bench", email: "bench@example.com", logWriter: `ACTIVITY_0/${(index / keysPerAccount) % writersOf(env)}` },
+          )
+        ).id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
       }
       const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing };

@@ -1,6 +1,10 @@
 import type { Entry } from "../../src/activity/entry.ts";
+import type { Retention } from "../../src/activity/retention.ts";
+import type { Found, Query } from "../../src/activity/scan.ts";
+import { writerAt } from "../../src/activity/writers.ts";
 import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
+import type { OpenTallies } from "../../src/usage/log-context.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
 /** The product. This Worker also counts the product's calls to the platform. */
@@ -33,9 +37,17 @@ export class ActivityWriter extends Writer {
     counts.objectCalls++;
     return super.write(entries, dropped);
   }
-  override refresh(accountId: string): Promise<void> {
+  override openTallies(accountId: string): Promise<OpenTallies> {
     counts.objectCalls++;
-    return super.refresh(accountId);
+    return super.openTallies(accountId);
+  }
+  override search(accountId: string, query: Query): Promise<Found> {
+    counts.objectCalls++;
+    return super.search(accountId, query);
+  }
+  override deleteOld(retentions: readonly Retention[], now: number): Promise<boolean> {
+    counts.objectCalls++;
+    return super.deleteOld(retentions, now);
   }
   override wake(): void {
     counts.objectCalls++;
@@ -47,11 +59,19 @@ export class ActivityWriter extends Writer {
   }
 }
 
+/** Moves everything that the log writers hold into segments. */
+async function flushAll(env: Env): Promise<number> {
+  const { results } = await env.DB.prepare("SELECT id, log_writer AS logWriter FROM accounts").all<{ id: string; logWriter: string }>();
+  for (const { id, logWriter } of results) await writerAt(env, logWriter).flush(id);
+  return results.length;
+}
+
 export default {
   async fetch(request, env, ctx) {
     countD1(env.DB);
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/counts") return Response.json(counts);
+    if (pathname === "/flush") return Response.json(await flushAll(env));
     if (pathname !== "/cron") return product.fetch(request, env, ctx);
     const controller = { scheduledTime: Number(searchParams.get("at")), cron: "* * * * *", noRetry() {} };
     await product.scheduled(controller as ScheduledController, env, ctx);

@@ -1,17 +1,19 @@
-import { wakeWriters, writerOf, writersOf } from "../../src/activity/writers.ts";
+import { listAccounts } from "../../src/accounts/account.ts";
+import { systemOn } from "../../src/accounts/actor.ts";
+import { type Entry, notRecorded } from "../../src/activity/entry.ts";
+import { search } from "../../src/activity/read-activity.ts";
+import { storeHistory } from "../../src/activity/store-history.ts";
+import { logOf, readWriters, wakeWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
+import { newId } from "../../src/ids/ids.ts";
 import { onDelete } from "../../src/references/on-delete.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
-import { bucketStart, minuteMs } from "../../src/time/clock.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
-/**
- * The log entries to create. The entries are spread evenly over the accounts, the keys and the time from `from` to `to`. If `areFolded` is not
- * true, the buckets of the entries are marked dirty, as a log writer does.
- */
+/** The log entries to create. The entries are spread evenly over the accounts, the keys and the time from `from` to `to`. */
 interface Fill {
   accounts: string[];
   keys: number;
@@ -19,26 +21,56 @@ interface Fill {
   entries: number;
   from: number;
   to: number;
-  /** Whether the buckets count as rolled up. Such buckets are not marked dirty. */
-  areFolded?: boolean;
 }
 
-async function fill({ accounts, keys, entries, from, to, areFolded = false }: Fill, env: Env): Promise<void> {
-  const slices: number[] = [];
-  for (let start = bucketStart(from); start < to; start = bucketStart(start) + 5 * minuteMs) slices.push(start);
-  const marks = areFolded ? [] : accounts.flatMap((id) => slices.map((start) => [id, start, writerOf(id, writersOf(env))]));
-  await env.ACTIVITY_0.batch([
-    env.ACTIVITY_0.prepare(
-      `INSERT INTO activity (account_id, id, key_id, method, path, route, status, duration_ms, ip, country, user_agent, error_code, admitted, counted, count, secret)
-      SELECT account.value, 'req_' || printf('%012x', ?4 + abs(random()) % ?5) || lower(hex(randomblob(10))), 'key_' || account.value || (n.value % ?3), 'GET',
-        '/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708', iif(n.value % 3, '/api/v1/tasks/{id}', '/api/v1/me'), iif(n.value % 10, 200, 404), abs(random()) % 300,
-        '198.51.100.7', 'NL', 'bench/1.0', NULL, 1, 1, 1, 'current'
-      FROM json_each(?1) AS account, json_each(?2) AS n`,
-    ).bind(JSON.stringify(accounts), JSON.stringify(Array.from({ length: entries }, (_, index) => index)), keys, from, to - from),
-    env.ACTIVITY_0.prepare(
-      "INSERT OR IGNORE INTO stale_slices (account_id, start, writer, since) SELECT value ->> 0, value ->> 1, value ->> 2, 0 FROM json_each(?)",
-    ).bind(JSON.stringify(marks)),
-  ]);
+const entriesOf = (accountId: string, { keys, entries, from, to }: Fill): Entry[] =>
+  Array.from({ length: entries }, (_, index) => ({
+    accountId,
+    id: newId("req", Math.floor(from + ((to - from) * index) / entries)),
+    keyId: `key_${accountId}${index % keys}`,
+    method: "GET",
+    path: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    route: index % 3 > 0 ? "/api/v1/tasks/{id}" : "/api/v1/me",
+    status: index % 10 > 0 ? 200 : 404,
+    durationMs: Math.floor(Math.random() * 300),
+    ip: "198.51.100.7",
+    country: "NL",
+    userAgent: "bench/1.0",
+    errorCode: null,
+    admitted: true,
+    counted: true,
+    count: 1,
+    secret: "current",
+    ...notRecorded,
+  }));
+
+/** Stores entries in D1, as if they had been cut. */
+async function fill(given: Fill, env: Env): Promise<void> {
+  for (const accountId of given.accounts) await storeHistory(connect(env.ACTIVITY_0), entriesOf(accountId, given), given.to);
+}
+
+/** Gives entries to log writers. */
+async function append(given: Fill, env: Env): Promise<void> {
+  const writers = writersOf(env);
+  const all = given.accounts.flatMap((accountId) => entriesOf(accountId, given));
+  const byWriter = Map.groupBy(all, ({ accountId }) => Number(accountId.slice("acc_".length)) % writers);
+  await Promise.all([...byWriter].map(([number, entries]) => writerAt(env, `ACTIVITY_0/${number}`).write(entries)));
+}
+
+/** Returns those of the given request ids that have no log entry in any account. */
+async function missingEntries(ids: string[], env: Env): Promise<string[]> {
+  const db = connect(env.DB);
+  const left = new Set(ids);
+  for (const { id, logWriter } of await listAccounts(db)) {
+    const context = { db, actor: systemOn(id), now: Date.now(), ...logOf(env, logWriter) };
+    for (let before: string | null = null; ; ) {
+      const { entries, completeFrom } = await search(context, { filter: {}, before, from: null, limit: 5000 });
+      for (const entry of entries) left.delete(entry.id);
+      before = completeFrom;
+      if (before === null) break;
+    }
+  }
+  return [...left];
 }
 
 async function missing(d1: D1Database, sql: string, ids: string[]): Promise<string[]> {
@@ -51,12 +83,13 @@ async function missing(d1: D1Database, sql: string, ids: string[]): Promise<stri
 const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   fill,
   accounts: async (ids: string[], env) =>
-    env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT value, 'Bench', 'bench@example.com', 0 FROM json_each(?)")
+    env.DB.prepare(
+      "INSERT INTO accounts (id, name, email, log_writer, created_at) SELECT value, 'Bench', 'bench@example.com', 'ACTIVITY_0/' || (substr(value, 5) % 4), 0 FROM json_each(?)",
+    )
       .bind(JSON.stringify(ids))
       .run(),
-  /** Returns those of the given request ids that have no log entry. */
-  missingEntries: async (ids: string[], env) =>
-    missing(env.ACTIVITY_0, "SELECT id FROM activity WHERE id IN (SELECT value FROM json_each(?))", ids),
+  append,
+  missingEntries,
   /** Returns those of the given ids whose task does not exist or has no event. */
   missingTasks: async (ids: string[], env) =>
     missing(
@@ -66,9 +99,8 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
     ),
   accountIds: async (_, env) =>
     (await env.DB.prepare("SELECT id FROM accounts ORDER BY id").all<{ id: string }>()).results.map(({ id }) => id),
-  wake: async (now: number, env) => wakeWriters(env, now),
-  stale: async (before: number, env) =>
-    env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM stale_slices WHERE start < ?").bind(before).first("count"),
+  wake: async (_, env) => wakeWriters(env),
+  writers: async (_, env) => readWriters(env),
   /**
    * Runs the job that deletes old log entries. In the result, `next` is the cursor for the next run. If nothing is left to delete, `next` is
    * null.

@@ -1,5 +1,6 @@
 import { type Entry, notRecorded } from "../../src/activity/entry.ts";
-import { writeEntries } from "../../src/activity/write-entries.ts";
+import { storeHistory } from "../../src/activity/store-history.ts";
+import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { dayMs, hourStart } from "../../src/time/clock.ts";
 
@@ -42,8 +43,7 @@ export default {
         ...notRecorded,
       };
     });
-    for (let from = 0; from < count; from += 1000)
-      await writeEntries({ d1: env.ACTIVITY_0, writer: 0, now }, entries.slice(from, from + 1000));
+    await storeHistory(connect(env.ACTIVITY_0), entries, now);
     return Response.json({ count });
   },
 } satisfies ExportedHandler<Env>;

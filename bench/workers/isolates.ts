@@ -1,6 +1,6 @@
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import { type Entry, notRecorded } from "../../src/activity/entry.ts";
-import { readWriters, sendEntries, writerOf, writersOf } from "../../src/activity/writers.ts";
+import { readWriters, sendEntries, writersOf } from "../../src/activity/writers.ts";
 import { newId } from "../../src/ids/ids.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
@@ -53,7 +53,7 @@ async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promi
       await sleep(-Math.log(1 - Math.random()) * meanMs);
       if (Date.now() >= endsAt) return;
       const entry = entryOf(Math.floor(Math.random() * accounts));
-      const number = writerOf(entry.accountId, writersOf(env));
+      const number = Number(entry.accountId.slice("acc_".length)) % writersOf(env);
       const buffer = buffers.get(number) ?? new ActivityBuffer();
       buffers.set(number, buffer);
       buffer.add(entry);
@@ -61,7 +61,7 @@ async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promi
       if (buffer.isFlushing(Date.now())) continue;
       const flush = buffer.flush(async (entries, dropped) => {
         await sleep(oneWayMs);
-        const reported = await sendEntries(env, { store: "ACTIVITY_0", number }, entries, dropped);
+        const reported = await sendEntries(env, `ACTIVITY_0/${number}`, entries, dropped);
         await sleep(oneWayMs);
         return reported;
       });

@@ -217,7 +217,7 @@ export interface paths {
         };
         /**
          * List requests
-         * @description Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. If you use filters, each request reads at most 10,000 entries. A page can therefore be short or empty, even if `has_more` is true. Requires a key with the scope `activity:read`.
+         * @description Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search. Requires a key with the scope `activity:read`.
          */
         get: operations["listActivity"];
         put?: never;
@@ -2221,7 +2221,8 @@ export interface components {
          *         }
          *       ],
          *       "next_cursor": null,
-         *       "has_more": false
+         *       "has_more": false,
+         *       "looked_back_to": "2026-01-31T09:30:00.000Z"
          *     }
          */
         ActivityPage: {
@@ -2237,6 +2238,12 @@ export interface components {
              * @example false
              */
             has_more: boolean;
+            /**
+             * Format: date-time
+             * @description The time down to which the log was searched. Only a page that ended before it was full has this member.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            looked_back_to?: string;
         };
         /**
          * @description A logged request.
@@ -7544,7 +7551,8 @@ export interface operations {
                      *         }
                      *       ],
                      *       "next_cursor": null,
-                     *       "has_more": false
+                     *       "has_more": false,
+                     *       "looked_back_to": "2026-01-31T09:30:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["ActivityPage"];

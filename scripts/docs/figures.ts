@@ -1,6 +1,7 @@
 import { limitCeiling } from "../../src/accounts/account.ts";
-import { entriesScannedAtOnce } from "../../src/activity/read-activity.ts";
 import { defaultDays } from "../../src/activity/retention.ts";
+import { maxOpened } from "../../src/activity/scan.ts";
+import { maxSegmentEntries } from "../../src/activity/segment.ts";
 import { thresholds } from "../../src/admission/events.ts";
 import { auditRetentionMs } from "../../src/audit/audit.ts";
 import { maxOwn } from "../../src/audit/own-sign-in.ts";
@@ -94,7 +95,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
   "activity.retention": duration(defaultDays * dayMs),
-  "activity.scanned": integer(entriesScannedAtOnce),
+  "activity.scanned": integer(maxOpened * maxSegmentEntries),
   "audit.retention": duration(auditRetentionMs),
   "webhooks.max": String(maxWebhooks),
   "webhooks.atOnce": String(maxInFlight.ofWebhook),

@@ -15,11 +15,11 @@ export const accounts: Record<string, Command> = {
         each.id,
         each.status,
         each.limit_ceiling,
-        each.keep_days,
+        each.retention_days,
         each.activity_database,
         each.name,
       ];
-      await print(given, all, () => table(["ID", "STATUS", "CEILING", "KEEP-DAYS", "DATABASE", "NAME"], all.data.map(row)));
+      await print(given, all, () => table(["ID", "STATUS", "CEILING", "RETENTION", "DATABASE", "NAME"], all.data.map(row)));
     },
   },
   make: {
@@ -92,13 +92,13 @@ export const accounts: Record<string, Command> = {
       await print(given, body, () => `It may store ${body.storage_quota_bytes / mib} MiB.`);
     },
   },
-  "keep-days": {
-    form: "keep-days ID DAYS|default",
+  "retention-days": {
+    form: "retention-days ID DAYS|default",
     what: "set the retention of the account's log, from 2 to 90 days",
     args: 2,
     run: async (given) => {
       const days = given.args[1] === "default" ? null : whole(given.args[1], "DAYS");
-      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/keep-days`, { days });
+      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/retention-days`, { days });
       await print(given, body, () =>
         days === null ? "The account's log has the default retention." : `The account's log has a retention of ${days} days.`,
       );

@@ -24,7 +24,7 @@ export interface Command {
   run: (given: Given) => Promise<unknown>;
 }
 
-export const out = async (text: string): Promise<void> => {
+export const out = async (text: string | Uint8Array): Promise<void> => {
   if (!process.stdout.write(text)) await once(process.stdout, "drain");
 };
 export const note = (text: string): void => void process.stderr.write(`${text}\n`);

@@ -11,12 +11,12 @@ export { limitCeiling };
 export const newAccountId = (now: number): string => newId("acc", now);
 
 /**
- * Creates an account. `activityStore` is the activity database for the request log of the account. Only the operator creates accounts, so
+ * Creates an account. `logWriter` is the activity database for the request log of the account. Only the operator creates accounts, so
  * no route of the public API calls this function. The statements in `alongside` run in the same batch as the insert.
  */
 export async function createAccount(
   { db, now }: { db: Db; now: number },
-  { id = newAccountId(now), name, email, activityStore }: Pick<Account, "name" | "email" | "activityStore"> & { id?: string },
+  { id = newAccountId(now), name, email, logWriter }: Pick<Account, "name" | "email" | "logWriter"> & { id?: string },
   alongside: Statement[] = [],
 ): Promise<Account> {
   const account: Account = {
@@ -24,8 +24,8 @@ export async function createAccount(
     name,
     email,
     limitCeiling,
-    activityStore,
-    keepDays: null,
+    logWriter,
+    retentionDays: null,
     storageQuotaBytes: null,
     sampleUntil: null,
     createdAt: now,

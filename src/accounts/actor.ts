@@ -34,16 +34,3 @@ export interface ReadContext {
   actor: Actor;
   now: number;
 }
-
-/** Provides access to the activity databases. `activityIn` returns the activity database with the given binding. */
-export interface StoreReadContext {
-  activityIn: (store: string) => Db;
-}
-
-/**
- * The context of an operation that reads the request log or the usage figures of an account. `activity` is the database that contains this
- * log and these figures.
- */
-export interface LogReadContext extends ReadContext {
-  activity: Db;
-}

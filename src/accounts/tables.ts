@@ -12,12 +12,12 @@ export const accounts = sqliteTable("accounts", {
   /** The highest limit that a key of this account may have, in requests per hour. Only the operator can change this value. */
   limitCeiling: integer("limit_ceiling").notNull().default(limitCeiling),
   /** The binding of the database that contains the account's log and usage figures. */
-  activityStore: text("activity_store").notNull().default("ACTIVITY_0"),
+  logWriter: text("log_writer").notNull().default("ACTIVITY_0/0"),
   /**
    * The retention of the account's log in days. If the value is null, the default ACTIVITY_DAYS applies. Only the operator can change this
    * value.
    */
-  keepDays: integer("keep_days"),
+  retentionDays: integer("retention_days"),
   /**
    * The account's storage quota in the main database, in bytes. If the value is null, the default quota in src/storage/storage.ts applies.
    * Only the operator can change this value.

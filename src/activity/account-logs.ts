@@ -1,5 +1,6 @@
 import { timeOfId } from "../ids/ids.ts";
 import { minuteMs } from "../time/clock.ts";
+import { isEncodable } from "./codec.ts";
 import type { Entry } from "./entry.ts";
 import { Head, type Report, type Reported } from "./head.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
@@ -20,11 +21,17 @@ export interface AccountLog {
   unchecked: Map<string, Entry>;
   /** The recorded cuts that D1 has not confirmed, oldest first. */
   waiting: WaitingCut[];
+  /** The small segments before this time are merged, in milliseconds since the epoch. */
+  mergedTo: number;
 }
 
-/** The outcome of `append`. `tooOld`: the number of entries that are older than their account's log. `reported`: one outcome per report. */
+/**
+ * The outcome of `append`. `tooOld`: the number of entries that are older than their account's log. `unfit`: the number of entries that cannot be stored,
+ * for example because a number is missing. `reported`: one outcome per report.
+ */
 export interface Appended {
   tooOld: number;
+  unfit: number;
   reported: Reported[];
 }
 
@@ -34,10 +41,13 @@ export class AccountLogs {
   readonly accounts = new Map<string, AccountLog>();
   /** Reports that arrived before their entry, by the id of the entry. */
   readonly #early = new Map<string, Report>();
+  /** The accounts that were erased. Their late entries are rejected. */
+  readonly #erased: Set<string>;
 
   /** Reads everything that the log writer has acknowledged and that D1 has not confirmed. */
   constructor(storage: DurableObjectStorage) {
     this.wal = new WriteAheadLog(storage);
+    this.#erased = new Set(this.wal.erased());
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
     for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
     const { entries, reports } = this.wal.readAll();
@@ -55,7 +65,7 @@ export class AccountLogs {
     const known = this.accounts.get(accountId);
     if (known) return known;
     const state = { accountId, cut: 0, highestId: "", startId: "" };
-    const made: AccountLog = { state, head: new Head(), unchecked: new Map(), waiting: [] };
+    const made: AccountLog = { state, head: new Head(), unchecked: new Map(), waiting: [], mergedTo: 0 };
     this.accounts.set(accountId, made);
     return made;
   }
@@ -65,11 +75,16 @@ export class AccountLogs {
    * again if a call fails.
    */
   append({ entries, reports }: Acknowledged): Appended {
-    const recent = entries.filter(({ accountId, id }) => id >= this.of(accountId).state.startId);
+    const encodable = entries.filter(isEncodable);
+    const recent = encodable.filter(({ accountId, id }) => !this.#erased.has(accountId) && id >= this.of(accountId).state.startId);
     const added = recent.filter(({ accountId, id }) => !this.#has(accountId, id));
     if (added.length > 0 || reports.length > 0) this.wal.append({ entries: added, reports });
     for (const entry of added) this.#add(entry);
-    return { tooOld: entries.length - recent.length, reported: reports.map((report) => this.#report(report)) };
+    return {
+      tooOld: encodable.length - recent.length,
+      unfit: entries.length - encodable.length,
+      reported: reports.map((report) => this.#report(report)),
+    };
   }
 
   /** Everything that is in no cut, for the write-ahead log. Reports that have waited for too long are left out. */
@@ -77,6 +92,37 @@ export class AccountLogs {
     for (const [id] of this.#early) if (timeOfId(id) < now - openMs) this.#early.delete(id);
     const entries = [...this.accounts.values()].flatMap(({ head, unchecked }) => [...head.entries.values(), ...unchecked.values()]);
     return { entries, reports: [...this.#early.values()] };
+  }
+
+  /** Raises the start of an account's log. Older entries are rejected from now on. */
+  raiseStart(accountId: string, startId: string): void {
+    const log = this.of(accountId);
+    if (startId <= log.state.startId) return;
+    log.state = { ...log.state, startId };
+    this.wal.storeState(log.state);
+    for (const id of log.head.entries.keys()) if (id < startId) log.head.remove(id);
+  }
+
+  /** Raises the numbers of an account's waiting cuts, so that the next one has the number after `cut`, which is the last cut in D1. */
+  renumberAfter(accountId: string, cut: number): void {
+    const log = this.of(accountId);
+    const by = cut + 1 - (log.waiting[0]?.number ?? log.state.cut + 1);
+    if (by <= 0) return;
+    log.state = { ...log.state, cut: log.state.cut + by };
+    log.waiting = log.waiting.map((waiting) => ({ ...waiting, number: waiting.number + by }));
+    this.wal.renumberCuts(log.state, by);
+  }
+
+  /** Removes everything of an account, and rejects its entries for 30 days. Returns the number of removed entries. */
+  erase(accountId: string, now: number): number {
+    const { head, unchecked, waiting } = this.of(accountId);
+    const entries = head.entries.size + unchecked.size;
+    const cut = waiting.flatMap(({ segments }) => segments).reduce((sum, segment) => sum + segment.entries, 0);
+    this.accounts.delete(accountId);
+    for (const [id, report] of this.#early) if (report.accountId === accountId) this.#early.delete(id);
+    this.#erased.add(accountId);
+    this.wal.erase(accountId, now, this.acknowledged(now));
+    return entries + cut;
   }
 
   #has(accountId: string, id: string): boolean {
@@ -87,6 +133,7 @@ export class AccountLogs {
   #add(entry: Entry): void {
     const { state, head, unchecked } = this.of(entry.accountId);
     const early = this.#early.get(entry.id);
+    if (entry.id < state.startId) return;
     if (entry.id <= state.highestId) unchecked.set(entry.id, entry);
     else head.add(entry);
     if (early) this.#report(early);

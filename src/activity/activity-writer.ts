@@ -1,254 +1,360 @@
 import { DurableObject } from "cloudflare:workers";
+import { connect, type Db } from "../db/client.ts";
 import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
-import { bucketMs, bucketStart, minuteMs, secondMs } from "../time/clock.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { RefreshThrottle } from "../usage/refresh-throttle.ts";
-import { RollUpRunner } from "../usage/roll-up-runner.ts";
-import { activityDatabase } from "./databases.ts";
-import { type Entry, entriesAtOnce } from "./entry.ts";
-import { EntryJournal } from "./entry-journal.ts";
-import { writeEntries } from "./write-entries.ts";
+import type { OpenTallies } from "../usage/log-context.ts";
+import { type AccountLog, AccountLogs } from "./account-logs.ts";
+import { checkLate } from "./check-late.ts";
+import { isEncodable } from "./codec.ts";
+import { cutAccount, cutDue, cutLargest } from "./cut.ts";
+import { activityDatabase, databaseOf, numberOf } from "./databases.ts";
+import type { Entry } from "./entry.ts";
+import type { Report, Reported } from "./head.ts";
+import { Hints } from "./hints.ts";
+import { mergeOldSegments } from "./merge.ts";
+import { readOpenTallies, searchHead } from "./read-head.ts";
+import { deleteOldSegments, type Retention } from "./retention.ts";
+import { deleteSampleSegments } from "./sample-segments.ts";
+import type { Found, Query } from "./scan.ts";
+import { entriesIn } from "./segment.ts";
+import { storeCuts } from "./store-cuts.ts";
 
+/** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
+const commitEveryMs = secondMs;
+/** The time between two cuts, in milliseconds. */
+const cutEveryMs = 5 * minuteMs;
 /**
- * The maximum time that entries wait until a batch is full, in milliseconds. D1 executes about 300 batches a second, regardless of the
- * batch size.
+ * The maximum number of entries that wait for a commit. If a log writer has reached this maximum, the sender keeps its entries or uses the
+ * next log writer.
  */
-const paceMs = 100;
-/**
- * The maximum time to wait until D1 confirms a batch, in milliseconds. After this time, the log writer adds the entries to the journal, and
- * the sender's call returns.
- */
-const confirmedWithinMs = 400;
+const maxUncommitted = 20_000;
 const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
-/**
- * The maximum number of entries that wait in one log writer. If a log writer has reached this maximum, the sender keeps its entries or uses
- * the next log writer.
- */
-const maxWaiting = 20_000;
 /** If a database is full, its size is measured again after this time, in milliseconds. */
 const fullProbeMs = minuteMs;
-/**
- * The maximum size of the journal in bytes. This is about two million entries. If the journal is full, the log writer drops new entries and
- * reports their number.
- */
-const maxJournalBytes = 1e9;
-/**
- * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Log writer 1 waits `nextWriterMs` longer
- * than log writer 0, log writer 2 waits `nextWriterMs` longer than log writer 1, and so on.
- */
-const rollUpDelayMs = 5 * secondMs;
-const nextWriterMs = 3 * secondMs;
-/** The maximum time that one alarm works, in milliseconds. */
+/** The maximum size of a log writer's own database, in bytes. If it is reached, new entries are dropped and counted. */
+const maxStoredBytes = 1e9;
+/** The maximum number of accounts whose cuts are stored with one batch, and of bytes of their segments. */
+const accountsAtOnce = 50;
+const bytesAtOnce = 1_000_000;
+/** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
+const maxBatches = 50;
+/** The maximum number of accounts whose late entries one alarm checks. Each of them needs about two statements. */
+const maxLateAccounts = 100;
 const maxAlarmMs = minuteMs;
-const askTimeoutMs = 5 * secondMs;
+const d1TimeoutMs = 10 * secondMs;
+const maxHintsAtOnce = 20;
 
 /** The status that a log writer reports to `/health` and to operators. */
 export interface WriterStatus {
-  /** The number of entries in the journal. D1 has not confirmed these entries yet. */
-  journalled: number;
-  /** The number of entries that were lost since this Durable Object started. If no storage accepts an entry, the entry is lost. */
+  /** The number of accounts that have entries or cuts in this log writer. */
+  accounts: number;
+  /** The number of entries that were added in the last minutes. New accounts go to the log writer with the lowest number. */
+  recentEntries: number;
+  /** The number of entries that are in no cut. */
+  headEntries: number;
+  /** The time of the oldest cut that D1 has not confirmed, in milliseconds since the epoch. Null if D1 has confirmed all cuts. */
+  oldestWaitingAt: number | null;
+  /** The number of entries that wait for another log writer. */
+  hinted: number;
+  /** The number of entries that were lost since this Durable Object started, for example because the storage was full. */
   dropped: number;
+  /** The number of entries since the start that were older than their account's log, and were therefore rejected. */
+  tooOld: number;
+  /** The number of rows of the write-ahead log that this release cannot read. */
+  unreadable: number;
   /** Whether the database of this log writer is full. */
   isFull: boolean;
 }
 
-/** A batch of entries from one isolate. `stored` resolves the promise of the isolate's call, and `failed` rejects this promise. */
-interface Waiting {
+/** A call that waits for the next group commit. */
+interface Uncommitted {
   entries: readonly Entry[];
-  stored: () => void;
+  committed: () => void;
   failed: (error: unknown) => void;
 }
 
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-
 /**
- * Writes the request log of some accounts to their activity database. Also rolls up this log into usage figures. Isolates do not write to
- * D1 themselves, because their batches would be too small. The small batches of seventeen busy isolates would use all of D1's time. If an
- * isolate crashes, it loses the entries of about 200 ms that it has not sent yet. If a log writer does not acknowledge entries, the isolate
- * sends these entries again. The name of a log writer consists of the binding of its database and a number, for example `ACTIVITY_0/3`.
+ * Owns the request log of some accounts. Collects entries, commits them to its own disk, and moves them to its activity database in segments.
+ * Isolates do not write to D1 themselves, because each of them would write small batches. The name of a log writer consists of the binding of its
+ * database and a number, for example `ACTIVITY_0/3`.
  */
 export class ActivityWriter extends DurableObject<Env> {
-  readonly #storage: DurableObjectStorage;
-  readonly #journal: EntryJournal;
-  readonly #store: string;
-  readonly #number: number;
-  #waiting: Waiting[] = [];
-  #isWriting = false;
-  #lastBatchAt = 0;
-  /** The write that D1 has not confirmed in time. D1 may still commit this write. */
-  #inDoubt: Promise<void> | null = null;
+  readonly #name: string;
+  readonly #logs: AccountLogs;
+  readonly #hints: Hints;
+  #uncommitted: Uncommitted[] = [];
+  #isCommitPlanned = false;
+  #committedAt = 0;
+  #isChecking = false;
+  #dropped = 0;
+  #tooOld = 0;
+  #recent = { entries: 0, before: 0, since: Date.now() };
   #isFull = false;
   #measuredAt = 0;
-  #dropped = 0;
   #retryMs = firstRetryMs;
   #alarmAt: number | null = null;
-  readonly #rollUps: RollUpRunner;
-  readonly #refreshes: RefreshThrottle;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#storage = ctx.storage;
-    this.#journal = new EntryJournal(ctx.storage.sql);
-    const [store = "", number] = (ctx.id.name ?? "").split("/");
-    [this.#store, this.#number] = [store, Number(number)];
-    this.#rollUps = new RollUpRunner(() => this.#d1, this.#number);
-    this.#refreshes = new RefreshThrottle(() => this.#d1);
+    this.#name = ctx.id.name ?? "";
+    this.#logs = new AccountLogs(ctx.storage);
+    this.#hints = new Hints(ctx.storage.sql);
     ctx.blockConcurrencyWhile(async () => {
-      this.#alarmAt = await this.#storage.getAlarm();
-      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + firstRetryMs);
+      this.#alarmAt = await ctx.storage.getAlarm();
+      if (this.#hasWork) this.#setAlarmBy(Date.now() + firstRetryMs);
     });
   }
 
+  // Append
+
   /**
-   * Stores entries. Resolves when D1 or the journal has stored the entries. Also resolves if the journal is full and the entries were
-   * dropped. Throws if too many entries are already waiting. `dropped` is the number of entries that the sender has dropped since its last
-   * call.
+   * Adds entries. Resolves when they are on disk, or when they were dropped because the disk is full. Throws if too many entries wait already.
+   * `dropped` is the number of entries that the sender has dropped since its last call.
    */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
-    if (dropped > 0) this.#drop(dropped, "by an isolate whose writers could not be reached");
-    const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
-    if (waiting + entries.length > maxWaiting) throw new Error(`${waiting} entries wait for ${this.#name} already`);
-    return new Promise((stored, failed) => {
-      this.#waiting.push({ entries, stored, failed });
-      if (!this.#isWriting) this.ctx.waitUntil(this.#writeWaiting());
+    if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
+    const waiting = this.#uncommitted.reduce((sum, each) => sum + each.entries.length, 0);
+    if (waiting + entries.length > maxUncommitted) throw new Error(`${waiting} entries wait for the log writer ${this.#name} already`);
+    return new Promise((committed, failed) => {
+      this.#uncommitted.push({ entries, committed, failed });
+      if (!this.#isCommitPlanned) this.#planCommit();
     });
   }
 
-  /**
-   * Rolls up the dirty buckets of an account. Callers do this before they read the usage of the account. Does nothing if a roll-up of the
-   * account has just run.
-   */
-  refresh(accountId: string): Promise<void> {
-    return this.#refreshes.refresh(accountId);
+  /** Completes open entries. A report that arrives before its entry waits for it. Returns one outcome for each report. */
+  report(reports: readonly Report[]): Reported[] {
+    this.#commit();
+    return this.#logs.append({ entries: [], reports }).reported;
   }
 
-  /** Sets the alarm to the current time. Callers do this when due work is waiting. */
-  wake(): void {
-    this.#setAlarmBy(Date.now());
+  /** Keeps entries for the log writer that owns them, until it can be reached. */
+  keepFor(owner: number, entries: readonly Entry[]): void {
+    this.#hints.add(owner, entries.filter(isEncodable));
+    this.#setAlarmBy(Date.now() + this.#backOff());
   }
 
-  /** Removes an account's entries from the journal. Returns the number of removed entries. */
-  async erase(accountId: string): Promise<number> {
-    // Wait until D1 has committed or rejected the unconfirmed write. If D1 commits the write, the caller deletes the written entries from
-    // D1 afterwards.
-    await this.#inDoubt;
-    return this.#journal.erase(accountId);
+  #planCommit(): void {
+    const waitMs = this.#committedAt + commitEveryMs - Date.now();
+    if (waitMs <= 0) this.#commit();
+    else {
+      this.#isCommitPlanned = true;
+      setTimeout(() => this.#commit(), waitMs);
+    }
   }
 
-  status(): WriterStatus {
-    return { journalled: this.#journal.count, dropped: this.#dropped, isFull: this.#isFull };
+  /** Commits everything that waits, in one transaction. */
+  #commit(): void {
+    this.#isCommitPlanned = false;
+    const waiting = this.#uncommitted;
+    if (waiting.length === 0) return;
+    [this.#uncommitted, this.#committedAt] = [[], Date.now()];
+    const entries = waiting.flatMap((each) => each.entries);
+    try {
+      if (this.#logs.wal.bytes > maxStoredBytes) this.#drop(entries.length, `because the disk of ${this.#name} is full`);
+      else this.#append(entries);
+      for (const { committed } of waiting) committed();
+    } catch (error) {
+      for (const { failed } of waiting) failed(error);
+    }
   }
+
+  #append(entries: readonly Entry[]): void {
+    const { tooOld, unfit } = this.#logs.append({ entries, reports: [] });
+    if (unfit > 0) this.#drop(unfit, `because ${this.#name} cannot store them`);
+    if (tooOld > 0) console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
+    this.#tooOld += tooOld;
+    this.#count(entries.length);
+    const cuts = cutLargest(this.#logs, Date.now());
+    this.#setAlarmBy(cuts > 0 ? Date.now() : this.#nextCutAt());
+    if (!this.#isChecking && this.#late().length > 0) this.ctx.waitUntil(this.#checkLate(this.#late().slice(0, maxLateAccounts)));
+  }
+
+  /** Decides about late entries. If D1 does not respond, they are decided before the next cut. */
+  async #checkLate(logs: readonly AccountLog[]): Promise<void> {
+    this.#isChecking = true;
+    try {
+      for (const log of logs) await withDeadline(checkLate(this.#logs, log, this.#db), d1TimeoutMs, "Looking for late entries in D1");
+    } catch (error) {
+      console.error(`${this.#name} cannot check late entries:`, messagesOf(error));
+    } finally {
+      this.#isChecking = false;
+    }
+  }
+
+  #late(): AccountLog[] {
+    return [...this.#logs.accounts.values()].filter(({ unchecked }) => unchecked.size > 0);
+  }
+
+  // Cut
 
   override async alarm(): Promise<void> {
     this.#alarmAt = null;
     const endsAt = Date.now() + maxAlarmMs;
     try {
-      // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm
-      // again.
-      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + maxAlarmMs + this.#retryMs);
-      await this.#drain(endsAt);
-      await this.#rollUpClosed(endsAt);
+      // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm again.
+      this.#setAlarmBy(endsAt + this.#retryMs);
+      await this.#checkLate(this.#late().slice(0, maxLateAccounts));
+      cutDue(this.#logs, Date.now());
+      await this.#storeWaiting(endsAt);
+      await this.#forwardHints(endsAt);
+      await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
       this.#retryMs = firstRetryMs;
+      await this.#setNextAlarm();
     } catch (error) {
-      console.error(`an alarm of ${this.#name} failed, with ${this.#journal.count} entries kept:`, messagesOf(error));
-      this.#setAlarmBy(Date.now() + this.#backOff());
+      console.error(`an alarm of the log writer ${this.#name} failed:`, messagesOf(error));
+      await this.#setNextAlarm(Date.now() + this.#backOff());
       this.#retryMs = Math.min(2 * this.#retryMs, maxRetryMs);
     }
   }
 
-  get #name(): string {
-    return `the log writer ${this.#store}/${this.#number}`;
-  }
-
-  get #d1(): D1Database {
-    return activityDatabase(this.env, this.#store);
-  }
-
-  /** Writes one batch of waiting entries after another, until no entries are waiting. */
-  async #writeWaiting(): Promise<void> {
-    this.#isWriting = true;
-    try {
-      while (this.#waiting.length > 0) {
-        await this.#pace();
-        const batch = this.#takeBatch();
-        try {
-          await this.#storeBatch(batch.flatMap(({ entries }) => entries));
-          for (const { stored } of batch) stored();
-        } catch (error) {
-          for (const { failed } of batch) failed(error);
-        }
+  /** Stores the waiting cuts in D1, the oldest cut of each account first. Throws if D1 does not respond. */
+  async #storeWaiting(endsAt: number): Promise<void> {
+    for (let batches = 0; batches < maxBatches && Date.now() < endsAt; batches++) {
+      const cuts = this.#nextCuts();
+      if (cuts.length === 0 || (await this.#isDatabaseFull())) return;
+      const toStore = cuts.map((cut) => ({
+        ...cut,
+        segments: cut.segments.map((segment, part) => ({ ...segment, body: this.#logs.wal.bodyOf(cut, part) })),
+      }));
+      const context = { db: this.#db, owner: numberOf(this.#name), now: Date.now() };
+      const outcomes = await withDeadline(storeCuts(context, toStore), d1TimeoutMs, "Storing cuts in D1");
+      const stored = outcomes.filter(({ outcome }) => outcome === "stored").map(({ cut }) => cut);
+      for (const each of outcomes)
+        if (each.outcome === "stored" && each.lost > 0)
+          console.error(
+            `D1 was set back: the cuts ${each.cut.number - each.lost} to ${each.cut.number - 1} of ${each.cut.accountId} are lost`,
+          );
+      this.#remove(stored);
+      for (const each of outcomes) {
+        if (each.outcome === "foreign") this.#handOver(each.cut, each.owner);
+        if (each.outcome === "behind") this.#logs.renumberAfter(each.cut.accountId, each.last);
       }
-    } finally {
-      this.#isWriting = false;
     }
   }
 
-  async #pace(): Promise<void> {
-    for (;;) {
-      const waitMs = this.#lastBatchAt + paceMs - Date.now();
-      const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
-      if (waitMs <= 0 || waiting >= entriesAtOnce) break;
-      await sleep(Math.min(waitMs, 20));
+  /** The oldest waiting cut of each account, as many as fit into one batch. */
+  #nextCuts() {
+    const cuts = [];
+    let bytes = 0;
+    for (const { waiting } of this.#logs.accounts.values()) {
+      const [cut] = waiting;
+      if (!cut) continue;
+      if (cuts.length > 0 && (cuts.length === accountsAtOnce || bytes + cut.bytes > bytesAtOnce)) break;
+      cuts.push(cut);
+      bytes += cut.bytes;
     }
-    this.#lastBatchAt = Date.now();
+    return cuts;
   }
 
-  /** Takes the oldest waiting batches, up to 500 entries in total. If the oldest batch alone has more entries, takes this batch only. */
-  #takeBatch(): Waiting[] {
-    const batch: Waiting[] = [];
-    for (let sum = 0; this.#waiting[0] && (batch.length === 0 || sum + this.#waiting[0].entries.length <= entriesAtOnce); ) {
-      const [first] = this.#waiting.splice(0, 1) as [Waiting];
-      batch.push(first);
-      sum += first.entries.length;
-    }
-    return batch;
-  }
-
-  /**
-   * Writes entries to D1. If D1 does not confirm the entries in time, adds the entries to the journal. While the journal has entries, all
-   * new entries go to the journal, because the journal is written to D1 in full batches.
-   */
-  async #storeBatch(entries: readonly Entry[]): Promise<void> {
-    if (this.#journal.count > 0 || this.#isFull) return void this.#keep(entries);
-    const written = this.#write(entries);
-    try {
-      await withDeadline(written, confirmedWithinMs, "D1's confirmation");
-    } catch (error) {
-      console.error(`${this.#name} keeps ${entries.length} entries that D1 has not confirmed:`, messagesOf(error));
-      this.#inDoubt = this.#settle(written, this.#keep(entries));
+  #remove(cuts: readonly { accountId: string; number: number }[]): void {
+    this.#logs.wal.removeCuts(cuts);
+    for (const { accountId, number } of cuts) {
+      const log = this.#logs.of(accountId);
+      log.waiting = log.waiting.filter((waiting) => waiting.number !== number);
     }
   }
 
-  /** If D1 confirms a batch late, removes the batch from the journal. */
-  async #settle(written: Promise<void>, row: number | null): Promise<void> {
-    const isWritten = await written.then(
-      () => true,
-      () => false,
-    );
-    if (isWritten && row !== null) this.#journal.remove([row]);
-    this.#inDoubt = null;
+  /** Gives the entries of a cut to the log writer that owns the account's log. */
+  #handOver(cut: { accountId: string; number: number; segments: readonly unknown[] }, owner: number): void {
+    console.error(`the log of ${cut.accountId} belongs to the log writer ${owner}, and not to ${this.#name}`);
+    for (const part of cut.segments.keys()) this.#hints.add(owner, entriesIn(this.#logs.wal.bodyOf(cut, part), cut.accountId));
+    this.#remove([cut]);
   }
 
-  async #write(entries: readonly Entry[]): Promise<void> {
-    const now = Date.now();
-    const bytes = await writeEntries({ d1: this.#d1, writer: this.#number, now }, entries);
-    this.#isFull = bytes >= fullBytes.activity;
-    this.#setAlarmBy(bucketStart(now) + bucketMs + rollUpDelayMs + this.#number * nextWriterMs);
-  }
-
-  /**
-   * Adds entries to the journal. Returns the journal's row for these entries. If the journal is full, drops the entries and returns null.
-   */
-  #keep(entries: readonly Entry[]): number | null {
-    if (this.#journal.bytes > maxJournalBytes) {
-      this.#drop(entries.length, `since ${this.#name} has kept as many as it may`);
-      return null;
+  /** Gives hints to their owners. A hint whose owner cannot be reached stays. */
+  async #forwardHints(endsAt: number): Promise<void> {
+    let hint = this.#hints.next(0);
+    for (let count = 0; hint && count < maxHintsAtOnce && Date.now() < endsAt; count++) {
+      try {
+        const owner = this.env.ACTIVITY_WRITER.getByName(`${databaseOf(this.#name)}/${hint.owner}`);
+        await withDeadline(owner.write(hint.entries), d1TimeoutMs, "Forwarding entries");
+        this.#hints.remove(hint.row);
+      } catch (error) {
+        console.error(`${this.#name} cannot forward ${hint.entries.length} entries:`, messagesOf(error));
+      }
+      hint = this.#hints.next(hint.row);
     }
-    const row = this.#journal.add(entries);
-    this.#setAlarmBy(Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()));
-    return row;
+  }
+
+  // Read
+
+  /** Returns the tallies of an account that D1 may not have yet. */
+  openTallies(accountId: string): Promise<OpenTallies> {
+    return this.#read(accountId, (log) => readOpenTallies(log));
+  }
+
+  /** Searches the entries of an account that D1 may not have yet. */
+  search(accountId: string, query: Query): Promise<Found> {
+    return this.#read(accountId, (log) => searchHead(this.#logs, log, query));
+  }
+
+  /** Reads after a commit. Everything that a reader sees is therefore on disk. */
+  async #read<Result>(accountId: string, read: (log: AccountLog) => Result | Promise<Result>): Promise<Result> {
+    this.#commit();
+    const log = this.#logs.of(accountId);
+    if (log.unchecked.size > 0) await this.#checkLate([log]);
+    return read(log);
+  }
+
+  // Commands
+
+  /** Stores everything that the log writer has of an account in D1. */
+  async flush(accountId: string): Promise<void> {
+    this.#commit();
+    const log = this.#logs.of(accountId);
+    await checkLate(this.#logs, log, this.#db);
+    cutAccount(this.#logs, log, Date.now());
+    await this.#storeWaiting(Date.now() + maxAlarmMs);
+    if (log.waiting.length > 0) throw new Error(`the cuts of ${accountId} could not be stored`);
+  }
+
+  /** Deletes the segments whose retention has ended. Returns whether there may be more. */
+  async deleteOld(retentions: readonly Retention[], now: number): Promise<boolean> {
+    return deleteOldSegments({ db: this.#db, logs: this.#logs, now }, retentions);
+  }
+
+  /** Deletes the sample data of an account: all segments that end before `until`, and their share of the totals. */
+  async deleteSample(accountId: string, until: number): Promise<void> {
+    await this.flush(accountId);
+    await deleteSampleSegments(this.#db, accountId, until);
+  }
+
+  /** Removes everything that the log writer has of an account. Returns the number of removed entries. */
+  erase(accountId: string): number {
+    this.#commit();
+    return this.#logs.erase(accountId, Date.now()) + this.#hints.erase(accountId);
+  }
+
+  /** Runs the next alarm now. Callers do this if work is waiting. */
+  wake(): void {
+    if (this.#hasWork) this.#setAlarmBy(Date.now());
+  }
+
+  status(): WriterStatus {
+    const logs = [...this.#logs.accounts.values()];
+    const oldest = logs.flatMap(({ waiting: [cut] }) => (cut ? [cut.at] : []));
+    return {
+      accounts: logs.length,
+      recentEntries: this.#recent.entries + this.#recent.before,
+      headEntries: logs.reduce((sum, { head, unchecked }) => sum + head.entries.size + unchecked.size, 0),
+      oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),
+      hinted: this.#hints.entries,
+      dropped: this.#dropped,
+      tooOld: this.#tooOld,
+      unreadable: this.#logs.wal.unreadable,
+      isFull: this.#isFull,
+    };
+  }
+
+  get #db(): Db {
+    return connect(activityDatabase(this.env, this.#name));
+  }
+
+  get #hasWork(): boolean {
+    return this.#hints.entries > 0 || [...this.#logs.accounts.values()].some(hasEntries);
   }
 
   #drop(count: number, why: string): void {
@@ -256,47 +362,28 @@ export class ActivityWriter extends DurableObject<Env> {
     console.error(`${count} activity entries were dropped ${why}`);
   }
 
-  /**
-   * Writes the journal to D1 in full batches. Throws if D1 does not accept a batch. If the database is full, checks its size again after a
-   * minute.
-   */
-  async #drain(endsAt: number): Promise<void> {
-    if (this.#isFull && (await this.#isStillFull())) {
-      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + fullProbeMs);
-      return;
-    }
-    while (this.#journal.count > 0) {
-      await this.#inDoubt;
-      if (Date.now() > endsAt) return this.#setAlarmBy(Date.now());
-      const { rows, entries } = this.#journal.oldest(entriesAtOnce);
-      await this.#write(entries);
-      this.#journal.remove(rows);
-      if (this.#isFull) return this.#setAlarmBy(Date.now() + fullProbeMs);
-    }
+  /** Counts the entries of the last five to ten minutes. */
+  #count(entries: number): void {
+    if (Date.now() - this.#recent.since > cutEveryMs) this.#recent = { entries: 0, before: this.#recent.entries, since: Date.now() };
+    this.#recent.entries += entries;
   }
 
-  async #isStillFull(): Promise<boolean> {
-    if (Date.now() - this.#measuredAt < fullProbeMs) return true;
+  async #isDatabaseFull(): Promise<boolean> {
+    if (Date.now() - this.#measuredAt < fullProbeMs) return this.#isFull;
+    const { meta } = await withDeadline(this.#db.$client.prepare("SELECT 1").run(), d1TimeoutMs, "Measuring a database");
     this.#measuredAt = Date.now();
-    const { meta } = await withDeadline(this.#d1.prepare("SELECT 1").run(), askTimeoutMs, "Measuring a database");
     this.#isFull = (meta.size_after ?? 0) >= fullBytes.activity;
     return this.#isFull;
   }
 
-  /**
-   * Rolls up the five-minute buckets that have ended. Stops when the journal receives new entries, because writing the journal to D1 has
-   * priority. If the database is full, continues anyway, because D1 would not accept the new entries.
-   */
-  async #rollUpClosed(endsAt: number): Promise<void> {
-    const before = bucketStart(Date.now() - rollUpDelayMs);
-    const again = await this.#rollUps.rollUp({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
-    if (again !== null) this.#setAlarmBy(again);
+  /** The time of the next cut. The log writers of a database cut at different times. */
+  #nextCutAt(): number {
+    const now = Date.now();
+    const offset = (numberOf(this.#name) % 32) * 7 * secondMs;
+    return now - ((now - offset) % cutEveryMs) + cutEveryMs;
   }
 
-  /**
-   * Returns the delay before the next retry, in milliseconds. The delay varies randomly. Log writers that failed at the same time therefore
-   * retry at different times.
-   */
+  /** Returns a delay before the next retry, in milliseconds. Log writers that failed at the same time retry at different times. */
   #backOff(): number {
     return this.#retryMs * (0.5 + Math.random());
   }
@@ -305,6 +392,18 @@ export class ActivityWriter extends DurableObject<Env> {
   #setAlarmBy(at: number): void {
     if (this.#alarmAt !== null && this.#alarmAt <= at) return;
     this.#alarmAt = at;
-    this.ctx.waitUntil(this.#storage.setAlarm(at));
+    this.ctx.waitUntil(this.ctx.storage.setAlarm(at));
+  }
+
+  /** Sets the alarm to the time at which there is work again, or deletes it if there is none. */
+  async #setNextAlarm(retryAt?: number): Promise<void> {
+    const logs = [...this.#logs.accounts.values()];
+    const isWaiting = logs.some(({ waiting }) => waiting.length > 0);
+    const at =
+      retryAt ?? (isWaiting || this.#hints.entries > 0 ? Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()) : this.#nextCutAt());
+    this.#alarmAt = logs.some(hasEntries) || this.#hints.entries > 0 ? at : null;
+    await (this.#alarmAt === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(this.#alarmAt));
   }
 }
+
+const hasEntries = ({ head, unchecked, waiting }: AccountLog): boolean => head.entries.size > 0 || unchecked.size > 0 || waiting.length > 0;

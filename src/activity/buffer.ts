@@ -4,8 +4,8 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 
 /**
- * Sends entries to a log writer or to D1. `dropped` is the number of entries that were lost before this call. Returns how many of these
- * lost entries were reported to a log writer. Rejects if neither a log writer nor D1 accepted the entries.
+ * Sends entries to a log writer. `dropped` is the number of entries that were lost before this call. Returns how many of these lost entries were
+ * reported to a log writer. Rejects if no log writer accepted the entries.
  */
 export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 
@@ -13,6 +13,8 @@ export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 const intervalMs = 200;
 /** The maximum number of entries in a buffer. A full buffer takes about 5 MB of the isolate's 128 MB. */
 const maxEntries = 10_000;
+/** The maximum number of batches that are being sent at the same time. A log writer acknowledges a batch within about a second. */
+const maxInFlight = 5;
 const shortestWaitMs = 50;
 /**
  * The maximum time that one request flushes the buffer, in milliseconds. The platform ends the work of a request 30 s after its response.
@@ -23,6 +25,11 @@ const abandonedMs = 20 * secondMs;
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
+interface Sent {
+  entries: Entry[];
+  at: number;
+}
+
 /**
  * Collects the entries that an isolate sends to one log writer. The entries come from all requests of the isolate. Only one request at a
  * time flushes the buffer. The flushing request waits until the interval has passed, and then sends the entries of all requests. Requests
@@ -32,10 +39,10 @@ export class ActivityBuffer {
   #entries: Entry[] = [];
   readonly #shared = new EntryAggregator();
   /**
-   * The batch that is being sent, and the time when the sending started. If the platform ends the sending request midway, a later flush
+   * The batches that are being sent, each with the time when the sending started. If the platform ends the sending request midway, a later flush
    * sends the batch again. Storing the same batch twice does no harm.
    */
-  #sent: { entries: Entry[]; at: number } | null = null;
+  #sent: Sent[] = [];
   #lastSentAt = 0;
   /**
    * Until this time, the buffer assumes that a request is flushing. The time is in milliseconds since the epoch. If the platform ends the
@@ -62,57 +69,68 @@ export class ActivityBuffer {
 
   /**
    * Flushes the buffer, unless another request is flushing it. The caller passes the returned promise to `waitUntil`. Stops when the buffer
-   * is empty, but after ten seconds at the latest. When the next request takes over, the last batch of this flush may still be in flight.
+   * is empty, but after ten seconds at the latest. When the next request takes over, the last batches of this flush may still be in flight.
    */
   async flush(send: Send): Promise<void> {
     const endsAt = Date.now() + maxFlushMs;
-    for (let isLast = false; !isLast && !this.isFlushing(Date.now()); ) {
-      const waitMs = this.#waitMs(Date.now());
-      if (waitMs === null) return;
-      if (waitMs > 0) {
-        this.#flushingUntil = Date.now() + waitMs + secondMs;
-        await sleep(waitMs);
-        this.#flushingUntil = 0;
-        if (this.#isSending(Date.now())) continue;
+    let isLast = false;
+    do {
+      const sending: Promise<void>[] = [];
+      while (!isLast && !this.isFlushing(Date.now())) {
+        const waitMs = this.#waitMs(Date.now());
+        if (waitMs === null) break;
+        if (waitMs > 0) {
+          this.#flushingUntil = Date.now() + waitMs + secondMs;
+          await sleep(waitMs);
+          this.#flushingUntil = 0;
+          if (this.#inFlight(Date.now()) >= maxInFlight) continue;
+        }
+        // The last batch includes the shared entries that are still open. Perhaps no later request comes that could send these entries.
+        isLast = Date.now() >= endsAt;
+        const entries = this.#take(Date.now(), isLast);
+        if (entries.length > 0) sending.push(this.#send(send, entries));
       }
-      // The last batch includes the shared entries that are still open. Perhaps no later request comes that could send these entries.
-      isLast = Date.now() >= endsAt;
-      const entries = this.#take(Date.now(), isLast);
-      if (entries.length > 0) await this.#send(send, entries, isLast);
-    }
+      await Promise.all(sending);
+      // The entries of a batch that could not be sent are in the buffer again.
+    } while (!isLast && this.#entries.length > 0 && Date.now() < endsAt && !this.isFlushing(Date.now()));
   }
 
-  /** Whether a batch is in flight. After 20 seconds without a result, a batch counts as lost and is no longer in flight. */
-  #isSending(now: number): boolean {
-    return this.#sent !== null && now - this.#sent.at <= abandonedMs;
+  /** The number of batches in flight. After 20 seconds without a result, a batch counts as lost and is no longer in flight. */
+  #inFlight(now: number): number {
+    return this.#sent.filter(({ at }) => now - at <= abandonedMs).length;
   }
 
   /** Returns the time to wait before the next batch is sent, in milliseconds. Returns null if there is nothing to send. */
   #waitMs(now: number): number | null {
-    if (this.#isSending(now)) return this.#entries.length === 0 ? null : shortestWaitMs;
-    if (this.#entries.length === 0 && this.#sent === null) return this.#shared.closesAt === null ? null : intervalMs;
+    const hasAbandoned = this.#sent.some(({ at }) => now - at > abandonedMs);
+    if (this.#entries.length === 0 && !hasAbandoned) return this.#shared.closesAt === null ? null : intervalMs;
+    if (this.#inFlight(now) >= maxInFlight) return shortestWaitMs;
     return Math.max(0, this.#lastSentAt + intervalMs - now);
   }
 
-  /** Takes the next batch. If an earlier batch counts as lost, the next batch starts with the entries of the lost batch. */
+  /** Takes the next batch. It starts with the entries of batches that count as lost. */
   #take(now: number, openToo: boolean): Entry[] {
     this.#entries.push(...this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now));
-    const abandoned = this.#sent?.entries ?? [];
-    this.#sent = null;
-    return [...abandoned, ...this.#entries.splice(0, entriesAtOnce)];
+    const abandoned = this.#sent.filter(({ at }) => now - at > abandonedMs);
+    this.#sent = this.#sent.filter((sent) => !abandoned.includes(sent));
+    this.#entries.unshift(...abandoned.flatMap(({ entries }) => entries));
+    return this.#entries.splice(0, entriesAtOnce);
   }
 
-  async #send(send: Send, entries: Entry[], isLast: boolean): Promise<void> {
+  async #send(send: Send, entries: Entry[]): Promise<void> {
     const sent = { entries, at: Date.now() };
-    [this.#sent, this.#lastSentAt] = [sent, sent.at];
-    this.#flushingUntil = isLast ? 0 : sent.at + abandonedMs;
+    this.#sent.push(sent);
+    this.#lastSentAt = sent.at;
+    // Only one batch reports the dropped entries, even if several batches are in flight.
+    const dropped = this.#dropped;
+    this.#dropped = 0;
     try {
-      this.#dropped -= await send(entries, this.#dropped);
+      this.#dropped += dropped - (await send(entries, dropped));
     } catch (error) {
+      this.#dropped += dropped;
       console.error(`${entries.length} activity entries wait for another flush:`, messagesOf(error));
       this.#entries.unshift(...entries);
     }
-    if (this.#sent === sent) this.#sent = null;
-    if (!isLast) this.#flushingUntil = 0;
+    this.#sent = this.#sent.filter((each) => each !== sent);
   }
 }

@@ -210,6 +210,12 @@ export function encodeEntries(entries: readonly Entry[]): Uint8Array<ArrayBuffer
   return bytes;
 }
 
+/** Returns whether `encodeEntries` accepts an entry. */
+export function isEncodable(entry: Entry): boolean {
+  const { id, status, durationMs, count, cost } = entry;
+  return idForm.test(id) && [status ?? 0, durationMs ?? 0, count, cost ?? 0].every((value) => Number.isSafeInteger(value) && value >= 0);
+}
+
 /** Decodes the bytes of `encodeEntries`. Throws `UnreadableEntries` if the version is unknown or the bytes are damaged. */
 export function decodeEntries(bytes: Uint8Array): Entry[] {
   if (bytes.length < headerBytes) throw new UnreadableEntries("the bytes end before the checksum");

@@ -1,3 +1,4 @@
+import { newRevision } from "../db/client.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { hourMs, secondMs } from "../time/clock.ts";
 import { addLastUse, type LastUses } from "../usage/store-totals.ts";
@@ -108,7 +109,7 @@ function cutOf({ state }: AccountLog, entries: readonly Entry[], at: number): Ne
   // Late entries get segments of their own. The other segments therefore do not overlap with the segments of earlier cuts.
   const late = entries.filter(({ id }) => id <= state.highestId);
   const segments = [...segmentsOf(late), ...segmentsOf(entries.slice(late.length))];
-  return { accountId: state.accountId, number: state.cut + 1, at, tallies, lastUses, segments };
+  return { accountId: state.accountId, number: state.cut + 1, id: newRevision(), at, tallies, lastUses, segments };
 }
 
 const waitingOf = ({ segments, ...cut }: NewCut): WaitingCut => ({

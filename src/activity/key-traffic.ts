@@ -1,14 +1,12 @@
-import { and, desc, eq, gte } from "drizzle-orm";
-import type { LogReadContext } from "../accounts/actor.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
-import { activity } from "./log-tables.ts";
-import { entriesScannedAtOnce } from "./read-activity.ts";
+import type { Entry } from "./entry.ts";
+import { type ActivityReadContext, search } from "./read-activity.ts";
 
 /** Figures about the recent requests of a key. */
 export interface KeyTraffic {
   /**
-   * The start of the period that was read, in milliseconds since the epoch. If the account has more than 10,000 entries in the requested
-   * period, only the latest part of the period was read.
+   * The start of the period that was read, in milliseconds since the epoch. If the account has more entries in the requested period than can be
+   * read at once, only the latest part of the period was read.
    */
   from: number;
   requests: number;
@@ -17,39 +15,29 @@ export interface KeyTraffic {
   byRoute: { method: string; route: string; requests: number }[];
 }
 
+/** The maximum number of entries that are counted. They fit into ten segments. */
+const maxEntries = 10_000;
+
 /**
  * Counts the requests that a key has made since the given time: in total, by secret and by operation. The busiest operation comes first.
- * Reads at most the latest 10,000 entries of the account.
+ * Reads at most the latest 10,000 entries of the key, and at most eleven segments.
  */
-export async function readKeyTraffic({ activity: log, actor }: LogReadContext, keyId: string, since: number): Promise<KeyTraffic> {
-  const rows = await log
-    .select({
-      id: activity.id,
-      keyId: activity.keyId,
-      method: activity.method,
-      route: activity.route,
-      count: activity.count,
-      secret: activity.secret,
-    })
-    .from(activity)
-    .where(and(eq(activity.accountId, actor.accountId), gte(activity.id, idBound("req", since))))
-    .orderBy(desc(activity.id))
-    .limit(entriesScannedAtOnce);
-  const own = rows.filter((row) => row.keyId === keyId);
-  const last = rows.at(-1);
-  const byRoute = [...Map.groupBy(own, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {
+export async function readKeyTraffic(context: ActivityReadContext, keyId: string, since: number): Promise<KeyTraffic> {
+  const query = { filter: { keyId }, before: null, from: idBound("req", since), limit: maxEntries };
+  const { entries, completeFrom } = await search(context, query);
+  const byRoute = [...Map.groupBy(entries, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {
     const [first] = group;
     return first ? [{ method: first.method, route: first.route, requests: sum(group) }] : [];
   });
   return {
-    from: rows.length === entriesScannedAtOnce && last ? timeOfId(last.id) : since,
-    requests: sum(own),
+    from: completeFrom === null ? since : timeOfId(completeFrom),
+    requests: sum(entries),
     bySecret: {
-      current: sum(own.filter(({ secret }) => secret !== "previous")),
-      previous: sum(own.filter(({ secret }) => secret === "previous")),
+      current: sum(entries.filter(({ secret }) => secret !== "previous")),
+      previous: sum(entries.filter(({ secret }) => secret === "previous")),
     },
     byRoute: byRoute.toSorted((a, b) => b.requests - a.requests),
   };
 }
 
-const sum = (entries: readonly { count: number }[]) => entries.reduce((total, { count }) => total + count, 0);
+const sum = (entries: readonly Pick<Entry, "count">[]) => entries.reduce((total, { count }) => total + count, 0);

@@ -1,16 +1,16 @@
 import { maskKeys } from "../credentials/mask-keys.ts";
 import { ActivityBuffer } from "./buffer.ts";
-import { firstStore } from "./databases.ts";
+import { firstLogWriter } from "./databases.ts";
 import { type Entry, notRecorded } from "./entry.ts";
 import type { AggregationKey } from "./entry-aggregator.ts";
-import { sendEntries, type WriterEnv, writerOf, writersOf } from "./writers.ts";
+import { sendEntries, type WriterEnv } from "./writers.ts";
 
 const maxUserAgent = 128;
 
 /** The data to log about a request with a key and about the response to this request. Times are in milliseconds since the epoch. */
 export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" | "admitted" | "counted" | "secret"> {
-  /** The database that holds the account's log. */
-  store?: string | undefined;
+  /** The name of the account's log writer. */
+  logWriter?: string | undefined;
   startedAt: number;
   endedAt: number;
   /**
@@ -37,21 +37,20 @@ function bufferOf(name: string): ActivityBuffer {
  * work.
  */
 export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => void, request: LoggedRequest): void {
-  const { accountId, store = firstStore, counted, startedAt, endedAt } = request;
-  const number = writerOf(accountId, writersOf(env));
-  const buffer = bufferOf(`${store}/${number}`);
+  const { logWriter = firstLogWriter, counted, startedAt, endedAt } = request;
+  const buffer = bufferOf(logWriter);
   // Only requests that do not count against the limit can share an entry.
   if (counted) buffer.add(entryOf(request));
   else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));
-  if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, { store, number }, entries, dropped)));
+  if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, logWriter, entries, dropped)));
 }
 
-function entryOf({ store: _, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {
+function entryOf({ logWriter: _, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {
   const { userAgent, ...more } = details();
   return {
     ...entry,
     ...more,
-    durationMs: endedAt - startedAt,
+    durationMs: Math.max(0, endedAt - startedAt),
     userAgent: maskKeys(userAgent, maxUserAgent) || null,
     count: 1,
     ...notRecorded,

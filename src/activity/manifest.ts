@@ -9,15 +9,8 @@ export const manifest = {
   scopes: { "activity:read": { isDefault: false } },
   logTables,
   facts: {
-    activity: {
-      sampleUntil: { column: "id", prefix: "req" },
-      export: { as: "request" },
-      erasure: { as: "requests" },
-      bytes: "not counted",
-    },
     activityLogs: { export: "left out", erasure: "by hand", bytes: "not counted" },
     activitySegments: { export: "left out", erasure: "by hand", bytes: "not counted" },
-    logStarts: { export: "left out", erasure: { as: "usage" }, bytes: "not counted" },
   },
   reads: ["keys", "usage"],
 } as const satisfies Manifest;

@@ -1,39 +1,28 @@
-import { and, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
-import type { LogReadContext } from "../accounts/actor.ts";
-import { isOneOf, isOwnOneOf } from "../db/is-one-of.ts";
-import { newestFirst } from "../db/page.ts";
+import type { ReadContext } from "../accounts/actor.ts";
+import { messagesOf } from "../db/failures.ts";
+import { isOwnOneOf } from "../db/is-one-of.ts";
 import { Failure } from "../errors/failure.ts";
-import { idBound } from "../ids/ids.ts";
+import { idBound, timeOfId } from "../ids/ids.ts";
 import { apiKeys } from "../keys/tables.ts";
-import { type Entry, notRecorded } from "./entry.ts";
-import { activity } from "./log-tables.ts";
+import type { LogAccess } from "../usage/log-context.ts";
+import type { ActivityFilter } from "./activity-filter.ts";
+import type { Entry } from "./entry.ts";
+import { searchSegments } from "./read-segments.ts";
+import { combine, type Found, justAfter, type Query } from "./scan.ts";
+import type { ActivityWriterClient } from "./writers.ts";
+
+/** The context of an operation that reads entries of the request log. */
+export interface ActivityReadContext extends ReadContext, LogAccess<ActivityWriterClient> {}
 
 /** An entry with the current name of its key. If the key no longer exists, the name is null. */
 export type ReadEntry = Entry & { keyName: string | null };
 
-export interface ActivityFilter {
-  method?: string | undefined;
-  /**
-   * Each number is a status code or the first digit of a status class. For example, 404 selects one status, and 4 selects all statuses from
-   * 400 to 499.
-   */
-  statuses?: readonly number[] | undefined;
-  keyId?: string | undefined;
-  path?: string | undefined;
-  from?: number | undefined;
-  to?: number | undefined;
-}
-
-/**
- * The maximum number of entries that are scanned to fill one filtered page. Without this bound, a filter with few matches could read the
- * whole log.
- */
-export const entriesScannedAtOnce = 10_000;
-
 export interface ActivityPage {
   entries: ReadEntry[];
-  /** The id after which the next page starts. Null on the last page. */
+  /** The text before whose place in the order of ids the next page starts. Null on the last page. */
   next: string | null;
+  /** If the page ended before it was full, the time down to which the log was searched, in milliseconds since the epoch. Otherwise null. */
+  lookedBackTo: number | null;
 }
 
 /**
@@ -41,53 +30,45 @@ export interface ActivityPage {
  * the last page.
  */
 export async function listActivity(
-  context: LogReadContext,
+  context: ActivityReadContext,
   { filter, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
 ): Promise<ActivityPage> {
-  const { activity: log, actor } = context;
-  const range = and(
-    eq(activity.accountId, actor.accountId),
-    after === undefined ? undefined : lt(activity.id, after),
-    filter.from === undefined ? undefined : gte(activity.id, idBound("req", filter.from)),
-    filter.to === undefined ? undefined : lt(activity.id, idBound("req", filter.to)),
-  );
-  const matches = and(
-    filter.method === undefined ? undefined : eq(activity.method, filter.method),
-    filter.keyId === undefined ? undefined : eq(activity.keyId, filter.keyId),
-    filter.path === undefined ? undefined : eq(activity.path, filter.path),
-    filter.statuses && isStatus(filter.statuses),
-  );
-  const rows = (where: SQL | undefined) =>
-    log
-      .select()
-      .from(activity)
-      .where(where)
-      .orderBy(desc(activity.id))
-      .limit(limit + 1);
-  const page = await newestFirst(log, activity, { range, matches, limit, scanned: entriesScannedAtOnce, rows });
-  return { entries: await withKeyNames(context, page.rows), next: page.next };
+  const { from, to } = filter;
+  const bounds = [after, to === undefined ? undefined : idBound("req", to)].filter((bound) => bound !== undefined);
+  const before = bounds.toSorted()[0] ?? null;
+  const query = { filter, before, from: from === undefined ? null : idBound("req", from), limit };
+  const { entries, completeFrom } = await search(context, query);
+  const isShort = completeFrom !== null && entries.length < limit;
+  return {
+    entries: await withKeyNames(context, entries),
+    next: completeFrom,
+    lookedBackTo: isShort ? timeOfId(completeFrom) : null,
+  };
 }
 
-const isStatus = (statuses: readonly number[]): SQL | undefined =>
-  or(isOneOf(activity.status, statuses), isOneOf(sql`${activity.status} / 100`, statuses));
-
 /** Returns one entry of the account. Throws `not_found` if the entry does not exist. */
-export async function readEntry(context: LogReadContext, id: string): Promise<ReadEntry> {
-  const { activity: log, actor } = context;
-  const rows = await log
-    .select()
-    .from(activity)
-    .where(and(eq(activity.accountId, actor.accountId), eq(activity.id, id)));
-  const [entry] = await withKeyNames(context, rows);
+export async function readEntry(context: ActivityReadContext, id: string): Promise<ReadEntry> {
+  const { entries } = await search(context, { filter: {}, before: justAfter(id), from: id, limit: 1 });
+  const [entry] = await withKeyNames(context, entries);
   if (!entry) throw new Failure("not_found", "There is no such entry.");
   return entry;
 }
 
+/**
+ * Searches the log writer and then D1. An entry that the log writer moves to D1 in the meantime is therefore found in at least one place. If the
+ * log writer does not respond, returns what D1 has.
+ */
+export async function search({ writer, activity, actor: { accountId } }: ActivityReadContext, query: Query): Promise<Found> {
+  const nothing: Found = { entries: [], completeFrom: null };
+  const open = await writer.search(accountId, query).catch((error: unknown) => {
+    console.error(`the log writer of ${accountId} does not respond:`, messagesOf(error));
+    return nothing;
+  });
+  return combine([open, await searchSegments(activity, accountId, query)], query.limit);
+}
+
 /** Adds the current name of the key to each entry. The keys are stored in the main database. */
-async function withKeyNames(
-  { db, actor }: LogReadContext,
-  entries: readonly Omit<Entry, keyof typeof notRecorded>[],
-): Promise<ReadEntry[]> {
+async function withKeyNames({ db, actor }: ActivityReadContext, entries: readonly Entry[]): Promise<ReadEntry[]> {
   const ids = [...new Set(entries.map(({ keyId }) => keyId))];
   if (ids.length === 0) return [];
   const keys = await db
@@ -95,5 +76,5 @@ async function withKeyNames(
     .from(apiKeys)
     .where(isOwnOneOf(apiKeys, actor.accountId, ids));
   const names = new Map(keys.map(({ id, name }) => [id, name]));
-  return entries.map((entry) => ({ ...entry, ...notRecorded, keyName: names.get(entry.keyId) ?? null }));
+  return entries.map((entry) => ({ ...entry, keyName: names.get(entry.keyId) ?? null }));
 }

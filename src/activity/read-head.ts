@@ -1,5 +1,4 @@
-import type { LastUses } from "../usage/store-totals.ts";
-import type { HourlyTallies } from "../usage/tallies.ts";
+import type { OpenTallies } from "../usage/log-context.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { matches } from "./activity-filter.ts";
 import type { Entry } from "./entry.ts";
@@ -9,16 +8,6 @@ import type { WaitingCut } from "./write-ahead-log.ts";
 
 // Reads what D1 does not have yet: the head of an account and its waiting cuts. A reader asks the log writer first, and then reads D1. A cut that
 // D1 stores in between is therefore in both answers, but no cut is in neither.
-
-/** The tallies of an account that D1 may not have yet. */
-export interface OpenTallies {
-  head: HourlyTallies;
-  lastUses: LastUses;
-  /** The waiting cuts. If the log in D1 has this cut or a later one, the cut is already in D1. */
-  waiting: { number: number; tallies: HourlyTallies }[];
-  /** The number of the account's last cut. If D1 has a later cut, the reader must ask again. */
-  cut: number;
-}
 
 /** Returns the tallies of an account that D1 may not have yet. */
 export function readOpenTallies({ state, head, waiting }: AccountLog): OpenTallies {

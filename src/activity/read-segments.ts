@@ -15,6 +15,8 @@ interface StoredRef {
   firstId: string;
   lastId: string;
   summary: Uint8Array | null;
+  /** Entries whose id sorts before this id are past their retention. */
+  startId: string;
 }
 
 /** The maximum number of summaries that one search reads. They are the summaries of at most four million entries. */
@@ -40,7 +42,8 @@ export async function searchSegments(db: Db, accountId: string, query: Query): P
 async function searchOnce(db: Db, accountId: string, query: Query): Promise<Found> {
   const limit = isSelective(query.filter) ? maxSummaries : maxOpened + 1;
   const refs = await listSegments(db, accountId, query, limit);
-  const found = await scan(refs, (some) => openSegments(db, accountId, some), query);
+  const from = [query.from ?? "", refs[0]?.startId ?? ""].toSorted().at(-1) ?? null;
+  const found = await scan(refs, (some) => openSegments(db, accountId, some), { ...query, from });
   const last = refs.at(-1);
   // There may be more segments than were listed. If so, the search is complete down to the last one.
   if (found.completeFrom !== null || refs.length < limit || !last) return found;
@@ -49,20 +52,20 @@ async function searchOnce(db: Db, accountId: string, query: Query): Promise<Foun
 
 /** Returns the segments that overlap with the times of a search, sorted by their last id, highest first. */
 async function listSegments(db: Db, accountId: string, { filter, before, from }: Query, limit: number): Promise<StoredRef[]> {
-  const rows = await raw<{ id: number; firstId: string; lastId: string; summary: string | null }>(
+  const rows = await raw<Omit<StoredRef, "summary"> & { summary: string | null }>(
     db,
-    sql`SELECT segment.id, first_id AS firstId, last_id AS lastId, ${isSelective(filter) ? sql`hex(summary)` : sql`NULL`} AS summary
+    sql`SELECT segment.id, first_id AS firstId, last_id AS lastId, start_id AS startId, ${isSelective(filter) ? sql`hex(summary)` : sql`NULL`} AS summary
       FROM activity_logs AS log
       CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
       WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
-        AND first_id < ${before ?? "~"} AND last_id >= ${from ?? ""}
+        AND first_id < ${before ?? "~"} AND last_id >= max(${from ?? ""}, start_id)
       ORDER BY last_id DESC LIMIT ${limit}`,
   );
   return rows.map((row) => ({ ...row, summary: row.summary === null ? null : hexToBytes(row.summary.toLowerCase()) }));
 }
 
 /** Returns the entries of segments, in the order of the segments. A damaged segment counts as empty and is reported. */
-async function openSegments(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Entry[][]> {
+export async function openSegments(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Entry[][]> {
   const ids = JSON.stringify(refs.map(({ id }) => id));
   const rows = await raw<{ id: number; body: string }>(
     db,

@@ -1,7 +1,9 @@
-import { rowsAtOnce } from "../db/delete-in-chunks.ts";
+import { sql } from "drizzle-orm";
+import { type Db, newRevision, raw } from "../db/client.ts";
 import { idBound } from "../ids/ids.ts";
 import { dayMs, hourStart } from "../time/clock.ts";
-import { deleteOldBuckets, deleteOldMarks } from "../usage/dirty-buckets.ts";
+import type { AccountLogs } from "./account-logs.ts";
+import { segmentsPerLog } from "./store-cuts.ts";
 
 /** The minimum and maximum retention of a log, in days. */
 export const retentionDays = { min: 2, max: 90 };
@@ -19,46 +21,62 @@ export function activityDays({ ACTIVITY_DAYS = String(defaultDays) }: { ACTIVITY
   return days;
 }
 
-/**
- * Five-minute buckets are kept one day longer than entries. If an hour is recomputed, all five-minute buckets of that hour therefore still
- * exist.
- */
-const bucketsLongerMs = dayMs;
-
 export interface Retention {
   accountId: string;
   days: number;
 }
 
+/** The maximum number of segments that one call deletes. */
+const segmentsAtOnce = 500;
+
 /**
- * Deletes entries whose retention has ended, in whole hours. Deletes five-minute buckets one day later. Before entries are deleted, the
- * start of their log is raised. One call deletes at most 5,000 entries and 5,000 buckets. Returns the number of deleted entries. `hasMore`:
- * whether there may be more entries or buckets to delete.
+ * Raises the starts of logs, and deletes the segments that end before the start. A segment covers at most a day, so an entry is stored for at most a
+ * day longer than its retention. Readers do not show entries from before the start. Returns whether there may be more segments to delete.
  */
-export async function deleteOldEntries(
-  d1: D1Database,
+export async function deleteOldSegments(
+  { db, logs, now }: { db: Db; logs: AccountLogs; now: number },
   retentions: readonly Retention[],
-  now: number,
-): Promise<{ entries: number; hasMore: boolean }> {
-  const bounds = retentions.map(({ accountId, days }) => {
-    const startsAt = hourStart(now - days * dayMs);
-    return [accountId, startsAt, idBound("req", startsAt), startsAt - bucketsLongerMs] as const;
-  });
-  const [, , ...deleted] = await d1.batch(deletions.map((sql) => d1.prepare(sql).bind(JSON.stringify(bounds))));
-  const [entries = 0, buckets = 0] = deleted.map(({ meta }) => meta.changes);
-  return { entries, hasMore: entries === rowsAtOnce || buckets === rowsAtOnce };
+): Promise<boolean> {
+  const starts = retentions.map(({ accountId, days }) => [accountId, idBound("req", hourStart(now - days * dayMs))] as const);
+  for (const [accountId, startId] of starts) logs.raiseStart(accountId, startId);
+  const due = JSON.stringify(starts);
+  const old = (columns: string) => sql`SELECT ${sql.raw(columns)} FROM json_each(${due}) AS due
+    CROSS JOIN activity_logs AS log ON log.account_id = due.value ->> 0
+    CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}`;
+  const [, deleted] = await db.batch([
+    // The new revision keeps a merge that has already read the segments from writing them again. A log gets a new revision only if it has something
+    // to delete or to hide, because D1 bills each written row.
+    raw(
+      db,
+      sql`UPDATE activity_logs SET revision = ${newRevision()}, start_id = max(start_id, due.value ->> 1) FROM json_each(${due}) AS due
+        WHERE activity_logs.account_id = due.value ->> 0 AND activity_logs.number IN (
+          ${old("log.number")} WHERE segment.first_id < due.value ->> 1 AND (log.start_id < due.value ->> 1 OR segment.last_id < due.value ->> 1))`,
+    ),
+    raw<{ id: number }>(
+      db,
+      sql`DELETE FROM activity_segments WHERE id IN (${old("segment.id")} WHERE segment.last_id < due.value ->> 1 LIMIT ${segmentsAtOnce})
+        RETURNING id`,
+    ),
+  ]);
+  return deleted.length === segmentsAtOnce;
 }
 
-const due = "json_each(?) AS due CROSS JOIN";
-
-const deletions = [
-  // Only logs with entries to delete get a new start, because D1 bills every written row.
-  `INSERT INTO log_starts (account_id, starts_at, first_id)
-    SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
-    WHERE EXISTS (SELECT 1 FROM activity WHERE account_id = value ->> 0 AND id < value ->> 2)
-    ON CONFLICT DO UPDATE SET starts_at = excluded.starts_at, first_id = excluded.first_id WHERE excluded.starts_at > log_starts.starts_at`,
-  deleteOldMarks,
-  `DELETE FROM activity WHERE (account_id, id) IN
-    (SELECT old.account_id, old.id FROM ${due} activity AS old ON old.account_id = due.value ->> 0 AND old.id < due.value ->> 2 LIMIT ${rowsAtOnce})`,
-  deleteOldBuckets,
-];
+/** Deletes some segments of an erased account, and at last its log. Returns the number of deleted entries, or null if nothing is left. */
+export async function eraseSegments(db: Db, accountId: string): Promise<number | null> {
+  const [deleted, , gone] = await db.batch([
+    raw<{ entries: number }>(
+      db,
+      sql`DELETE FROM activity_segments WHERE id IN (SELECT segment.id FROM activity_logs AS log
+          CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+          WHERE log.account_id = ${accountId} LIMIT ${segmentsAtOnce}) RETURNING entries`,
+    ),
+    raw(
+      db,
+      sql`DELETE FROM activity_logs WHERE account_id = ${accountId} AND NOT EXISTS (SELECT 1 FROM activity_segments AS segment
+        WHERE segment.id > number * ${segmentsPerLog} AND segment.id < (number + 1) * ${segmentsPerLog})`,
+    ),
+    raw<{ left: number }>(db, sql`SELECT count(*) AS left FROM activity_logs WHERE account_id = ${accountId}`),
+  ]);
+  const entries = deleted.reduce((sum, segment) => sum + segment.entries, 0);
+  return entries === 0 && gone[0]?.left === 0 ? null : entries;
+}

@@ -73,6 +73,12 @@ export const Entry = z
   })
   .openapi("ActivityEntry", { description: "A logged request." });
 
+const Page = pageOf(Entry, "ActivityPage", {
+  looked_back_to: time.optional().meta({
+    description: "The time down to which the log was searched. Only a page that ended before it was full has this member.",
+  }),
+});
+
 const tags = ["Activity"];
 
 const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
@@ -105,7 +111,7 @@ const list = createRoute({
   operationId: "listActivity",
   summary: "List requests",
   description:
-    "Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. If you use filters, each request reads at most 10,000 entries. A page can therefore be short or empty, even if `has_more` is true.",
+    "Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search.",
   tags,
   ...requireScope("activity:read"),
   ...failsWith("not_found"),
@@ -129,7 +135,7 @@ const list = createRoute({
       ...timeSpan,
     }),
   },
-  responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of activity entries.", "Link") },
+  responses: { 200: json(Page, "A page of activity entries.", "Link") },
 });
 
 routes.openapi(list, async (c) => {
@@ -138,8 +144,8 @@ routes.openapi(list, async (c) => {
   const after = positionAt(c, cursor, z.string());
   const context = logContext(c);
   if (keyId !== undefined) await requireKey(context, keyId);
-  const { entries, next } = await listActivity(context, { filter, after, limit });
-  return respondPage(c, entries.map(entryJson), next);
+  const { entries, next, lookedBackTo } = await listActivity(context, { filter, after, limit });
+  return respondPage(c, entries.map(entryJson), next, lookedBackTo === null ? {} : { looked_back_to: iso(lookedBackTo) });
 });
 
 const read = createRoute({

@@ -19,6 +19,7 @@ export interface StoredLog {
   accountId: string;
   owner: number;
   cut: number;
+  cutId: string;
   segments: number;
   revision: string;
 }
@@ -28,6 +29,8 @@ export type Stored =
   | { cut: WaitingCut; outcome: "stored"; lost: number }
   /** The log belongs to another log writer. */
   | { cut: WaitingCut; outcome: "foreign"; owner: number }
+  /** D1 has cuts that this log writer does not know, because its disk was lost. `last`: the number of the last cut in D1. */
+  | { cut: WaitingCut; outcome: "behind"; last: number }
   /** Another batch has changed the log in the meantime. The log writer tries again. */
   | { cut: WaitingCut; outcome: "overtaken" };
 
@@ -46,12 +49,12 @@ export async function storeCuts(
   const [, logs, ...totals] = await db.batch([
     raw(
       db,
-      sql`INSERT INTO activity_logs (account_id, owner, cut, segments, as_of, revision)
-        SELECT value, ${owner}, 0, 0, ${now}, '' FROM json_each(${accounts}) WHERE true ON CONFLICT (account_id) DO NOTHING`,
+      sql`INSERT INTO activity_logs (account_id, owner, cut, cut_id, segments, as_of, start_id, revision)
+        SELECT value, ${owner}, 0, '', 0, ${now}, '', '' FROM json_each(${accounts}) WHERE true ON CONFLICT (account_id) DO NOTHING`,
     ),
     raw<StoredLog>(
       db,
-      sql`SELECT account_id AS accountId, owner, cut, segments, revision FROM activity_logs
+      sql`SELECT account_id AS accountId, owner, cut, cut_id AS cutId, segments, revision FROM activity_logs
         WHERE account_id IN (SELECT value FROM json_each(${accounts}))`,
     ),
     ...totalsQueries(db, cuts),
@@ -75,7 +78,8 @@ interface Plan {
 function planOf(cut: CutToStore, log: StoredLog | undefined, owner: number): Plan | Stored {
   if (!log) return { cut, outcome: "overtaken" };
   if (log.owner !== owner) return { cut, outcome: "foreign", owner: log.owner };
-  if (log.cut >= cut.number) return { cut, outcome: "stored", lost: 0 };
+  if (log.cut === cut.number && log.cutId === cut.id) return { cut, outcome: "stored", lost: 0 };
+  if (log.cut >= cut.number) return { cut, outcome: "behind", last: log.cut };
   return { cut, log };
 }
 
@@ -83,14 +87,17 @@ async function write({ db, now }: { db: Db; now: number }, plans: readonly Plan[
   if (plans.length === 0) return new Set();
   const revision = newRevision();
   const changes = JSON.stringify(
-    plans.map(({ cut, log }) => [log.accountId, log.revision, cut.number, log.segments + cut.segments.length] as const),
+    plans.map(({ cut, log }) => [log.accountId, log.revision, cut.number, log.segments + cut.segments.length, cut.id] as const),
   );
-  const segments = plans.flatMap(({ cut, log }) => cut.segments.map((segment, at) => segmentRow(log, log.segments + at + 1, segment)));
+  const segments = plans.flatMap(({ cut, log }) =>
+    cut.segments.map((segment, at) => segmentRow(log.accountId, log.segments + at + 1, segment)),
+  );
   const isFenced = sql`EXISTS (SELECT 1 FROM activity_logs AS log WHERE log.account_id = row.value ->> 0 AND log.revision = ${revision})`;
   const [changed] = await db.batch([
     raw<{ accountId: string }>(
       db,
-      sql`UPDATE activity_logs SET revision = ${revision}, cut = change.value ->> 2, segments = change.value ->> 3, as_of = ${now}
+      sql`UPDATE activity_logs SET revision = ${revision}, cut = change.value ->> 2, segments = change.value ->> 3, cut_id = change.value ->> 4,
+          as_of = ${now}
         FROM json_each(${changes}) AS change
         WHERE activity_logs.account_id = change.value ->> 0 AND activity_logs.revision = change.value ->> 1
         RETURNING activity_logs.account_id AS accountId`,
@@ -117,7 +124,8 @@ type SegmentRow = readonly [
   body: string,
 ];
 
-const segmentRow = ({ accountId }: StoredLog, number: number, segment: Segment): SegmentRow => [
+/** Returns a segment in the form for `insertSegments`. `number`: the number of the segment in its log. */
+export const segmentRow = (accountId: string, number: number, segment: Segment): SegmentRow => [
   accountId,
   number,
   segment.firstId,

@@ -1,4 +1,5 @@
 import { messagesOf } from "../db/failures.ts";
+import { dayMs } from "../time/clock.ts";
 import type { LastUses, NewTotals } from "../usage/store-totals.ts";
 import { storedKeys, talliesFrom } from "../usage/tallies.ts";
 import { decodeEntries, encodeEntries } from "./codec.ts";
@@ -12,6 +13,9 @@ import type { Segment } from "./segment.ts";
 /** The maximum size of the entries in a row, in bytes before compression. SQLite stores at most 2 MB in a row. */
 const maxRowBytes = 1_000_000;
 
+/** The time for which entries of an erased account are rejected, in milliseconds. */
+const erasedMs = 30 * dayMs;
+
 /** What the log writer has acknowledged and not cut yet. */
 export interface Acknowledged {
   entries: readonly Entry[];
@@ -22,6 +26,8 @@ export interface Acknowledged {
 /** A cut that D1 has not confirmed yet. Its number is one higher than the number of the account's cut before it. */
 export interface WaitingCut extends NewTotals {
   number: number;
+  /** A random id. It shows whether D1 has this cut, or another cut with the same number. */
+  id: string;
   /** The time when the cut was recorded, in milliseconds since the epoch. */
   at: number;
   segments: readonly Omit<Segment, "body">[];
@@ -47,10 +53,11 @@ export interface LogState {
 const tables = `
   CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB, reports TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, tallies TEXT NOT NULL,
+  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, tallies TEXT NOT NULL,
     last_uses TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS cut_segments (row INTEGER PRIMARY KEY, cut INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
     entries INTEGER NOT NULL, requests INTEGER NOT NULL, summary BLOB NOT NULL, body BLOB NOT NULL);
+  CREATE TABLE IF NOT EXISTS erased (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS cut_segments_by_cut ON cut_segments (cut, part);
 `;
 
@@ -58,6 +65,7 @@ interface CutRow extends Record<string, SqlStorageValue> {
   row: number;
   account_id: string;
   number: number;
+  id: string;
   at: number;
   tallies: string;
   last_uses: string;
@@ -118,13 +126,11 @@ export class WriteAheadLog {
   /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. */
   recordCuts(cuts: readonly NewCut[], states: readonly LogState[], left: Acknowledged): void {
     this.#storage.transactionSync(() => {
-      for (const { accountId, number, at, tallies, lastUses, segments } of cuts) {
+      for (const { accountId, number, id, at, tallies, lastUses, segments } of cuts) {
         const { row } = this.#sql
           .exec<{ row: number }>(
-            "INSERT INTO cuts (account_id, number, at, tallies, last_uses) VALUES (?, ?, ?, ?, ?) RETURNING row",
-            accountId,
-            number,
-            at,
+            "INSERT INTO cuts (account_id, number, id, at, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?) RETURNING row",
+            ...[accountId, number, id, at],
             JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
             JSON.stringify([...lastUses]),
           )
@@ -141,9 +147,21 @@ export class WriteAheadLog {
     });
   }
 
-  /** Replaces all entries and reports in one transaction. */
-  replaceAll(left: Acknowledged): void {
-    this.#storage.transactionSync(() => this.#replace(left));
+  /** Removes everything of an account in one transaction. `left`: the entries and reports of all other accounts. */
+  erase(accountId: string, now: number, left: Acknowledged): void {
+    this.#storage.transactionSync(() => {
+      this.#sql.exec("DELETE FROM cut_segments WHERE cut IN (SELECT row FROM cuts WHERE account_id = ?)", accountId);
+      this.#sql.exec("DELETE FROM cuts WHERE account_id = ?", accountId);
+      this.#sql.exec("DELETE FROM logs WHERE account_id = ?", accountId);
+      this.#sql.exec("DELETE FROM erased WHERE until < ?", now);
+      this.#sql.exec("INSERT OR REPLACE INTO erased (account_id, until) VALUES (?, ?)", accountId, now + erasedMs);
+      this.#replace(left);
+    });
+  }
+
+  /** Returns the ids of the accounts that were erased in the last 30 days. */
+  erased(): string[] {
+    return [...this.#sql.exec<{ id: string }>("SELECT account_id AS id FROM erased")].map(({ id }) => id);
   }
 
   storeState(state: LogState): void {
@@ -168,6 +186,7 @@ export class WriteAheadLog {
       return {
         accountId: cut.account_id,
         number: cut.number,
+        id: cut.id,
         at: cut.at,
         lastUses: new Map(JSON.parse(cut.last_uses)) as LastUses,
         tallies: new Map(hours.map(([start, keys]) => [start, talliesFrom(keys)])),
@@ -192,6 +211,14 @@ export class WriteAheadLog {
       )
       .one();
     return new Uint8Array(body);
+  }
+
+  /** Raises the numbers of an account's recorded cuts. */
+  renumberCuts(state: LogState, by: number): void {
+    this.#storage.transactionSync(() => {
+      this.#sql.exec("UPDATE cuts SET number = number + ? WHERE account_id = ?", by, state.accountId);
+      this.#storeState(state);
+    });
   }
 
   /** Removes recorded cuts after D1 has confirmed them. */

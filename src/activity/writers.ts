@@ -1,12 +1,13 @@
-import { hashOf } from "../crypto/hash.ts";
+import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { errorsOf, throwTogether } from "../errors/failure.ts";
-import { bucketStart, minuteMs, secondMs } from "../time/clock.ts";
+import { errorsOf } from "../errors/failure.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { ActivityWriter } from "./activity-writer.ts";
-import { activityDatabase, activityDatabases } from "./databases.ts";
+import type { LogAccess, LogWriterClient } from "../usage/log-context.ts";
+import type { ActivityWriter, WriterStatus } from "./activity-writer.ts";
+import { activityDatabase, activityDatabases, databaseOf, numberOf } from "./databases.ts";
 import type { Entry } from "./entry.ts";
-import { writeEntries } from "./write-entries.ts";
+import type { Found, Query } from "./scan.ts";
 
 /** The bindings that give access to the log writers. */
 export interface WriterEnv {
@@ -16,6 +17,8 @@ export interface WriterEnv {
 }
 
 const sendTimeoutMs = 3 * secondMs;
+const readTimeoutMs = 3 * secondMs;
+const statusTimeoutMs = 2 * secondMs;
 const maxWriters = 32;
 
 /** Returns the number of log writers per activity database. Throws if `ACTIVITY_WRITERS` is not a whole number from 1 to 32. */
@@ -26,125 +29,133 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
   return count;
 }
 
-const maxCached = 10_000;
-/**
- * A cache of the hashes of account ids, as numbers. Every logged request needs the hash of its account id. Computing the hash costs more
- * than all other steps of logging.
- */
-const numbers = new Map<string, number>();
+export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, logWriter: string) => ACTIVITY_WRITER.getByName(logWriter);
 
-function numberOf(accountId: string): number {
-  const known = numbers.get(accountId);
-  if (known !== undefined) return known;
-  if (numbers.size >= maxCached) numbers.clear();
-  const number = Number.parseInt(hashOf(accountId).slice(0, 8), 16);
-  numbers.set(accountId, number);
-  return number;
+/** Searches entries in the log writer of an account, in addition to its tallies. */
+export interface ActivityWriterClient extends LogWriterClient {
+  search: (accountId: string, query: Query) => Promise<Found>;
 }
 
-/** Returns the number of the log writer that receives the entries of an account. */
-export const writerOf = (accountId: string, count: number): number => numberOf(accountId) % count;
-
-export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, store: string, number: number) => ACTIVITY_WRITER.getByName(`${store}/${number}`);
-
-/**
- * Returns a function that asks an account's log writer to roll up the account's dirty buckets. The function rejects if the log writer does not
- * respond within 10 s.
- */
-export const refreshBy =
-  (env: WriterEnv, store: string) =>
-  async (accountId: string): Promise<void> =>
-    withDeadline(
-      writerAt(env, store, writerOf(accountId, writersOf(env))).refresh(accountId),
-      10 * secondMs,
-      "Asking a log writer for a refresh",
-    );
+/** Returns what an operation needs to read the logs of a log writer. */
+export function logOf(env: WriterEnv, logWriter: string): LogAccess<ActivityWriterClient> {
+  const ask = <Answer>(answer: Promise<Answer>) => withDeadline(answer, readTimeoutMs, `Asking the log writer ${logWriter}`);
+  return {
+    activity: connect(activityDatabase(env, logWriter)),
+    writer: {
+      openTallies: async (accountId) => ask(writerAt(env, logWriter).openTallies(accountId)),
+      search: async (accountId, query) => ask(writerAt(env, logWriter).search(accountId, query) as Promise<Found>),
+    },
+  };
+}
 
 /** The health of the request log: the combined status of the log writers of all activity databases. */
-export interface LogHealth {
-  /** The number of entries that are stored in log writers and not yet confirmed by D1. */
-  journalled: number;
-  dropped: number;
+export interface LogHealth extends Omit<WriterStatus, "isFull" | "accounts" | "recentEntries"> {
   /** The bindings of the databases that are full. */
   full: string[];
   unreachable: string[];
 }
 
-const statusTimeoutMs = 2 * secondMs;
+export const noHealth = (): LogHealth => ({
+  headEntries: 0,
+  oldestWaitingAt: null,
+  hinted: 0,
+  dropped: 0,
+  tooOld: 0,
+  unreadable: 0,
+  full: [],
+  unreachable: [],
+});
+
+const writersIn = (env: WriterEnv, database: string) => Array.from({ length: writersOf(env) }, (_, number) => `${database}/${number}`);
+
+const statusOf = (env: WriterEnv, logWriter: string): Promise<WriterStatus> =>
+  withDeadline(writerAt(env, logWriter).status() as Promise<WriterStatus>, statusTimeoutMs, "Asking a log writer for its status");
 
 export async function readWriters(env: WriterEnv): Promise<LogHealth> {
-  const health: LogHealth = { journalled: 0, dropped: 0, full: [], unreachable: [] };
-  const all = [...activityDatabases(env).keys()].flatMap((store) =>
-    Array.from({ length: writersOf(env) }, (_, number) => ({ store, number })),
-  );
+  const health = noHealth();
+  const all = [...activityDatabases(env).keys()].flatMap((database) => writersIn(env, database));
   await Promise.all(
-    all.map(async ({ store, number }) => {
+    all.map(async (logWriter) => {
       try {
-        const status = await withDeadline(writerAt(env, store, number).status(), statusTimeoutMs, "Asking a log writer for its status");
-        health.journalled += status.journalled;
+        const status = await statusOf(env, logWriter);
+        health.headEntries += status.headEntries;
+        health.hinted += status.hinted;
         health.dropped += status.dropped;
-        if (status.isFull && !health.full.includes(store)) health.full.push(store);
+        health.tooOld += status.tooOld;
+        health.unreadable += status.unreadable;
+        if (status.oldestWaitingAt !== null)
+          health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);
+        if (status.isFull && !health.full.includes(databaseOf(logWriter))) health.full.push(databaseOf(logWriter));
       } catch (error) {
-        console.error(`the log writer ${store}/${number} cannot be reached:`, messagesOf(error));
-        health.unreachable.push(`${store}/${number}`);
+        console.error(`the log writer ${logWriter} cannot be reached:`, messagesOf(error));
+        health.unreachable.push(logWriter);
       }
     }),
   );
   return health;
 }
 
-/** Removes the entries of an erased account from all log writers of a database. Returns how many entries were removed. */
-export async function eraseInWriters(env: WriterEnv, store: string, accountId: string): Promise<number> {
-  const all = Array.from({ length: maxWriters }, (_, number) => number);
-  const erased = await Promise.all(
-    all.map((number) =>
-      withDeadline(writerAt(env, store, number).erase(accountId), 10 * secondMs, `Erasing in the log writer ${store}/${number}`),
+/**
+ * Returns the log writer for a new account: the log writer with the least traffic of the database that holds the fewest bytes. Skips databases that
+ * do not respond. Throws if no database responds.
+ */
+export async function leastBusyWriter(env: WriterEnv): Promise<string> {
+  const outcomes = await Promise.allSettled(
+    [...activityDatabases(env)].map(async ([database, d1]) => ({
+      database,
+      bytes: (await d1.prepare("SELECT 1").run()).meta.size_after ?? 0,
+    })),
+  );
+  const sizes = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const [leastFull] = sizes.toSorted((a, b) => a.bytes - b.bytes);
+  if (!leastFull) throw new Error("no activity database responds", { cause: errorsOf(outcomes)[0] });
+  const statuses = await Promise.all(
+    writersIn(env, leastFull.database).map((logWriter) =>
+      statusOf(env, logWriter).then(
+        ({ recentEntries, accounts }) => ({ logWriter, recentEntries, accounts }),
+        () => ({ logWriter, recentEntries: Number.POSITIVE_INFINITY, accounts: 0 }),
+      ),
     ),
+  );
+  const [leastBusy] = statuses.toSorted((a, b) => a.recentEntries - b.recentEntries || a.accounts - b.accounts);
+  return leastBusy?.logWriter ?? `${leastFull.database}/0`;
+}
+
+/** Removes the entries of an erased account from all log writers of its database. Returns how many entries were removed. */
+export async function eraseInWriters(env: WriterEnv, logWriter: string, accountId: string): Promise<number> {
+  const all = Array.from({ length: maxWriters }, (_, number) => `${databaseOf(logWriter)}/${number}`);
+  const erased = await Promise.all(
+    all.map((each) => withDeadline(writerAt(env, each).erase(accountId), 10 * secondMs, `Erasing in the log writer ${each}`)),
   );
   return erased.reduce((sum, each) => sum + each, 0);
 }
 
-/**
- * If a dirty bucket ended over a minute ago, wakes the log writer of that bucket. Such a log writer may have missed its alarm. Or the log
- * writer gets no more entries, because `ACTIVITY_WRITERS` was reduced. Returns how many log writers were woken.
- */
-export async function wakeWriters(env: WriterEnv, now: number): Promise<number> {
-  const outcomes = await Promise.allSettled(
-    [...activityDatabases(env)].map(async ([store, d1]) => {
-      const { results } = await d1
-        .prepare("SELECT value AS number FROM json_each(?1) WHERE EXISTS (SELECT 1 FROM stale_slices WHERE writer = value AND start < ?2)")
-        .bind(JSON.stringify(Array.from({ length: maxWriters }, (_, number) => number)), bucketStart(now - minuteMs))
-        .all<{ number: number }>();
-      await Promise.all(results.map(({ number }) => writerAt(env, store, number).wake()));
-      return results.length;
-    }),
-  );
-  throwTogether(errorsOf(outcomes), "some writers could not be woken");
-  return outcomes.reduce((sum, outcome) => sum + (outcome.status === "fulfilled" ? outcome.value : 0), 0);
+/** Wakes all log writers. A log writer that has missed an alarm goes on with its work. Returns how many log writers were woken. */
+export async function wakeWriters(env: WriterEnv): Promise<number> {
+  const all = [...activityDatabases(env).keys()].flatMap((database) => writersIn(env, database));
+  await Promise.all(all.map((logWriter) => withDeadline(writerAt(env, logWriter).wake(), minuteMs, `Waking the log writer ${logWriter}`)));
+  return all.length;
 }
 
 /**
- * Sends entries to a log writer. A deploy resets all Durable Objects at once, so a failed call is retried after a random pause of 200 to
- * 1,000 ms. If the retry fails, the next log writer is tried. If that log writer also fails, the entries are written to D1 directly. An
- * entry may be sent twice, but the log stores it only once. If the write to D1 fails too, the returned promise rejects. `dropped`: the
- * number of entries that were lost before this call. Returns the number of dropped entries that were reported to a log writer.
+ * Sends entries to the log writer that owns them. A deploy resets all Durable Objects at once, so a failed call is retried after a random pause of
+ * 200 to 1,000 ms. If the retry fails too, the next log writer keeps the entries for the owner. An entry may be sent twice, but the log stores it
+ * only once. If the next log writer also fails, the returned promise rejects. `dropped`: the number of entries that were lost before this call.
+ * Returns the number of dropped entries that were reported to a log writer.
  */
-export async function sendEntries(
-  env: WriterEnv,
-  { store, number }: { store: string; number: number },
-  entries: readonly Entry[],
-  dropped = 0,
-): Promise<number> {
-  const next = (number + 1) % writersOf(env);
-  for (const [tries, writer] of [number, number, next].entries()) {
-    if (tries === 1) await new Promise((resolve) => setTimeout(resolve, 200 + 800 * Math.random()));
+export async function sendEntries(env: WriterEnv, logWriter: string, entries: readonly Entry[], dropped = 0): Promise<number> {
+  const inTime = (sent: Promise<void>) => withDeadline(sent, sendTimeoutMs, "Sending activity entries");
+  for (const pauseMs of [0, 200 + 800 * Math.random()]) {
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      await withDeadline(writerAt(env, store, writer).write(entries, dropped), sendTimeoutMs, "Sending activity entries");
+      await inTime(writerAt(env, logWriter).write(entries, dropped));
       return dropped;
     } catch (error) {
-      console.error(`the log writer ${store}/${writer} did not take ${entries.length} activity entries:`, String(error));
+      console.error(`the log writer ${logWriter} did not take ${entries.length} activity entries:`, messagesOf(error));
     }
   }
-  await writeEntries({ d1: activityDatabase(env, store), writer: number, now: Date.now() }, entries);
+  const owner = numberOf(logWriter);
+  const next = `${databaseOf(logWriter)}/${(owner + 1) % writersOf(env)}`;
+  await inTime(writerAt(env, next).keepFor(owner, entries));
   return 0;
 }

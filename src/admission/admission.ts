@@ -1,4 +1,4 @@
-import { firstStore } from "../activity/databases.ts";
+import { firstLogWriter } from "../activity/databases.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
 
@@ -13,7 +13,7 @@ export interface KeyConfig {
   accountId: string;
   accountName: string;
   /** The binding of the database that holds the account's log. Older guards neither store nor return this field. */
-  activityStore?: string;
+  logWriter?: string;
   name: string;
   state: "active" | "disabled" | "revoked";
   scopes: string[];
@@ -64,12 +64,12 @@ export interface Admission {
 }
 
 /** The facts about a key that may appear in a response. */
-export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "activityStore" | "name" | "scopes" | "expiresAt">;
+export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "logWriter" | "name" | "scopes" | "expiresAt">;
 
-export const factsOf = ({ accountId, accountName, activityStore = firstStore, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
+export const factsOf = ({ accountId, accountName, logWriter = firstLogWriter, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
   accountId,
   accountName,
-  activityStore,
+  logWriter,
   name,
   scopes,
   expiresAt,

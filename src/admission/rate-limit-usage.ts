@@ -1,11 +1,12 @@
 import { and, asc, eq } from "drizzle-orm";
 import { limitCeiling } from "../accounts/account.ts";
-import type { LogReadContext, ReadContext } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { Failure } from "../errors/failure.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
-import type { Refreshed } from "../usage/refresh-roll-ups.ts";
+import type { LogReadContext } from "../usage/log-context.ts";
+import type { OpenedLog } from "../usage/open-log.ts";
 import type { RateLimit } from "./admission.ts";
 import { callGuard, type Guards } from "./guards.ts";
 import { isLiveKey } from "./live-keys.ts";
@@ -24,9 +25,10 @@ const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.ho
 
 /**
  * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log
- * contains a counted request of the guard's key in the current hour. A key without such a request has used 0 requests.
+ * contains a counted request of the guard's key in the current hour. A key without such a request has used 0 requests. If the log writer does not
+ * respond, all guards are called.
  */
-export async function readLiveUsages(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
+export async function readLiveUsages(context: OpenedLog<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = context;
   const counted = await readCountedKeys(context);
   const keys = await db
@@ -34,14 +36,14 @@ export async function readLiveUsages(context: Refreshed<LogReadContext & { guard
     .from(apiKeys)
     .where(isLiveKey(actor.accountId, now))
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
-  return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(context, key) : unused(key, now))));
+  return Promise.all(keys.map((key) => (counted === null || counted.has(key.id) ? usageOf(context, key) : unused(key, now))));
 }
 
 /**
  * Returns the usage of the live key that has used the highest share of its limit. If two keys have the same share, `highestOf` chooses
  * between the two keys.
  */
-export async function readHighestUsage(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
+export async function readHighestUsage(context: OpenedLog<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(context), context.now);
 }
 

@@ -10,7 +10,7 @@ export const configColumns = {
   revision: apiKeys.revision,
   accountId: apiKeys.accountId,
   accountName: accounts.name,
-  activityStore: accounts.activityStore,
+  logWriter: accounts.logWriter,
   name: apiKeys.name,
   state: apiKeys.state,
   scopes: apiKeys.scopes,

@@ -1,5 +1,5 @@
 import type { Actor } from "../accounts/actor.ts";
-import { firstStore } from "../activity/databases.ts";
+import { firstLogWriter } from "../activity/databases.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
 import { principalOf } from "../http/context.ts";
@@ -25,7 +25,7 @@ function actingOf(c: ApiContext): contexts.Acting {
   const { keyId, admission } = principalOf(c);
   return {
     actor: actorOf(c),
-    store: admission.key.activityStore ?? firstStore,
+    logWriter: admission.key.logWriter ?? firstLogWriter,
     authority: authorityOfKey(connect(c.env.DB), { keyId, scope: c.get("policy")?.scope ?? null }),
     scopes: admission.key.scopes,
   };

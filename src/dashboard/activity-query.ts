@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ActivityFilter } from "../activity/read-activity.ts";
+import type { ActivityFilter } from "../activity/activity-filter.ts";
 import { iso } from "../time/clock.ts";
 import type { PageContext } from "./context.ts";
 import { ownValue } from "./forms.ts";

@@ -1,12 +1,12 @@
 import type { Key } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
-import type { Refreshed } from "../usage/refresh-roll-ups.ts";
+import type { OpenedLog } from "../usage/open-log.ts";
 
 const maxActive = 100;
 const maxOthers = 100;
 
 /** Returns the keys that a page offers as choices: all active keys, and the inactive keys among the newest 100 keys. */
-export async function readKeyChoices(context: Refreshed): Promise<Key[]> {
+export async function readKeyChoices(context: OpenedLog): Promise<Key[]> {
   const [active, newest] = await Promise.all([
     listKeys(context, { statuses: ["active"], limit: maxActive }),
     listKeys(context, { limit: maxOthers }),

@@ -1,5 +1,5 @@
 import { operatorOn, type ReadContext } from "../accounts/actor.ts";
-import { connectToStore } from "../activity/databases.ts";
+import { logOf } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
@@ -8,7 +8,7 @@ import { authorityOfSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
 import { scopes } from "../keys/scopes.ts";
 import type { Finishing } from "../operations/removal.ts";
-import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
+import { openLog } from "../usage/open-log.ts";
 import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import { type PageContext, roleOf } from "./context.ts";
@@ -22,7 +22,7 @@ function actingOf(c: PageContext): contexts.Acting {
   const by = signedIn ? ({ type: "member", id: signedIn.member.id } as const) : operatorOn(account.id).by;
   return {
     actor: { accountId: account.id, by, from: originOf(c) },
-    store: account.activityStore,
+    logWriter: account.logWriter,
     authority: signedIn ? authorityOfSession(connect(c.env.DB), signedIn) : undefined,
     // Only roles that may read the audit log may access events about members.
     scopes: may(roleOf(visitor), "audit") ? null : scopes.filter((scope) => scope !== "audit:read"),
@@ -31,8 +31,8 @@ function actingOf(c: PageContext): contexts.Acting {
 
 export const readContext = (c: PageContext): ReadContext & { guards: Guards } => contexts.readContext(c, actingOf(c));
 export const logContext = (c: PageContext) => contexts.logContext(c, actingOf(c));
-/** Returns a read context with current roll-ups, for pages that read usage or the last use of keys. */
-export const upToDate = (c: PageContext) => refreshRollUps(logContext(c));
+/** Returns a context for pages that read usage figures. */
+export const openLogContext = (c: PageContext) => openLog(logContext(c));
 /** Returns an outbox that writes changes without a valid session, for example during sign-in and sign-out. */
 export const unboundOutbox = (c: PageContext): Outbox => contexts.outboxFor(c);
 export const outbox = (c: PageContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
@@ -47,5 +47,5 @@ export const webhookContext = (c: PageContext, commit?: Commit): WebhookContext 
 export const finishing = (c: PageContext): Finishing => ({
   ...unboundOutbox(c),
   guards: c.env.KEY_GUARD,
-  activityIn: (store) => connectToStore(c.env, store),
+  logOf: (logWriter) => logOf(c.env, logWriter),
 });

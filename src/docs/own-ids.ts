@@ -1,15 +1,13 @@
 import { listAccounts } from "../accounts/account.ts";
 import { type ReadContext, systemOn } from "../accounts/actor.ts";
-import { connectToStore } from "../activity/databases.ts";
 import { listActivity } from "../activity/read-activity.ts";
-import { refreshBy } from "../activity/writers.ts";
+import { logOf } from "../activity/writers.ts";
 import type { PageContext } from "../dashboard/context.ts";
 import { isAtThisMachine } from "../dashboard/session.ts";
 import { connect } from "../db/client.ts";
 import { statusOf } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
 import { readNewestIds } from "../operations/newest-ids.ts";
-import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
@@ -42,12 +40,10 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   const db = connect(c.env.DB);
   const [account] = await listAccounts(db);
   if (!account) return null;
-  const context = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
+  const context = { db, ...logOf(c.env, account.logWriter), actor: systemOn(account.id), now: Date.now() };
   const [newest, keys, webhooks, { entries }] = await Promise.all([
     readNewestIds(db, account.id),
-    refreshRollUps({ ...context, refresh: refreshBy(c.env, account.activityStore) }).then((context) =>
-      listKeys(context, { limit: maxKeys }),
-    ),
+    listKeys(context, { limit: maxKeys }),
     listWebhooks(context, { limit: maxWebhooks }),
     listActivity(context, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
   ]);

@@ -18,7 +18,7 @@ export const activityLog =
     const admitted = admission.refusal === null;
     logRequest(c.env, (work) => c.executionCtx.waitUntil(work), {
       accountId: admission.key.accountId,
-      store: admission.key.activityStore,
+      logWriter: admission.key.logWriter,
       keyId,
       method: c.req.method,
       route: policy?.route ?? unknownRoute,

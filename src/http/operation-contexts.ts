@@ -1,12 +1,11 @@
-import type { Actor, LogReadContext, ReadContext } from "../accounts/actor.ts";
-import { connectToStore } from "../activity/databases.ts";
-import { refreshBy } from "../activity/writers.ts";
+import type { Actor, ReadContext } from "../accounts/actor.ts";
+import type { ActivityReadContext } from "../activity/read-activity.ts";
+import { logOf } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
 import type { SigningSecret } from "../credentials/key-format.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import type { KeyContext } from "../keys/write-key.ts";
-import type { Refresh } from "../usage/refresh-roll-ups.ts";
 import { encryptionSecrets } from "../webhooks/encryption.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { type Authority, type Commit, commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
@@ -24,12 +23,12 @@ export interface Requesting {
 }
 
 /**
- * The actor of a request, with the actor's database and permissions. `store` is the name of the database that holds the account's activity
- * log. `scopes` limits the events that the actor may read. If `scopes` is null, the actor may read all events.
+ * The actor of a request, with the actor's log writer and permissions. `logWriter` is the name of the account's log writer. `scopes` limits the
+ * events that the actor may read. If `scopes` is null, the actor may read all events.
  */
 export interface Acting {
   actor: Actor;
-  store: string;
+  logWriter: string;
   authority?: Authority | undefined;
   scopes: readonly string[] | null;
 }
@@ -42,13 +41,9 @@ export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): Re
 });
 
 /** Returns the context for functions that read the activity log or usage figures from the log. */
-export const logContext = (
-  c: Requesting,
-  acting: Pick<Acting, "actor" | "store">,
-): LogReadContext & { refresh: Refresh; guards: Guards } => ({
+export const logContext = (c: Requesting, acting: Pick<Acting, "actor" | "logWriter">): ActivityReadContext & { guards: Guards } => ({
   ...readContext(c, acting),
-  activity: connectToStore(c.env, acting.store),
-  refresh: refreshBy(c.env, acting.store),
+  ...logOf(c.env, acting.logWriter),
 });
 
 /**

@@ -23,7 +23,7 @@ const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((
  */
 export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, accountId: string): Promise<void> {
   const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";
-  const ofUses = "SELECT key_id AS id FROM key_uses WHERE account_id = ?";
+  const ofUses = "SELECT use.value ->> 0 AS id FROM last_uses, json_each(uses) AS use WHERE account_id = ?";
   const ids = new Set<string>();
   for (const [d1, query] of [[db.$client, ofAudit] as const, [activity, ofUses] as const])
     for (const { id } of (await d1.prepare(query).bind(accountId).all<{ id: string }>()).results) ids.add(id);

@@ -1,28 +1,26 @@
 import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
-import type { LogReadContext } from "../accounts/actor.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { readLastUses } from "../usage/last-uses.ts";
+import type { LogReadContext } from "../usage/log-context.ts";
 import { keyUpdated } from "./events.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /** Lists the live keys whose secrets the member may know, newest first. Returns at most `limit` keys. */
-export async function listKeysKnownTo({ db, activity, actor, now }: LogReadContext, memberId: string, limit: number): Promise<Key[]> {
+export async function listKeysKnownTo(context: LogReadContext, memberId: string, limit: number): Promise<Key[]> {
+  const { db, actor, now } = context;
   const rows = await db
     .select()
     .from(apiKeys)
     .where(and(isLiveKey(actor.accountId, now), inArray(apiKeys.id, sql`(${knownTo(actor.accountId, memberId)} SELECT id FROM known)`)))
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
-  const lastUseOf = await readLastUses(
-    { activity, actor },
-    rows.map(({ id }) => id),
-  );
+  const lastUseOf = await readLastUses(context);
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 

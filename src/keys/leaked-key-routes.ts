@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { connectToStore } from "../activity/databases.ts";
+import { logOf } from "../activity/writers.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondEmpty } from "../api/respond.ts";
 import { publicRoute } from "../api/route-parts/access.ts";
@@ -57,7 +57,7 @@ routes.openapi(revoke, (c) => {
     const db = connect(c.env.DB);
     const context = {
       db,
-      activityIn: (store: string) => connectToStore(c.env, store),
+      logOf: (logWriter: string) => logOf(c.env, logWriter),
       now: Date.now(),
       commit: commitTo(outboxFor(c)),
       guards: c.env.KEY_GUARD,

@@ -1,8 +1,9 @@
 import { and, asc, eq, exists, gt, lte, sql } from "drizzle-orm";
-import { type StoreReadContext, systemOn } from "../accounts/actor.ts";
+import { systemOn } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
+import type { LogsReadContext } from "../usage/log-context.ts";
 import { commitChange, type Outbox } from "../webhooks/outbox.ts";
 import { expiryNoticeMs, keyExpiring } from "./events.ts";
 import type { KeyRow } from "./key.ts";
@@ -17,13 +18,13 @@ const maxPassedOver = 1000;
  * key fails, the other keys are still processed. Returns the number of processed keys. If some keys failed, throws an error after all keys
  * were tried.
  */
-export async function notifyExpiring(outbox: Outbox & StoreReadContext, now: number, limit: number): Promise<number> {
+export async function notifyExpiring(outbox: Outbox & LogsReadContext, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   // If a key has already expired, the event `key.expiring` would be wrong. Such a key is therefore skipped.
   await db.run(sql`UPDATE api_keys SET notified_expiry = expires_at WHERE id IN (SELECT id FROM api_keys
     WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${maxPassedOver})`);
   const expiring = await db
-    .select({ row: apiKeys, store: accounts.activityStore })
+    .select({ row: apiKeys, logWriter: accounts.logWriter })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
     .where(
@@ -35,15 +36,15 @@ export async function notifyExpiring(outbox: Outbox & StoreReadContext, now: num
     )
     .orderBy(sql`row_number() OVER (PARTITION BY ${apiKeys.accountId} ORDER BY ${apiKeys.expiresAt})`, asc(apiKeys.expiresAt))
     .limit(limit);
-  const outcomes = await Promise.allSettled(expiring.map(({ row, store }) => notify(outbox, now, row, store)));
+  const outcomes = await Promise.allSettled(expiring.map(({ row, logWriter }) => notify(outbox, now, row, logWriter)));
   throwTogether(errorsOf(outcomes), "the event of some keys that expire could not be made");
   return expiring.length;
 }
 
-async function notify(outbox: Outbox & StoreReadContext, now: number, row: KeyRow, store: string): Promise<void> {
+async function notify(outbox: Outbox & LogsReadContext, now: number, row: KeyRow, logWriter: string): Promise<void> {
   const { db } = outbox;
   if (row.expiresAt === null) return;
-  const lastUse = await readLastUse({ activity: outbox.activityIn(store), actor: systemOn(row.accountId) }, row.id);
+  const lastUse = await readLastUse({ ...outbox.logOf(logWriter), actor: systemOn(row.accountId) }, row.id);
   const isDue = and(eq(apiKeys.id, row.id), eq(apiKeys.revision, row.revision), sql`notified_expiry IS NOT expires_at`);
   await commitChange(outbox, {
     evenWhereFull: true,

@@ -1,11 +1,12 @@
 import { and, desc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/sqlite-core";
-import type { LogReadContext, ReadContext } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
 import { Failure } from "../errors/failure.ts";
 import { members } from "../identity/tables.ts";
 import { readLastUse, readLastUses } from "../usage/last-uses.ts";
+import type { LogReadContext } from "../usage/log-context.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
@@ -30,9 +31,10 @@ const isListed = (accountId: string, status: KeyStatus | undefined, now: number)
 
 /** Returns keys of the account, newest first. */
 export async function listKeys(
-  { db, activity, actor, now }: LogReadContext,
+  context: LogReadContext,
   { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
+  const { db, actor, now } = context;
   const having = (status?: KeyStatus) =>
     db
       .select()
@@ -52,11 +54,8 @@ export async function listKeys(
     .flat()
     .toSorted((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
     .slice(0, limit);
-  const lastUseOf = await readLastUses(
-    { activity, actor },
-    rows.map(({ id }) => id),
-  );
-  const names = await readMakerNames({ db, actor, now }, rows);
+  const lastUseOf = await readLastUses(context);
+  const names = await readMakerNames(context, rows);
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id), createdByName: names.get(row.createdById ?? "") ?? null }));
 }
 

@@ -1,5 +1,5 @@
 import { eq } from "drizzle-orm";
-import { type StoreReadContext, systemOn } from "../accounts/actor.ts";
+import { systemOn } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLiveSecret } from "../admission/admission.ts";
 import { denialCache } from "../admission/denial-cache.ts";
@@ -7,6 +7,7 @@ import { callGuard } from "../admission/guards.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import { always, type Precondition, requirePrecondition } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
+import type { LogAccess, LogsReadContext } from "../usage/log-context.ts";
 import { readActingKey } from "./acting-key.ts";
 import { keyRevoked, keyUpdated } from "./events.ts";
 import { requireScopesWithin } from "./grants.ts";
@@ -57,12 +58,12 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
  * the overlap. Does nothing for any other secret.
  */
 export async function revokeLeaked(
-  context: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,
+  context: Omit<KeyContext, "actor" | keyof LogAccess> & LogsReadContext,
   keyId: string,
   secretHash: string,
 ): Promise<void> {
   const [row] = await context.db
-    .select({ accountId: accounts.id, store: accounts.activityStore })
+    .select({ accountId: accounts.id, logWriter: accounts.logWriter })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
     .where(eq(apiKeys.id, keyId));
@@ -73,7 +74,7 @@ export async function revokeLeaked(
     else if (inForce?.previousSecretHash === secretHash) await callGuard(context.guards, keyId, (guard) => guard.endOverlap());
     return;
   }
-  await writeKey({ ...context, actor: systemOn(row.accountId), activity: context.activityIn(row.store) }, keyId, {
+  await writeKey({ ...context, actor: systemOn(row.accountId), ...context.logOf(row.logWriter) }, keyId, {
     precondition: always,
     decide: async (before) => {
       if (before.state === "revoked" || !isLiveSecret(before, secretHash, context.now)) return null;

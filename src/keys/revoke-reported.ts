@@ -1,6 +1,6 @@
-import type { StoreReadContext } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { messagesOf } from "../db/failures.ts";
+import type { LogsReadContext } from "../usage/log-context.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
@@ -19,7 +19,7 @@ const handled = new Set<string>();
  * already has a response and will not retry. This function therefore retries failed attempts. Never rejects.
  */
 export async function revokeReported(
-  context: Omit<WriteContext, "actor"> & StoreReadContext & { guards: Guards },
+  context: Omit<WriteContext, "actor"> & LogsReadContext & { guards: Guards },
   { keyId, secretHash }: { keyId: string; secretHash: string },
 ): Promise<void> {
   if (handled.has(secretHash)) return;

@@ -11,7 +11,7 @@ import { component, idParam, noSecret, pageQuery, severalWords } from "../api/ro
 import { createRouter } from "../api/router.ts";
 import { pageFrom } from "../db/page.ts";
 import { secondMs } from "../time/clock.ts";
-import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
+import { openLog } from "../usage/open-log.ts";
 import { maxLiveKeys } from "./bounds.ts";
 import { changeKey } from "./change-key.ts";
 import { authorizeNewKey, createKey } from "./create-key.ts";
@@ -93,7 +93,7 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
   const after = positionAt(c, cursor, Position);
-  const context = await refreshRollUps(logContext(c));
+  const context = await openLog(logContext(c));
   const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
     createdAt,
     id,
@@ -147,7 +147,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const context = await refreshRollUps(logContext(c));
+  const context = await openLog(logContext(c));
   const key = await readKey(context, c.req.valid("param").id);
   return respondOne(c, schemas.keyData(key, context.now), keyEtag(key, context.now));
 });

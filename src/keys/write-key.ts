@@ -1,5 +1,4 @@
 import { and, exists, type SQL } from "drizzle-orm";
-import type { LogReadContext } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { auditEntry } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
@@ -7,6 +6,7 @@ import { isEmpty } from "../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import type { Event } from "../events/event.ts";
 import { readLastUse } from "../usage/last-uses.ts";
+import type { LogReadContext } from "../usage/log-context.ts";
 import type { EvenWhereFull, WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";

@@ -16,6 +16,7 @@ import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { defaultQuotaBytes, maxStored, type Stored } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
+import type { LogAccess } from "../usage/log-context.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
@@ -24,7 +25,7 @@ import { storeOperation } from "./operator-audit.ts";
 /** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
 export async function makeAccount(
   operating: Operating,
-  input: Pick<Account, "name" | "email" | "activityStore">,
+  input: Pick<Account, "name" | "email" | "logWriter">,
 ): Promise<{ account: Account; setupToken: string }> {
   const { db, now } = operating;
   const id = newAccountId(now);
@@ -83,7 +84,7 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
  * the ceiling before the promise resolves. Throws `not_found` or `unavailable`. Returns the ids of the keys whose limits were lowered.
  */
 export async function changeCeiling(
-  operating: Operating & { guards: Guards; activity: Db },
+  operating: Operating & LogAccess & { guards: Guards },
   accountId: string,
   limitCeiling: number,
 ): Promise<string[]> {
@@ -103,8 +104,8 @@ export async function changeCeiling(
 }
 
 /** Sets the retention of the account's log, in days. Null resets the retention to the default. Throws `not_found`. */
-export const changeKeepDays = (operating: Operating, accountId: string, keepDays: number | null): Promise<void> =>
-  changeAccount(operating, accountId, { keepDays }, { keep_days: keepDays });
+export const changeRetention = (operating: Operating, accountId: string, retentionDays: number | null): Promise<void> =>
+  changeAccount(operating, accountId, { retentionDays }, { retention_days: retentionDays });
 
 /**
  * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
@@ -116,7 +117,7 @@ export const changeStorageQuota = (operating: Operating, accountId: string, stor
 async function changeAccount(
   operating: Operating,
   accountId: string,
-  members: Partial<Pick<Account, "limitCeiling" | "keepDays" | "storageQuotaBytes">>,
+  members: Partial<Pick<Account, "limitCeiling" | "retentionDays" | "storageQuotaBytes">>,
   details: Record<string, number | null>,
 ): Promise<void> {
   const { db, now } = operating;

@@ -1,6 +1,5 @@
 import { sql } from "drizzle-orm";
-import { activityDatabases } from "../activity/databases.ts";
-import { type LogHealth, readWriters, type WriterEnv } from "../activity/writers.ts";
+import { type LogHealth, noHealth, readWriters, type WriterEnv } from "../activity/writers.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { databaseSizes, jobs } from "../db/tables.ts";
@@ -67,8 +66,6 @@ export interface DeploymentStatus {
   waitingKeys: number;
   backlog: Backlog | null;
   log: LogHealth;
-  /** For each log database, the start of the oldest five-minute bucket that is not rolled up yet. Null means that all buckets are rolled up. */
-  oldestBuckets: Record<string, number | null>;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
   jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
   /** The number of wrong credentials that the service received, by kind of credential. */
@@ -92,18 +89,13 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
       (SELECT count(*) FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > ${now})) AS live,
       (SELECT count(*) FROM api_keys WHERE pushed_version < version) AS waiting`,
   );
-  const [[counted], backlog, log, sizes, jobRuns, signInFailures, buckets] = await Promise.all([
+  const [[counted], backlog, log, sizes, jobRuns, signInFailures] = await Promise.all([
     orElse("accounts and keys", Promise.resolve(counts), []),
     orElse("the delivery backlog", readBacklog(db, now), null),
-    orElse("the log writers", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
+    orElse("the log writers", readWriters(env), noHealth()),
     orElse("the sizes of databases", Promise.resolve(db.select().from(databaseSizes)), []),
     orElse("the scheduled jobs", Promise.resolve(db.select().from(jobs)), []),
     orElse<Record<string, number>>("failed sign-ins", readSignInFailures(db), {}),
-    Promise.all(
-      [...activityDatabases(env)].map(
-        async ([store, d1]) => [store, await orElse(`the roll-ups in ${store}`, oldestBucket(d1), null)] as const,
-      ),
-    ),
   ]);
   return {
     accounts: counted?.accounts ?? 0,
@@ -112,7 +104,6 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     waitingKeys: counted?.waiting ?? 0,
     backlog,
     log,
-    oldestBuckets: Object.fromEntries(buckets),
     databases: sizes,
     jobs: jobRuns.map(({ name, description, ranAt, tookMs, done, hasMore, error }) => ({
       name,
@@ -127,12 +118,3 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     unknown,
   };
 }
-
-/** Returns the start of the oldest bucket that is not rolled up. The query needs one index seek per log writer. */
-const oldestBucket = (d1: D1Database): Promise<number | null> =>
-  d1
-    .prepare(
-      "SELECT min(oldest) AS oldest FROM (SELECT (SELECT min(start) FROM stale_slices WHERE writer = value) AS oldest FROM json_each(?))",
-    )
-    .bind(JSON.stringify(Array.from({ length: 32 }, (_, number) => number)))
-    .first<number | null>("oldest");

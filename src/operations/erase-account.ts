@@ -1,6 +1,7 @@
 import { and, eq, isNull, lt, or, sql } from "drizzle-orm";
 import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
+import { eraseSegments } from "../activity/retention.ts";
 import { eraseInWriters, type WriterEnv } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect, type Db } from "../db/client.ts";
@@ -44,8 +45,8 @@ export async function requestErasure(operating: Operating & { guards: Guards }, 
   const [known] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
   // An earlier request for this erasure may have failed before the account was suspended.
   if (known) return known.finishedAt === null ? suspendForErasure(operating, accountId) : undefined;
-  const { activityStore } = await readAccount(db, accountId);
-  const row = { accountId, activityStore, operator, requestedAt: now, erased: {}, finishedAt: null, checkedAt: null };
+  const { logWriter } = await readAccount(db, accountId);
+  const row = { accountId, logWriter, operator, requestedAt: now, erased: {}, finishedAt: null, checkedAt: null };
   const isNew = sql`NOT EXISTS (SELECT 1 FROM erasures WHERE account_id = ${accountId})`;
   await db.batch([
     storeOperation(db, { ...operating, action: "account.erasure_requested", accountId }, isNew),
@@ -138,7 +139,7 @@ export async function finishErasures(erasing: Erasing, now: number, atMost: numb
 }
 
 /** Deletes data of an account until no data are left or the time `endsAt` is reached. Returns whether all data are deleted. */
-async function erasePieces(erasing: Erasing, { accountId, activityStore, erased }: Erasure, endsAt: number): Promise<boolean> {
+async function erasePieces(erasing: Erasing, { accountId, logWriter, erased }: Erasure, endsAt: number): Promise<boolean> {
   const { db, guards, env } = erasing;
   const count = (what: string, gone: number) => noteErased(db, accountId, what, gone);
   const rows = async (of: Db, tables: readonly Rows[]): Promise<boolean> => {
@@ -151,12 +152,17 @@ async function erasePieces(erasing: Erasing, { accountId, activityStore, erased 
     }
     return true;
   };
-  const keys = { db, guards, activity: activityDatabase(env, activityStore) };
+  const keys = { db, guards, activity: activityDatabase(env, logWriter) };
   // This step reads the ids of keys from the audit log and the key uses. The step must run before the rows of these tables are deleted.
   if (erased.keys === undefined) await forgetLostKeys(keys, accountId);
   if (!(await eraseKeys(keys, accountId, endsAt, (gone) => count("keys", gone)))) return false;
-  await count("requests", await eraseInWriters(env, activityStore, accountId));
-  if (!(await rows(connect(activityDatabase(env, activityStore)), logTables))) return false;
+  await count("requests", await eraseInWriters(env, logWriter, accountId));
+  const log = connect(activityDatabase(env, logWriter));
+  for (let gone = await eraseSegments(log, accountId); gone !== null; gone = await eraseSegments(log, accountId)) {
+    await count("requests", gone);
+    if (Date.now() > endsAt) return false;
+  }
+  if (!(await rows(log, logTables))) return false;
   if (!(await rows(db, mainTables))) return false;
   return true;
 }

@@ -1,9 +1,15 @@
 import { readAccount } from "../accounts/account.ts";
-import { activityDatabase } from "../activity/databases.ts";
+import { operatorOn } from "../accounts/actor.ts";
+import type { Entry } from "../activity/entry.ts";
+import { type ActivityReadContext, search } from "../activity/read-activity.ts";
+import { logOf, type WriterEnv } from "../activity/writers.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
+import { timeOfId } from "../ids/ids.ts";
 import { type AreaTable, childrenFirst, ownerOf } from "../registry/area-tables.ts";
 import { iso } from "../time/clock.ts";
+import { readDays } from "../usage/read-periods.ts";
+import { notReported, type Tallies } from "../usage/tallies.ts";
 
 // Exports all data of an account, as one JSON object per line. The export is for customers who leave the service, and for customers who request
 // their data.
@@ -31,19 +37,77 @@ function sectionOf(table: AreaTable): Section | null {
   return { type: as, table, order, hidden: [...internal, ...hidden], rowsAtOnce: rowsAtOnce ?? defaultRowsAtOnce };
 }
 
-/**
- * The tables in an account's export. A manifest can exclude a table from the export. Tables of the main database come before tables of the log
- * databases.
- */
-const all = [...childrenFirst()]
-  .toReversed()
-  .toSorted((one, other) => Number(one.isLog) - Number(other.isLog))
-  .flatMap((table) => sectionOf(table) ?? []);
+/** The context for reading the log of the exported account. */
+interface LogOfAccount extends ActivityReadContext {
+  accountId: string;
+}
+
+type Position = (string | number)[];
+
+/** A part of the export that does not consist of the rows of one table. */
+interface LogSection {
+  type: string;
+  /** Returns the next lines after `after`, and the position after which the next lines start. If nothing is left, the position is null. */
+  read: (context: LogOfAccount, after: Position) => Promise<{ data: object[]; next: Position | null }>;
+}
+
+const requestsAtOnce = 2000;
+const daysAtOnce = 10;
+
+/** The parts of the export that come from the log of the account: the requests, newest first, and the usage of each day. */
+const logSections: readonly LogSection[] = [
+  {
+    type: "request",
+    read: async (context, [before = null]) => {
+      const query = { filter: {}, before: before as string | null, from: null, limit: requestsAtOnce };
+      const { entries, completeFrom } = await search(context, query);
+      return { data: entries.map(requestData), next: completeFrom === null ? null : [completeFrom] };
+    },
+  },
+  {
+    type: "usage_day",
+    read: async (context, [after = -1]) => {
+      const days = (await readDays(context, Number(after) + 1, daysAtOnce)).toSorted((a, b) => a.start - b.start);
+      const last = days.at(-1);
+      return { data: days.flatMap(usageData), next: last ? [last.start] : null };
+    },
+  },
+];
+
+/** Returns an entry of the request log in the form of an export. */
+export const requestData = ({ accountId: _, id, keyId, durationMs, userAgent, errorCode, ...entry }: Entry) => ({
+  id,
+  at: iso(timeOfId(id)),
+  key_id: keyId,
+  ...entry,
+  duration_ms: durationMs,
+  user_agent: userAgent,
+  error_code: errorCode,
+});
+
+const usageData = ({ start, tallies }: { start: number; tallies: Tallies }) =>
+  [...tallies].flatMap(([keyId, { cells }]) =>
+    [...cells.values()].map(({ route, status, requests, counted, timed, durationMs }) => ({
+      start: iso(start),
+      key_id: keyId,
+      route,
+      status: status === notReported ? null : status,
+      requests,
+      counted,
+      timed,
+      duration_ms: durationMs,
+    })),
+  );
+
+/** The tables in an account's export. A manifest can exclude a table from the export. */
+const all = [...childrenFirst()].toReversed().flatMap((table) => sectionOf(table) ?? []);
 /**
  * Some rows belong to a row of another table. For example, an attempt belongs to a delivery. Such rows are exported together with the row that
  * they belong to, so their tables are not in this list.
  */
 const sections = all.filter(({ table }) => ownerOf(table).table === undefined);
+/** The types of all sections in the order of the export. */
+const types = [...sections.map(({ type }) => type), ...logSections.map(({ type }) => type)];
 const ownedBy = (name: string) => all.filter(({ table }) => ownerOf(table).table === name);
 
 /** A page of the export ends when the page reaches this size, in characters of JSON. */
@@ -60,32 +124,43 @@ export interface ExportPiece {
  * Returns one page of an account's export, starting at `cursor`. If the cursor is empty, returns the first page. Throws `not_found` or
  * `invalid_cursor`.
  */
-export async function exportAccount({ db, env }: { db: Db; env: object }, accountId: string, cursor: string): Promise<ExportPiece> {
+export async function exportAccount({ db, env }: { db: Db; env: WriterEnv }, accountId: string, cursor: string): Promise<ExportPiece> {
   const account = await readAccount(db, accountId);
+  const log: LogOfAccount = { db, actor: operatorOn(accountId), now: Date.now(), accountId, ...logOf(env, account.logWriter) };
   let [at, after] = positionOf(cursor);
   const lines: object[] = [];
   for (let [piece, characters] = [0, 0]; piece < maxPieces && characters < maxCharacters; piece++) {
-    const section = sections[at];
-    if (!section) return { lines, next: null };
-    const d1 = section.table.isLog ? activityDatabase(env, account.activityStore) : db.$client;
-    const rows = await readRows(d1, section, accountId, after);
-    const made = rows.map((row) => lineOf(section, row));
-    for (const owned of ownedBy(section.table.name)) made.push(...(await readOwned(d1, owned, rows)));
+    if (at === types.length) return { lines, next: null };
+    const { made, next } = await readSection(db, log, at, after);
     lines.push(...made);
     characters += JSON.stringify(made).length;
-    const last = rows.at(-1);
-    if (rows.length === section.rowsAtOnce && last) after = section.order.map((column) => last[column] as string | number);
-    else [at, after] = [at + 1, []];
+    [at, after] = next === null ? [at + 1, []] : [at, next];
   }
-  return { lines, next: JSON.stringify([sections[at]?.type ?? "", after]) };
+  return { lines, next: JSON.stringify([types[at] ?? "", after]) };
+}
+
+/** Reads the next lines of the section at `at`. `next`: the position after which the section continues, or null at its end. */
+async function readSection(db: Db, log: LogOfAccount, at: number, after: Position): Promise<{ made: object[]; next: Position | null }> {
+  const section = sections[at];
+  if (!section) {
+    const { type, read } = logSections[at - sections.length] as LogSection;
+    const { data, next } = await read(log, after);
+    return { made: data.map((each) => ({ type, data: each })), next };
+  }
+  const rows = await readRows(db.$client, section, log.accountId, after);
+  const made = rows.map((row) => lineOf(section, row));
+  for (const owned of ownedBy(section.table.name)) made.push(...(await readOwned(db.$client, owned, rows)));
+  const last = rows.at(-1);
+  const isFull = rows.length === section.rowsAtOnce && last !== undefined;
+  return { made, next: isFull ? section.order.map((column) => last[column] as string | number) : null };
 }
 
 function positionOf(cursor: string): [section: number, after: (string | number)[]] {
   if (cursor === "") return [0, []];
   try {
     const [type, after] = JSON.parse(cursor) as [string, (string | number)[]];
-    const at = type === "" ? sections.length : sections.findIndex((section) => section.type === type);
-    const isPosition = Array.isArray(after) && (after.length === 0 || after.length === sections[at]?.order.length);
+    const at = type === "" ? types.length : types.indexOf(type);
+    const isPosition = Array.isArray(after) && (after.length === 0 || after.length === (sections[at]?.order.length ?? 1));
     if (at >= 0 && isPosition && after.every((part) => typeof part === "string" || typeof part === "number")) return [at, after];
   } catch {
     // If the cursor is not valid JSON, the function throws the error below.

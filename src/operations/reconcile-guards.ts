@@ -79,24 +79,25 @@ function phasesOf(db: Db, env: object): Record<string, (after: string) => Promis
     const found = await db.select({ id: apiKeys.id }).from(apiKeys).where(gt(apiKeys.id, after)).orderBy(asc(apiKeys.id)).limit(keysAtOnce);
     return { ids: found.map(({ id }) => id), next: found.length < keysAtOnce ? null : (found.at(-1)?.id ?? null) };
   };
-  const audit = (after: string) => lost(db, db.$client, "audit", "id", "target_id", after);
-  const uses = [...activityDatabases(env)].map(
-    ([store, d1]) => [`uses-${store}`, (after: string) => lost(db, d1, "key_uses", "key_id", "key_id", after)] as const,
-  );
+  const audit = (after: string) => lost(db, db.$client, ofAudit, after);
+  const uses = [...activityDatabases(env)].map(([store, d1]) => [`uses-${store}`, (after: string) => lost(db, d1, ofUses, after)] as const);
   return { rows, audit, ...Object.fromEntries(uses) };
 }
 
+const ofAudit =
+  "SELECT account_id AS account, id AS last, target_id AS id FROM audit WHERE (account_id, id) > (?1, ?2) ORDER BY account_id, id";
+// The keys of an account are sorted by their ids, over all parts.
+const ofUses = `SELECT account_id AS account, use.value ->> 0 AS last, use.value ->> 0 AS id FROM last_uses CROSS JOIN json_each(uses) AS use
+  WHERE account_id >= ?1 AND (account_id, use.value ->> 0) > (?1, ?2) ORDER BY account_id, part, use.key`;
+
 /**
- * Reads key ids from `table`, and returns the ids of keys that have no row in `api_keys`. The primary key of `table` consists of the account id
- * and `column`.
+ * Reads key ids with `query`, and returns the ids of keys that have no row in `api_keys`. The parameters of the query are the account id and the value
+ * of `last` at which the page before it has ended.
  */
-async function lost(db: Db, d1: D1Database, table: string, column: string, keyColumn: string, after: string): Promise<Keys> {
+async function lost(db: Db, d1: D1Database, query: string, after: string): Promise<Keys> {
   const [account = "", last = ""] = after.split("/");
   const { results } = await d1
-    .prepare(
-      `SELECT account_id AS account, ${column} AS last, ${keyColumn} AS id FROM ${table} WHERE (account_id, ${column}) > (?, ?)
-        ORDER BY account_id, ${column} LIMIT ${entriesAtOnce}`,
-    )
+    .prepare(`${query} LIMIT ${entriesAtOnce}`)
     .bind(account, last)
     .all<{ account: string; last: string; id: string }>();
   const ids = [...new Set(results.map(({ id }) => id).filter(isKeyId))];

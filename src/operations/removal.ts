@@ -1,5 +1,5 @@
 import { and, asc, eq, lt, type SQL, sql } from "drizzle-orm";
-import type { Actor, Party, ReadContext, StoreReadContext } from "../accounts/actor.ts";
+import type { Actor, Party, ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import type { Guards } from "../admission/guards.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
@@ -13,6 +13,7 @@ import { disableKeys, recordDisabled } from "../keys/keys-known-to.ts";
 import { revokeKey } from "../keys/revoke-key.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { minuteMs } from "../time/clock.ts";
+import type { LogsReadContext } from "../usage/log-context.ts";
 import { disableWebhook } from "../webhooks/disable-webhook.ts";
 import { webhooksOfMember } from "../webhooks/list-webhooks-of-member.ts";
 import { commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
@@ -81,7 +82,7 @@ function noteEndings(
 type Ending = typeof endings.$inferSelect;
 
 /** The context for finishing a removal. */
-export interface Finishing extends Outbox, StoreReadContext {
+export interface Finishing extends Outbox, LogsReadContext {
   guards: Guards;
 }
 
@@ -112,7 +113,7 @@ export async function finishBrokenOff(finishing: Finishing, now: number, limit: 
 
 const readEndings = (db: Db, which: SQL, limit: number) =>
   db
-    .select({ ending: endings, store: accounts.activityStore })
+    .select({ ending: endings, logWriter: accounts.logWriter })
     .from(endings)
     .innerJoin(accounts, eq(accounts.id, endings.accountId))
     .where(which)
@@ -126,13 +127,13 @@ const readEndings = (db: Db, which: SQL, limit: number) =>
  * Finishes the remaining work on keys and webhooks of removed members, one row of `endings` at a time. If the work for a row fails, the row moves
  * to the end of the queue.
  */
-async function finish(finishing: Finishing, left: readonly { ending: Ending; store: string }[], now: number): Promise<Finished> {
+async function finish(finishing: Finishing, left: readonly { ending: Ending; logWriter: string }[], now: number): Promise<Finished> {
   const { db } = finishing;
   const finished: Finished = { done: new Set(), failed: [] };
-  for (const { ending, store } of left) {
+  for (const { ending, logWriter } of left) {
     const row = rowOf(ending);
     try {
-      await end(finishing, ending, store, now);
+      await end(finishing, ending, logWriter, now);
       finished.done.add(ending.action);
       await db.delete(endings).where(row);
     } catch (error) {
@@ -149,11 +150,11 @@ async function finish(finishing: Finishing, left: readonly { ending: Ending; sto
 
 const rowOf = ({ accountId, targetId }: Ending) => and(eq(endings.accountId, accountId), eq(endings.targetId, targetId));
 
-async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending, store: string, now: number): Promise<void> {
+async function end({ logOf, guards, ...outbox }: Finishing, ending: Ending, logWriter: string, now: number): Promise<void> {
   const { db } = outbox;
   const by = { type: ending.actorType, id: ending.actorId } as Party;
   const actor: Actor = { accountId: ending.accountId, by, from: { ip: ending.ip, country: ending.country } };
-  const context = { db, now, actor, commit: commitTo(outbox), activity: activityIn(store), guards };
+  const context = { db, now, actor, commit: commitTo(outbox), ...logOf(logWriter), guards };
   if (ending.action !== "disable_webhook") {
     const [key] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, ending.targetId));
     if (!key) return;

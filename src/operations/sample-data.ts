@@ -2,7 +2,6 @@ import { type SQL, sql } from "drizzle-orm";
 import { type Account, updateAccount } from "../accounts/account.ts";
 import { auditEntry, deleteAuditOfKeys, recordAudit } from "../audit/audit.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
-import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { idBound } from "../ids/ids.ts";
 import { type KeyPosition, listKeys } from "../keys/read-keys.ts";
@@ -10,13 +9,10 @@ import { revokeKey } from "../keys/revoke-key.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import { type AreaTable, childrenFirst } from "../registry/area-tables.ts";
 import type { IdPrefix } from "../registry/manifests.ts";
-import { markBucket } from "../usage/dirty-buckets.ts";
-import { rollUpAccount } from "../usage/roll-up-buckets.ts";
 
 // The demo account contains sample data. In the demo account, all data from before the time `sampleUntil` are sample data. The manifests name the
 // tables that contain sample data.
 
-const maxRows = 1_000_000;
 const keysAtOnce = 100;
 
 /** Returns a statement that marks all current data of an account as sample data. */
@@ -48,30 +44,22 @@ const isRemovable = (table: AreaTable, accountId: string, sampleUntil: number): 
 
 /**
  * Removes the sample data of an account. Revokes the sample keys, and then deletes the sample rows. Keeps rows that were created after the sample
- * data. If the call is interrupted, you can repeat the call.
+ * data. `deleteSampleLog` deletes the sample data of the log. If the call is interrupted, you can repeat the call.
  */
-export async function removeSampleData(context: KeyContext, account: Account): Promise<void> {
-  const { db, activity } = context;
+export async function removeSampleData(
+  context: KeyContext & { deleteSampleLog: (accountId: string, until: number) => Promise<void> },
+  account: Account,
+): Promise<void> {
+  const { db, deleteSampleLog } = context;
   const { id, name, sampleUntil } = account;
   if (sampleUntil === null) return;
   await revokeKeysBefore(context, sampleUntil);
-  for (const table of sampleTables.filter(({ isLog }) => isLog)) {
-    const key = sql.raw(table.primaryKey.join(", "));
-    const some = (limit: number) =>
-      sql`SELECT ${key} FROM ${sql.identifier(table.name)} WHERE ${isSample(table, id, sampleUntil)} LIMIT ${limit}`;
-    await deleteInChunks(activity, maxRows, (limit) => sql`DELETE FROM ${sql.identifier(table.name)} WHERE (${key}) IN (${some(limit)})`);
-  }
-  // The sample data may end in the middle of a bucket. The usage of the last bucket, its hour and its day is computed again from the remaining
-  // log entries.
-  await markBucket(activity, id, sampleUntil);
+  await deleteSampleLog(id, sampleUntil);
   await db.batch([
     deleteAuditOfKeys(db, id, sampleUntil),
-    ...sampleTables
-      .filter(({ isLog }) => !isLog)
-      .map((table) => raw(db, sql`DELETE FROM ${sql.identifier(table.name)} WHERE ${isRemovable(table, id, sampleUntil)}`)),
+    ...sampleTables.map((table) => raw(db, sql`DELETE FROM ${sql.identifier(table.name)} WHERE ${isRemovable(table, id, sampleUntil)}`)),
     updateAccount(db, id, { sampleUntil: null }),
   ]);
-  await rollUpAccount(activity.$client, id);
   await recordAudit(context, auditEntry(context, "account.sample_data_removed", { type: "account", id, name }));
 }
 

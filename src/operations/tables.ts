@@ -68,7 +68,7 @@ export const operatorSessions = sqliteTable("operator_sessions", {
 export const erasures = sqliteTable("erasures", {
   accountId: text("account_id").primaryKey(),
   /** The binding of the database that contains the account's log. */
-  activityStore: text("activity_store").notNull(),
+  logWriter: text("log_writer").notNull(),
   operator: text().notNull(),
   requestedAt: integer("requested_at").notNull(),
   /** For each kind of data, the number of deleted rows or objects. */

@@ -9,7 +9,7 @@ import { dayMs, dayStart, hourStart } from "../time/clock.ts";
 
 // Traffic figures help an operator find accounts that may need attention. The figures never include content that accounts store or request.
 
-/** The traffic of one account since the start of yesterday (UTC). Requests in buckets that are not rolled up yet are missing. */
+/** The traffic of one account since the start of yesterday (UTC). Requests that are not cut yet are missing. */
 export interface AccountTraffic {
   id: string;
   name: string;
@@ -42,7 +42,7 @@ export async function readTraffic(
   const all: AccountTraffic[] = [];
   for (let after = ""; ; ) {
     const accounts = await accountsAfter(db, after, accountsAtOnce);
-    for (const [store, own] of Map.groupBy(accounts, ({ activityStore }) => activityStore)) {
+    for (const [store, own] of Map.groupBy(accounts, ({ logWriter }) => logWriter)) {
       try {
         all.push(...(await trafficOf(db, activityDatabase(env, store), own, now)));
       } catch (error) {
@@ -72,14 +72,15 @@ async function trafficOf(db: Db, activity: D1Database, accounts: readonly Accoun
       .prepare(
         `SELECT account_id AS id, start >= ?2 AS isRecent, sum(status.value ->> 0) AS requests,
           sum(iif(status.key >= '500', status.value ->> 0, 0)) AS errors, sum(iif(status.key = '429', status.value ->> 0, 0)) AS limited
-        FROM json_each(?1) AS account CROSS JOIN usage_day_totals AS day ON day.account_id = account.value AND day.key_id = '' AND day.start >= ?3,
-          json_each(day.by_status) AS status GROUP BY 1, 2`,
+        FROM json_each(?1) AS account CROSS JOIN day_totals AS day ON day.account_id = account.value AND day.part = 0 AND day.start >= ?3,
+          json_each(day.totals, '$.byStatus') AS status GROUP BY 1, 2`,
       )
       .bind(ids, yesterday, yesterday - daysBefore * dayMs),
     activity
       .prepare(
-        `SELECT account_id AS id, key_id AS keyId, sum(counted) AS counted FROM json_each(?1) AS account
-          CROSS JOIN usage_hours AS hour ON hour.account_id = account.value AND hour.start = ?2 GROUP BY 1, 2`,
+        `SELECT account_id AS id, tally.value ->> 0 AS keyId, sum(cell.value ->> 3) AS counted FROM json_each(?1) AS account
+          CROSS JOIN hour_totals AS hour ON hour.account_id = account.value AND hour.start = ?2, json_each(hour.keys) AS tally,
+          json_each(tally.value, '$[2]') AS cell GROUP BY 1, 2`,
       )
       .bind(ids, hourStart(now)),
   ]);

@@ -30,9 +30,17 @@ export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GU
 });
 
 /** Returns the context for the operator's changes to an account's keys. `action`: the name of the action in the operator audit. */
-export function keyContext(c: OperatorContext, { id, activityStore: store }: Account, action: string, targetId?: string) {
+export function keyContext(c: OperatorContext, { id, logWriter }: Account, action: string, targetId?: string) {
   const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
-  return contexts.keyContext(c, { actor: operatorOn(id), store, scopes: null }, commit);
+  return contexts.keyContext(c, { actor: operatorOn(id), logWriter, scopes: null }, commit);
+}
+
+/** Returns the query parameters of a request. Throws `invalid_parameter` if a parameter is unknown or invalid. */
+export function readQuery<Schema extends z.ZodType>(c: OperatorContext, schema: Schema): z.output<Schema> {
+  const read = schema.safeParse(c.req.query());
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw new Failure("invalid_parameter", `The query is not valid: ${[issue?.path.join("."), issue?.message].filter(Boolean).join(": ")}.`);
 }
 
 /**

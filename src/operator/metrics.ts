@@ -65,9 +65,18 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     { name: "dvo_webhooks_failing", help: "Webhooks whose latest attempts have failed.", values: one(backlog?.failingWebhooks ?? null) },
     { name: "dvo_webhooks_disabled", help: "Webhooks that are disabled.", values: one(backlog?.disabledWebhooks ?? null) },
     {
-      name: "dvo_log_journalled_entries",
-      help: "Log entries that wait in log writers for their database.",
-      values: ofLog(status.log.journalled),
+      name: "dvo_log_oldest_waiting_seconds",
+      unit: "seconds",
+      help: "Age of the oldest cut that its database has not confirmed.",
+      values: ofLog(ageOf(status.log.oldestWaitingAt, now)),
+    },
+    { name: "dvo_log_head_entries", help: "Log entries in log writers that are in no cut yet.", values: ofLog(status.log.headEntries) },
+    { name: "dvo_log_hinted_entries", help: "Log entries that wait for their log writer.", values: ofLog(status.log.hinted) },
+    { name: "dvo_log_rejected_entries", help: "Log entries that were older than their log.", values: ofLog(status.log.tooOld) },
+    {
+      name: "dvo_log_unreadable_rows",
+      help: "Rows of write-ahead logs that this release cannot read.",
+      values: ofLog(status.log.unreadable),
     },
     {
       name: "dvo_log_dropped_entries",
@@ -75,15 +84,6 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
       values: ofLog(status.log.dropped),
     },
     { name: "dvo_log_writers_unreachable", help: "Log writers that did not respond.", values: ofLog(status.log.unreachable.length) },
-    {
-      name: "dvo_usage_oldest_slice_seconds",
-      unit: "seconds",
-      help: "Age of the oldest five-minute bucket that has not been rolled up into usage.",
-      values: Object.entries(status.oldestBuckets).map(([database, start]) => [
-        { database },
-        isKnown(`the roll-ups in ${database}`) ? ageOf(start, now) : null,
-      ]),
-    },
     {
       name: "dvo_database_size_bytes",
       unit: "bytes",

@@ -37,7 +37,7 @@ export async function accountsInTurn(
   let [done, after] = [0, isLeft ? cursor.slice(leftMark.length) : cursor];
   while (done < atMost && Date.now() < endsAt) {
     const accounts = await accountsAfter(outbox.db, after, accountsAtOnce);
-    const stores = [...Map.groupBy(accounts, ({ activityStore }) => activityStore).values()] as unknown as AccountsOfStore[];
+    const stores = [...Map.groupBy(accounts, ({ logWriter }) => logWriter).values()] as unknown as AccountsOfStore[];
     // All databases are processed in parallel. A database that hangs therefore does not delay the other databases.
     const left = Math.ceil((atMost - done) / stores.length);
     const pieces = await Promise.allSettled(stores.map((own) => withDeadline(work(own, left), maxPieceMs, "A piece of a job")));

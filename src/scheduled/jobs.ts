@@ -1,6 +1,6 @@
-import { activityDatabase, activityDatabases, connectToStore } from "../activity/databases.ts";
-import { activityDays, deleteOldEntries } from "../activity/retention.ts";
-import { wakeWriters } from "../activity/writers.ts";
+import { activityDatabase, activityDatabases } from "../activity/databases.ts";
+import { activityDays } from "../activity/retention.ts";
+import { logOf, wakeWriters, writerAt } from "../activity/writers.ts";
 import { deleteOldAudit } from "../audit/audit.ts";
 import { measureDatabases } from "../db/database-sizes.ts";
 import { deleteOldEvents } from "../events/retention.ts";
@@ -40,10 +40,10 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "wake_log_writers",
-    description: "wake log writers whose oldest dirty bucket ended a minute ago",
+    description: "wake the log writers, so that a missed alarm delays nothing",
     everyMs: minuteMs,
-    atMost: 32,
-    run: withoutCursor(({ env, now }) => wakeWriters(env, now)),
+    atMost: 1000,
+    run: withoutCursor(({ env }) => wakeWriters(env)),
   },
   {
     name: "measure_databases",
@@ -58,7 +58,7 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     atMost: 30,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
-      notifyExpiring({ ...outbox, activityIn: (store) => connectToStore(env, store) }, now, atMost),
+      notifyExpiring({ ...outbox, logOf: (logWriter) => logOf(env, logWriter) }, now, atMost),
     ),
   },
   {
@@ -75,7 +75,7 @@ export const jobs: readonly Job[] = [
     // Processing one key or webhook takes about 15 D1 statements.
     atMost: 6,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
-      finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, activityIn: (store) => connectToStore(env, store) }, now, atMost),
+      finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, logOf: (logWriter) => logOf(env, logWriter) }, now, atMost),
     ),
   },
   {
@@ -108,8 +108,8 @@ export const jobs: readonly Job[] = [
     name: "delete_old_log_entries",
     description: "delete log entries that are past their retention",
     everyMs: hourMs,
-    // One unit of this job is a batch of 5,000 log entries.
-    atMost: 60,
+    // One unit of this job is a batch of 500 segments.
+    atMost: 40,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteLogOf(run, accounts, left)),
   },
   {
@@ -165,21 +165,21 @@ const historyOfAccounts = 20_000;
 const groupWorth = 5000;
 
 async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
-  const d1 = activityDatabase(env, accounts[0].activityStore);
+  const writer = writerAt(env, accounts[0].logWriter);
   const days = activityDays(env);
-  const retentions = accounts.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
+  const retentions = accounts.map(({ id, retentionDays }) => ({ accountId: id, days: retentionDays ?? days }));
   let [done, hasMore] = [0, true];
   for (const pieceEndsAt = Math.min(endsAt, Date.now() + maxPieceMs); hasMore && Date.now() < pieceEndsAt; done++) {
     if (done === Math.min(left, maxBatchesOfAccounts)) break;
     const startedAt = Date.now();
-    ({ hasMore } = await deleteOldEntries(d1, retentions, now));
+    hasMore = await writer.deleteOld(retentions, now);
     if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));
   }
   return { done, hasMore };
 }
 
 async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
-  const d1 = activityDatabase(env, accounts[0].activityStore);
+  const d1 = activityDatabase(env, accounts[0].logWriter);
   const ids = accounts.map(({ id }) => id);
   let [done, hasMore] = [0, true];
   for (; hasMore && done < left; done++) hasMore = await deleteOldUsage(d1, ids, now);

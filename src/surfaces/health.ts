@@ -13,7 +13,7 @@ import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { respond, standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
-import { iso, secondMs } from "../time/clock.ts";
+import { iso, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 
 const path = "/health";
@@ -62,16 +62,22 @@ async function askGuards(env: Env): Promise<null> {
   return null;
 }
 
+/** A cut that D1 has not confirmed after this time is a problem, in milliseconds. */
+const lateMs = minuteMs;
+const isLate = (waitingAt: number | null): waitingAt is number => waitingAt !== null && waitingAt < Date.now() - lateMs;
+
 /**
  * Returns a warning in these cases: log entries are waiting or were dropped, a log writer is not available, or a log database is full. API
  * requests are served even without the log.
  */
 async function askWriters(env: Env): Promise<string | null> {
-  const { journalled, dropped, full, unreachable } = await readWriters(env);
+  const { oldestWaitingAt, hinted, dropped, unreadable, full, unreachable } = await readWriters(env);
   const problems = [
     ...unreachable.map((writer) => `the log writer ${writer} cannot be reached`),
     ...full.map((store) => `${store} is full`),
-    ...(journalled > 0 ? [`${journalled} log entries wait for a database`] : []),
+    ...(isLate(oldestWaitingAt) ? [`log entries have waited for a database since ${iso(oldestWaitingAt)}`] : []),
+    ...(hinted > 0 ? [`${hinted} log entries wait for their log writer`] : []),
+    ...(unreadable > 0 ? [`${unreadable} rows of write-ahead logs cannot be read`] : []),
     ...(dropped > 0 ? [`${dropped} entries were dropped`] : []),
   ];
   return problems.length === 0 ? null : `${problems.join("; ")}.`;

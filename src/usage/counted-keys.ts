@@ -1,13 +1,15 @@
-import { and, eq, gt } from "drizzle-orm";
-import { hourStart } from "../time/clock.ts";
-import { usageHours } from "./log-tables.ts";
-import type { Refreshed } from "./refresh-roll-ups.ts";
+import { hourMs, hourStart } from "../time/clock.ts";
+import type { OpenedLog } from "./open-log.ts";
+import { readPeriods } from "./read-periods.ts";
 
-/** Returns the ids of the keys that have counted requests in the log of the current hour. */
-export async function readCountedKeys({ activity, actor, now }: Refreshed): Promise<Set<string>> {
-  const rows = await activity
-    .selectDistinct({ keyId: usageHours.keyId })
-    .from(usageHours)
-    .where(and(eq(usageHours.accountId, actor.accountId), eq(usageHours.start, hourStart(now)), gt(usageHours.counted, 0)));
-  return new Set(rows.map(({ keyId }) => keyId));
+/**
+ * Returns the ids of the keys that have counted requests in the log of the current hour. Returns null if the log writer did not respond, because
+ * the latest requests are then unknown.
+ */
+export async function readCountedKeys(context: OpenedLog): Promise<Set<string> | null> {
+  const from = hourStart(context.now);
+  const [hours = []] = await readPeriods(context, [{ by: "hour", spans: [{ from, to: from + hourMs }], keys: "all" }]);
+  if (context.open.latest === null) return null;
+  const keys = hours.flatMap(({ tallies }) => [...tallies]);
+  return new Set(keys.filter(([, { cells }]) => [...cells.values()].some(({ counted }) => counted > 0)).map(([keyId]) => keyId));
 }

@@ -1,31 +1,42 @@
 import { type Histogram, percentile } from "./histogram.ts";
+import type { Totals } from "./log-tables.ts";
 import { percent, twoDecimals } from "./percent.ts";
+import { notReported } from "./tallies.ts";
 
-/** The totals of all requests with the same status. `admitted` and `durationMs` exclude denied requests. */
-export interface Tally {
+/** The totals of all requests with the same status. */
+export interface StatusTotals {
+  /** 0 if the status was not reported. */
   status: number;
   requests: number;
-  admitted: number;
+  /** The number of admitted requests with a known response time. */
+  timed: number;
+  /** The sum of the response times of the `timed` requests, in milliseconds. */
   durationMs: number;
 }
 
-export const isSuccess = (status: number): boolean => status < 400;
+/** Returns the totals by status. */
+export const statusTotalsOf = ({ byStatus }: Totals): StatusTotals[] =>
+  Object.entries(byStatus).map(([status, [requests, , timed, durationMs]]) => ({ status: Number(status), requests, timed, durationMs }));
 
-const sum = (tallies: readonly Tally[], of: (tally: Tally) => number) => tallies.reduce((total, tally) => total + of(tally), 0);
+export const isSuccess = (status: number): boolean => status !== notReported && status < 400;
 
-export const requestsOf = (tallies: readonly Tally[]) => sum(tallies, (tally) => tally.requests);
+const sum = (tallies: readonly StatusTotals[], of: (tally: StatusTotals) => number) =>
+  tallies.reduce((total, tally) => total + of(tally), 0);
 
-export const successesOf = (tallies: readonly Tally[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
+export const requestsOf = (tallies: readonly StatusTotals[]) => sum(tallies, (tally) => tally.requests);
 
-const successRateOf = (tallies: readonly Tally[]) => {
-  const requests = requestsOf(tallies);
-  return requests === 0 ? null : percent(successesOf(tallies), requests);
+export const successesOf = (tallies: readonly StatusTotals[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
+
+/** Returns the success rate of the requests with a known status, in percent. If there are none, returns null. */
+const successRateOf = (tallies: readonly StatusTotals[]) => {
+  const reported = requestsOf(tallies.filter(({ status }) => status !== notReported));
+  return reported === 0 ? null : percent(successesOf(tallies), reported);
 };
 
 /** Returns the mean response time of admitted requests, in milliseconds with two decimals. If no request was admitted, returns null. */
-export function averageOf(tallies: readonly Tally[]): number | null {
-  const admitted = sum(tallies, (tally) => tally.admitted);
-  return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
+export function averageOf(tallies: readonly StatusTotals[]): number | null {
+  const timed = sum(tallies, (tally) => tally.timed);
+  return timed === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / timed);
 }
 
 const difference = (value: number | null, previous: number | null) =>
@@ -52,7 +63,7 @@ export const percentilesOf = (histogram: Histogram) => ({
  * Compares three figures of a window and the window before it: requests, success rate and response time. If a window has no requests, its
  * success rate and response time are null, not 0 or NaN.
  */
-export function figuresOf(current: readonly Tally[], former: readonly Tally[], histogram: Histogram) {
+export function figuresOf(current: readonly StatusTotals[], former: readonly StatusTotals[], histogram: Histogram) {
   const value = requestsOf(current);
   const previous = requestsOf(former);
   const rate = successRateOf(current);
@@ -60,7 +71,7 @@ export function figuresOf(current: readonly Tally[], former: readonly Tally[], h
   const average = averageOf(current);
   const formerAverage = averageOf(former);
   const byClass = Object.fromEntries(
-    classes.map((name) => [name, requestsOf(current.filter((tally) => classOf(tally.status) === name))]),
+    classes.map((name) => [name, requestsOf(current.filter(({ status }) => status !== notReported && classOf(status) === name))]),
   ) as Record<StatusClass, number>;
   return {
     totalRequests: { value, previous, changePercent: previous === 0 ? null : twoDecimals(((value - previous) / previous) * 100) },

@@ -1,7 +1,7 @@
-import { and, eq, gte, lt } from "drizzle-orm";
 import { dayMs, hourMs } from "../time/clock.ts";
-import { usageHourTotals } from "./log-tables.ts";
-import type { Refreshed } from "./refresh-roll-ups.ts";
+import { requestsOf, statusTotalsOf } from "./figures.ts";
+import type { OpenedLog } from "./open-log.ts";
+import { readPeriods } from "./read-periods.ts";
 import { type WindowName, windowsAt } from "./windows.ts";
 
 /** The number of requests in the UTC hour that starts at `start`. */
@@ -15,22 +15,13 @@ export interface Hour {
  * of the window.
  */
 export async function readHours(
-  { activity, actor, now }: Refreshed,
-  { window: name, keyId = "" }: { window: WindowName; keyId?: string | undefined },
+  context: OpenedLog,
+  { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Hour[]> {
-  const { window } = windowsAt(name, now);
-  const rows = await activity
-    .select({ start: usageHourTotals.start, byStatus: usageHourTotals.byStatus })
-    .from(usageHourTotals)
-    .where(
-      and(
-        eq(usageHourTotals.accountId, actor.accountId),
-        eq(usageHourTotals.keyId, keyId),
-        gte(usageHourTotals.start, window.from),
-        lt(usageHourTotals.start, window.to),
-      ),
-    );
-  return rows.map(({ start, byStatus }) => ({ start, requests: Object.values(byStatus).reduce((sum, [requests]) => sum + requests, 0) }));
+  const { window } = windowsAt(name, context.now);
+  const keys = keyId === undefined ? "none" : { id: keyId };
+  const [hours = []] = await readPeriods(context, [{ by: "hour", spans: [window], keys }]);
+  return hours.map(({ start, totals }) => ({ start, requests: requestsOf(statusTotalsOf(totals)) })).filter(({ requests }) => requests > 0);
 }
 
 /** 1 January 1970 was a Thursday, three days after a Monday. */

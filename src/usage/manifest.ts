@@ -11,16 +11,9 @@ export const manifest = {
   scopes: { "usage:read": { isDefault: false } },
   logTables,
   facts: {
-    dirtyBuckets: figures,
-    usageBuckets: { ...figures, sampleUntil: "start" },
-    usageHours: { ...figures, sampleUntil: "start" },
-    usageHourTotals: { ...figures, sampleUntil: "start" },
-    usageDays: { ...figures, export: { as: "usage_day" }, sampleUntil: "start" },
-    usageDayTotals: { ...figures, sampleUntil: "start" },
-    hourTotals: { ...figures, sampleUntil: "start" },
-    dayTotals: { ...figures, sampleUntil: "start" },
+    hourTotals: figures,
+    dayTotals: figures,
     lastUses: figures,
-    keyUses: { ...figures, sampleUntil: { column: "entry_id", prefix: "req" } },
   },
   reads: ["activity"],
 } as const satisfies Manifest;

@@ -1,7 +1,8 @@
-import { type SQL, sql } from "drizzle-orm";
 import { dayMs, iso } from "../time/clock.ts";
-import { twoDecimals } from "./percent.ts";
-import type { Refreshed } from "./refresh-roll-ups.ts";
+import { averageOf, isSuccess, type StatusTotals } from "./figures.ts";
+import type { OpenedLog } from "./open-log.ts";
+import { readPeriods } from "./read-periods.ts";
+import type { Cell } from "./tallies.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
@@ -15,20 +16,18 @@ export interface Share {
   averageMs: number | null;
 }
 
-const values: Record<Dimension, SQL> = {
-  key: sql`key_id`,
-  route: sql`route`,
-  status: sql`status`,
-  day: sql`start - start % ${sql.raw(String(dayMs))}`,
-};
-
-interface Row {
-  value: string | number;
-  requests: number;
-  successes: number;
-  admitted: number;
-  durationMs: number;
+/** A cell of the tallies of a key in an hour or day. */
+interface Located extends Cell {
+  keyId: string;
+  start: number;
 }
+
+const dimensionOf: Record<Dimension, (cell: Located) => string> = {
+  key: ({ keyId }) => keyId,
+  route: ({ route }) => route,
+  status: ({ status }) => String(status),
+  day: ({ start }) => iso(start - (start % dayMs)).slice(0, 10),
+};
 
 /**
  * Returns the requests of a window, grouped by one dimension. If `span` is "previous", returns the requests of the window before it. The
@@ -36,7 +35,7 @@ interface Row {
  * first.
  */
 export async function readBreakdown(
-  { activity, actor, now }: Refreshed,
+  context: OpenedLog,
   {
     window: name,
     by,
@@ -44,25 +43,27 @@ export async function readBreakdown(
     span = "window",
   }: { window: WindowName; by: Dimension; keyId?: string | undefined; span?: "window" | "previous" },
 ): Promise<{ window: Span; shares: Share[] }> {
-  const window = windowsAt(name, now)[span];
+  const window = windowsAt(name, context.now)[span];
   const { days, edges } = daysAndEdges(window);
-  const within = ({ from, to }: Span) => sql`(start >= ${from} AND start < ${to})`;
-  const rowsOf = (
-    table: string,
-    spans: Span[],
-  ) => sql`SELECT start, key_id, route, status, requests, admitted, duration_ms FROM ${sql.raw(table)}
-    WHERE account_id = ${actor.accountId} AND (${sql.join(spans.map(within), sql.raw(" OR "))})`;
-  const rows =
-    await activity.all<Row>(sql`SELECT ${values[by]} AS value, sum(requests) AS requests, sum(iif(status < 400, requests, 0)) AS successes,
-      sum(admitted) AS admitted, sum(duration_ms) AS durationMs
-    FROM (${rowsOf("usage_days", [days])} UNION ALL ${rowsOf("usage_hours", edges)})
-    ${keyId === undefined ? sql`` : sql`WHERE key_id = ${keyId}`}
-    GROUP BY value ORDER BY ${by === "day" ? sql`value` : sql`requests DESC, value`}`);
-  const shares = rows.map((row) => ({
-    value: by === "day" ? iso(Number(row.value)).slice(0, 10) : String(row.value),
-    requests: row.requests,
-    successes: row.successes,
-    averageMs: row.admitted === 0 ? null : twoDecimals(row.durationMs / row.admitted),
-  }));
-  return { window, shares };
+  const keys = keyId === undefined ? "all" : { id: keyId };
+  const periods = await readPeriods(context, [
+    { by: "day", spans: [days], keys },
+    { by: "hour", spans: edges, keys },
+  ]);
+  const cells = periods
+    .flat()
+    .flatMap(({ start, tallies }) =>
+      [...tallies].flatMap(([id, tally]) => [...tally.cells.values()].map((cell) => ({ ...cell, keyId: id, start }))),
+    );
+  const shares = [...Map.groupBy(cells, dimensionOf[by])].map(([value, own]) => shareOf(value, own));
+  return { window, shares: shares.toSorted(by === "day" ? byValue : byRequests) };
+}
+
+const byValue = (a: Share, b: Share): number => (a.value < b.value ? -1 : 1);
+const byRequests = (a: Share, b: Share): number => b.requests - a.requests || byValue(a, b);
+
+function shareOf(value: string, cells: readonly StatusTotals[]): Share {
+  const requests = cells.reduce((sum, cell) => sum + cell.requests, 0);
+  const successes = cells.reduce((sum, cell) => sum + (isSuccess(cell.status) ? cell.requests : 0), 0);
+  return { value, requests, successes, averageMs: averageOf(cells) };
 }

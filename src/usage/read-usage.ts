@@ -1,10 +1,8 @@
-import { and, eq, gte, lt, or, sql } from "drizzle-orm";
-import type { Db } from "../db/client.ts";
 import { dayMs, hourMs } from "../time/clock.ts";
-import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, successesOf, type Tally } from "./figures.ts";
+import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
 import { mergeHistograms } from "./histogram.ts";
-import { usageDayTotals, usageHourTotals } from "./log-tables.ts";
-import type { Refreshed } from "./refresh-roll-ups.ts";
+import type { OpenedLog } from "./open-log.ts";
+import { type Period, readPeriods, type Wanted } from "./read-periods.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 /** One bar of the chart. `start` is the start of a UTC hour or day. Part of this hour or day can be outside the window. */
@@ -26,66 +24,41 @@ export interface Usage extends Figures {
   previousSeries: SeriesPoint[];
 }
 
-type Totals = typeof usageHourTotals | typeof usageDayTotals;
-type TotalsRow = Totals["$inferSelect"];
-
 /** Returns the figures of an account or of one of its keys. The figures are for a window and for the window before it. */
 export async function readUsage(
-  { activity, actor, now }: Refreshed,
+  context: OpenedLog,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Usage> {
-  const { window, previous } = windowsAt(name, now);
-  const of = (table: Totals, ...spans: Span[]) => readTotals(activity, table, { accountId: actor.accountId, keyId }, spans);
+  const { window, previous } = windowsAt(name, context.now);
   const stepMs = name === "24h" ? hourMs : dayMs;
-  const partsOf = (span: Span) => (stepMs === hourMs ? { days: nothing, edges: [span] } : daysAndEdges(span));
-  const [parts, formerParts] = [partsOf(window), partsOf(previous)];
-  const [days, hours, formerDays, formerHours] = await activity.batch([
-    of(usageDayTotals, parts.days),
-    of(usageHourTotals, ...parts.edges),
-    of(usageDayTotals, formerParts.days),
-    of(usageHourTotals, ...formerParts.edges),
-  ]);
-  const [current, former] = [
-    [...days, ...hours],
-    [...formerDays, ...formerHours],
-  ];
-  const figures = figuresOf(current.flatMap(talliesOf), former.flatMap(talliesOf), histogramOf(current));
+  const keys = keyId === undefined ? "none" : { id: keyId };
+  const wantedOf = (span: Span): Wanted[] => {
+    if (stepMs === hourMs) return [{ by: "hour", spans: [span], keys }];
+    const { days, edges } = daysAndEdges(span);
+    return [
+      { by: "day", spans: [days], keys },
+      { by: "hour", spans: edges, keys },
+    ];
+  };
+  const [wanted, formerWanted] = [wantedOf(window), wantedOf(previous)];
+  const periods = await readPeriods(context, [...wanted, ...formerWanted]);
+  const [current, former] = [periods.slice(0, wanted.length).flat(), periods.slice(wanted.length).flat()];
+  const figures = figuresOf(current.flatMap(totalsOfPeriod), former.flatMap(totalsOfPeriod), histogramOf(current));
   return { window, previous, ...figures, series: seriesOf(current, window, stepMs), previousSeries: seriesOf(former, previous, stepMs) };
 }
 
-const nothing: Span = { from: 0, to: 0 };
+const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);
 
-const readTotals = (db: Db, table: Totals, { accountId, keyId = "" }: { accountId: string; keyId?: string | undefined }, spans: Span[]) =>
-  db
-    .select()
-    .from(table)
-    .where(
-      and(
-        eq(table.accountId, accountId),
-        eq(table.keyId, keyId),
-        or(...spans.filter(({ from, to }) => from < to).map(({ from, to }) => and(gte(table.start, from), lt(table.start, to)))) ??
-          sql`false`,
-      ),
-    );
-
-const talliesOf = ({ byStatus }: TotalsRow): Tally[] =>
-  Object.entries(byStatus).map(([status, [requests, admitted, durationMs]]) => ({
-    status: Number(status),
-    requests,
-    admitted,
-    durationMs,
-  }));
-
-const histogramOf = (rows: readonly TotalsRow[]) => mergeHistograms(rows.map(({ histogram }) => histogram));
+const histogramOf = (periods: readonly Period[]) => mergeHistograms(periods.map(({ totals }) => totals.histogram));
 
 /** Returns one point for each hour or day that overlaps with the span. */
-function seriesOf(rows: readonly TotalsRow[], { from, to }: Span, stepMs: number): SeriesPoint[] {
+function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
-  const byStart = Map.groupBy(rows, (row) => startOf(row.start));
+  const byStart = Map.groupBy(periods, (period) => startOf(period.start));
   const points: SeriesPoint[] = [];
   for (let start = startOf(from); start < to; start += stepMs) {
     const own = byStart.get(start) ?? [];
-    const tallies = own.flatMap(talliesOf);
+    const tallies = own.flatMap(totalsOfPeriod);
     points.push({
       start,
       requests: requestsOf(tallies),

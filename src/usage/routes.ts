@@ -10,10 +10,10 @@ import { idInput } from "../inputs/values.ts";
 import { requireKey } from "../keys/read-keys.ts";
 import { iso } from "../time/clock.ts";
 import { classes } from "./figures.ts";
+import { openLog, requireAsOf } from "./open-log.ts";
 import { percent } from "./percent.ts";
 import { dimensions, readBreakdown } from "./read-breakdown.ts";
 import { readUsage } from "./read-usage.ts";
-import { refreshRollUps, requireAsOf } from "./refresh-roll-ups.ts";
 import type { Span } from "./windows.ts";
 
 const count = z.int().min(0);
@@ -188,7 +188,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const context = await refreshRollUps(logContext(c));
+  const context = await openLog(logContext(c));
   const [figures, rateLimit] = await Promise.all([
     readUsage(context, { window, keyId: key_id }),
     key_id === undefined ? readHighestUsage(context) : readKeyUsage(context, key_id),
@@ -251,7 +251,7 @@ const breakdown = createRoute({
 routes.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
   if (key_id !== undefined) await requireKey(readContext(c), key_id);
-  const context = await refreshRollUps(logContext(c));
+  const context = await openLog(logContext(c));
   const { window, shares } = await readBreakdown(context, { window: name, by, keyId: key_id });
   return respondJson(
     c,

@@ -41,7 +41,7 @@ const startsOf = (changes: readonly NewTotals[], startOf: (hour: number) => numb
 
 /** Returns the statements that read the stored totals of all hours and days with new requests. */
 export function totalsQueries(db: Db, changes: readonly NewTotals[]) {
-  const totals = (table: string, startOf: (hour: number) => number) =>
+  const totals = (table: TotalsTable, startOf: (hour: number) => number) =>
     raw<TotalsRow>(
       db,
       sql`SELECT account_id AS accountId, start, keys FROM json_each(${JSON.stringify(startsOf(changes, startOf))}) AS wanted
@@ -72,19 +72,37 @@ export function totalsStatements(db: Db, changes: readonly NewTotals[], [hours, 
 
 const storeTotals = (
   db: Db,
-  table: string,
+  table: TotalsTable,
   changes: readonly NewTotals[],
   stored: readonly TotalsRow[],
   startOf: (hour: number) => number,
   mayWrite: SQL,
 ) => {
-  const rows = changes.flatMap(({ accountId, tallies }) =>
-    [...Map.groupBy(tallies, ([hour]) => startOf(hour))].flatMap(([start, added]) => {
+  const totals = changes.flatMap(({ accountId, tallies }) =>
+    [...Map.groupBy(tallies, ([hour]) => startOf(hour))].map(([start, added]) => {
       const before = stored.filter((row) => row.accountId === accountId && row.start === start);
       const sum: Tallies = talliesFrom(before.flatMap(({ keys }) => JSON.parse(keys) as StoredKey[]));
       for (const [, more] of added) addTallies(sum, more);
-      return partsOf(storedKeys(sum)).map((keys, part) => [accountId, start, part, part === 0 ? totalsOf(sum) : null, keys] as const);
+      return { accountId, start, tallies: sum };
     }),
+  );
+  return insertTotals(db, table, totals, mayWrite);
+};
+
+type TotalsTable = "hour_totals" | "day_totals";
+
+/**
+ * Returns the statements that store the tallies of hours or days, in place of what is stored. `mayWrite`: an SQL condition on `row.value ->> 0`, which
+ * is the id of the account of a row.
+ */
+export function insertTotals(
+  db: Db,
+  table: TotalsTable,
+  totals: readonly { accountId: string; start: number; tallies: Tallies }[],
+  mayWrite: SQL,
+) {
+  const rows = totals.flatMap(({ accountId, start, tallies }) =>
+    partsOf(storedKeys(tallies)).map((keys, part) => [accountId, start, part, part === 0 ? totalsOf(tallies) : null, keys] as const),
   );
   return jsonRows(rows).map((text) =>
     raw(
@@ -94,7 +112,7 @@ const storeTotals = (
         ON CONFLICT DO UPDATE SET totals = excluded.totals, keys = excluded.keys`,
     ),
   );
-};
+}
 
 function storeUses(db: Db, changes: readonly NewTotals[], stored: readonly UsesRow[], mayWrite: SQL) {
   const rows = changes.flatMap(({ accountId, lastUses }) => {

@@ -131,12 +131,10 @@ export function addByHour(to: HourlyTallies, more: HourlyTallies): void {
   for (const [start, tallies] of more) addTallies(hourOf(to, start), tallies);
 }
 
-/** Returns the totals of tallies over all keys and routes, or over the routes of one key. */
-export function totalsOf(tallies: Tallies, keyId?: string): Totals {
-  const byStatus: Totals["byStatus"] = {};
-  const histogram: Totals["histogram"] = {};
-  for (const [id, tally] of tallies) {
-    if (keyId !== undefined && id !== keyId) continue;
+/** Returns the totals of tallies over all keys and routes. */
+export function totalsOf(tallies: Tallies): Totals {
+  const { byStatus, histogram } = noTotals();
+  for (const tally of tallies.values()) {
     for (const { status, requests, counted, timed, durationMs } of tally.cells.values()) {
       const sums = byStatus[status] ?? [0, 0, 0, 0];
       byStatus[status] = [sums[0] + requests, sums[1] + counted, sums[2] + timed, sums[3] + durationMs];
@@ -144,6 +142,18 @@ export function totalsOf(tallies: Tallies, keyId?: string): Totals {
     for (const [rounded, count] of tally.histogram) histogram[rounded] = (histogram[rounded] ?? 0) + count;
   }
   return { byStatus, histogram };
+}
+
+/** Returns totals without requests. */
+export const noTotals = (): Totals => ({ byStatus: {}, histogram: {} });
+
+/** Adds totals to other totals. */
+export function addTotals(to: Totals, more: Totals | null): void {
+  for (const [status, counts] of Object.entries(more?.byStatus ?? {})) {
+    const sums = to.byStatus[status] ?? [0, 0, 0, 0];
+    to.byStatus[status] = [sums[0] + counts[0], sums[1] + counts[1], sums[2] + counts[2], sums[3] + counts[3]];
+  }
+  for (const [rounded, count] of Object.entries(more?.histogram ?? {})) to.histogram[rounded] = (to.histogram[rounded] ?? 0) + count;
 }
 
 /** Returns the tallies as JSON values, one for each key, sorted by the id of the key. `talliesFrom` reads these values. */

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { parseEnv } from "node:util";
+import { DuckDBInstance } from "@duckdb/node-api";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { keyIdIn } from "../../scripts/operator/keys.ts";
@@ -36,6 +37,12 @@ async function succeedWith(...args: string[]) {
   expect([code, code === 0 ? "" : err], args.join(" ")).toEqual([0, ""]);
   return args.includes("--json") ? JSON.parse(out) : out.trim();
 }
+
+/** Creates a key for the account. */
+const succeedWithNewKey = async (): Promise<{ key: string }> => {
+  const { secret_key: key } = await worker.api("POST", "/keys", { name: "Export" });
+  return { key };
+};
 
 /** Sends a request with a key. If the request succeeds, returns 200. Otherwise, returns the error code. */
 const me = async (key: string) => {
@@ -169,8 +176,8 @@ describe("npm run operator", () => {
     expect(await me(worker.key)).toBe(200);
     expect(await succeedWith("accounts", "ceiling", account, "4000")).toMatch(/Lowered to it: key_/);
     expect((await worker.api("GET", "/rate-limit")).policies[0].limit).toBe(4000);
-    await succeedWith("accounts", "keep-days", account, "14");
-    await succeedWith("accounts", "keep-days", account, "default");
+    await succeedWith("accounts", "retention-days", account, "14");
+    await succeedWith("accounts", "retention-days", account, "default");
     expect((await succeedWith("accounts", "storage", account, "--json")).tasks.most).toBe(100_000);
     expect(await succeedWith("accounts", "storage-quota", account, "512")).toBe("It may store 512 MiB.");
     expect((await succeedWith("accounts", "storage", account, "--json")).bytes.most).toBe(512 * 1024 * 1024);
@@ -178,6 +185,48 @@ describe("npm run operator", () => {
     expect(await succeedWith("deliveries", "backlog")).toContain("pending");
     expect(await succeedWith("deliveries", "drain", "--seconds", "5")).toBe("Nothing is due.");
     expect((await succeedWith("audit", "list", "--json")).data.length).toBeGreaterThan(5);
+  });
+
+  it("exports a log as lines of JSON and as a Parquet file, and DuckDB counts the same requests as the API", async () => {
+    const { key } = await succeedWithNewKey();
+    const headers = { Authorization: `Bearer ${key}` };
+    const send = (path: string) => fetch(`http://localhost:${worker.port}/api/v1${path}`, { headers });
+    for (let n = 0; n < 150; n++) await send(n % 10 === 0 ? "/tasks/tsk_none" : "/me");
+    const to = new Date().toISOString();
+    const { total_requests, by_class } = await vi.waitUntil(
+      async () => {
+        const usage = await worker.api("GET", `/usage?window=24h&key_id=${keyIdIn(key)}`);
+        return usage.total_requests.value >= 150 && usage;
+      },
+      { timeout: 5000, interval: 100 },
+    );
+    const lines = (await succeedWith("log", "export", account, "--format", "ndjson", "--to", to))
+      .split("\n")
+      .map((line: string) => JSON.parse(line));
+    const file = join(worker.folder, "requests.parquet");
+    const parquet = `node scripts/operator.ts log export ${account} --format parquet --to ${to} > ${file}`;
+    const env = { ...process.env, OPERATOR_REMOTE: "", OPERATOR_TOKEN: "", PORT: String(worker.port) };
+    const exported = await run("sh", ["-c", parquet], { cwd: worker.folder, env });
+    expect([exported.code, exported.err]).toEqual([0, expect.stringContaining(`${lines.length} requests.`)]);
+    const database = await (await DuckDBInstance.create()).connect();
+    const query = async (sql: string) => (await database.runAndReadAll(sql.replace("FILE", `'${file}'`))).getRowObjectsJson();
+    const [all] = await query("SELECT count(*) AS rows, sum(count) AS requests, sum(duration_ms) AS ms FROM FILE");
+    const sum = (of: (line: { count: number; duration_ms: number }) => number) =>
+      lines.reduce((total: number, line: never) => total + of(line), 0);
+    expect([all?.rows, all?.requests, all?.ms].map(Number)).toEqual([
+      lines.length,
+      sum(({ count }) => count),
+      sum((line) => line.duration_ms),
+    ]);
+    const [ofKey] = await query(
+      `SELECT sum(count) AS requests, sum(count) FILTER (status = 404) AS failed, count(DISTINCT id) AS ids FROM FILE WHERE key_id = '${keyIdIn(key)}'`,
+    );
+    expect([ofKey?.requests, ofKey?.failed].map(Number)).toEqual([total_requests.value, by_class["4xx"]]);
+    expect(Number(ofKey?.ids)).toBe(150);
+    expect(await operator(["log", "export", account, "--format", "csv"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("ndjson or parquet"),
+    });
   });
 
   it("exports an account as lines of JSON, and succeeds if a pipe closes early", async () => {

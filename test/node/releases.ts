@@ -9,7 +9,7 @@ import { root, run, succeed } from "./project.ts";
 // Runs the Workers of two releases with the same data. The Worker of the last release is built from a commit in the history. The Worker of
 // the next release is built from the working tree.
 
-/** The upgrade test uses this commit as release 0.1.0, because no release has been published yet. */
+/** No release has been published yet. The upgrade test uses this commit as the last release. It is the first commit that keeps the log in segments. */
 const releasedCommit = "733b34e1d886055544818fbace3d104442a02f50";
 
 export type Release = "released" | "next";
@@ -102,16 +102,14 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
   );
 }
 
-/**
- * Runs the migrations in the folder `project`. `from`: the number of migrations that have already run in each database. These migrations
- * are skipped.
- */
-export async function migrate(worker: Miniflare, project: string, from = 0): Promise<void> {
+/** Runs the migrations in the folder `project`. Skips the migrations that the project in the folder `before` also has. */
+export async function migrate(worker: Miniflare, project: string, before?: string): Promise<void> {
   for (const [binding, name] of Object.entries({ DB: "main", ACTIVITY_0: "activity" })) {
     const folder = join(project, "migrations", name);
     const database = await worker.getD1Database(binding, "front");
-    const files = readdirSync(folder).filter((file) => file.endsWith(".sql"));
-    for (const file of files.toSorted().slice(from))
+    const done = before === undefined ? [] : readdirSync(join(before, "migrations", name));
+    const files = readdirSync(folder).filter((file) => file.endsWith(".sql") && !done.includes(file));
+    for (const file of files.toSorted())
       for (const statement of readFileSync(join(folder, file), "utf8").split("--> statement-breakpoint"))
         await database.prepare(statement).run();
   }

@@ -65,7 +65,7 @@ async function insertAccount(worker: Miniflare): Promise<void> {
 async function resetDeliveries(worker: Miniflare): Promise<string> {
   const database = await worker.getD1Database("DB", "front");
   const newest = await database.prepare("SELECT id FROM deliveries ORDER BY id DESC LIMIT 1").first<{ id: string }>();
-  await database.prepare("UPDATE deliveries SET status = 'pending', next_attempt_at = 0, reserved_until = 0").run();
+  await database.prepare("UPDATE deliveries SET status = 'pending', next_attempt_at = 0, claimed_until = 0").run();
   return newest?.id ?? "";
 }
 
@@ -149,7 +149,7 @@ describe.runIf(inject("isLong"))("An upgrade from the last release to the workin
       secret = webhook.body.secret;
       await expectWorks(worker, "released on its own tables");
       titles.push("released on its own tables");
-      await migrate(worker, bundles.projects.next, 1);
+      await migrate(worker, bundles.projects.next, bundles.projects.released);
       await expectWorks(worker, "released on the next tables");
       titles.push("released on the next tables");
     } finally {
@@ -178,7 +178,7 @@ describe.runIf(inject("isLong"))("An upgrade from the last release to the workin
       await vi.waitUntil(() => received.some(({ body }) => body.includes(task.body.id)), wait);
       const deliveryId = await resetDeliveries(worker);
       const before = received.length;
-      // Release 0.1.0 sends messages in this format.
+      // The released Worker sends messages in this format.
       const queue = await worker.getQueueProducer<{ deliveryId: string }>("DELIVERIES", "front");
       await queue.send({ deliveryId });
       await vi.waitUntil(() => received.length > before, wait);

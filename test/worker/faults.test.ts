@@ -4,6 +4,7 @@ import { expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { claimBudget, grow, release } from "../../src/http/body-budget.ts";
 import { type Answer, answerOf, call, cron, makeKey, makeTenant } from "./support/client.ts";
+import { entryOf, flush, write } from "./support/entries.ts";
 
 // These tests send requests to a Worker with a failing service. The tests also send requests to a Worker whose services all work.
 
@@ -21,7 +22,7 @@ const ctx = createExecutionContext();
 async function callWith(bindings: Partial<Env>, method: string, path: string, key: string, body?: unknown): Promise<Answer> {
   const init = {
     method,
-    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json", "Sec-Fetch-Site": "none" },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   };
   const response = await createApp({ isLocal: true }).fetch(new Request(`http://localhost${path}`, init), { ...env, ...bindings }, ctx);
@@ -128,10 +129,30 @@ it("Unreachable log writers and a full log database are warnings of /health, and
   expect(warning).toMatchObject({ status: 200, body: { status: "warn" } });
   expect(warning.body.output).toContain("ACTIVITY_0/0 cannot be reached");
   const full = {
-    getByName: () => ({ status: async () => ({ journalled: 3, dropped: 2, isFull: true }) }),
+    getByName: () => ({ status: async () => ({ oldestWaitingAt: 1, hinted: 3, dropped: 2, unreadable: 0, isFull: true }) }),
   } as unknown as typeof env.ACTIVITY_WRITER;
   const { body } = await healthAt(inAnHour + 20_000, { ACTIVITY_WRITER: full });
-  expect(body.output).toMatch(/ACTIVITY_0 is full.*wait for a database.*dropped/);
+  expect(body.output).toMatch(/ACTIVITY_0 is full.*waited for a database since 1970.*wait for their log writer.*dropped/);
+});
+
+it("While the log writer is unreachable, the log and the figures are shown as of the last cut", async () => {
+  const tenant = await makeTenant();
+  const { key, accountId } = tenant;
+  await write([0, 1, 2].map((n) => entryOf(tenant, Date.now() - n)));
+  await flush(tenant);
+  const cutAt = Date.now();
+  const bindings = { ACTIVITY_WRITER: { getByName: () => failing("object reset") } as unknown as typeof env.ACTIVITY_WRITER };
+  const usage = await callWith(bindings, "GET", "/api/v1/usage?window=24h", key);
+  expect([usage.status, usage.body.total_requests.value]).toEqual([200, 3]);
+  expect(Math.abs(Date.parse(usage.body.as_of) - cutAt)).toBeLessThan(2000);
+  expect((await callWith(bindings, "GET", "/api/v1/activity", key)).body.data).toHaveLength(3);
+  // Without the latest requests, no last use is known.
+  expect((await callWith(bindings, "GET", "/api/v1/keys", key)).body.data[0].last_used_at).toBeNull();
+  for (const id of [accountId, (await makeTenant()).accountId]) {
+    const page = await callWith(bindings, "GET", `/?account=${id}`, key);
+    expect(page.status).toBe(200);
+    expect(page.text.replaceAll(/nonce="[^"]*"/g, "")).not.toMatch(/NaN|Infinity|undefined|>null/);
+  }
 });
 
 it("A request with an unexpected error gets 500 with the request id and without details of the error", async () => {

@@ -5,8 +5,8 @@ import { urlOf } from "../../http/request-url.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 
-/** Returns the schema of one page of a list. */
-export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
+/** Returns the schema of one page of a list. `more`: further members of the page. */
+export const pageOf = <Item extends z.ZodType, More extends z.ZodRawShape = Record<never, never>>(item: Item, name: string, more?: More) =>
   z
     .strictObject({
       data: z.array(item).meta({ description: "The items on this page." }),
@@ -16,6 +16,7 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
           "Whether there is a next page. In a filtered list, each request reads a limited number of rows. A page can therefore be short or empty, even if `has_more` is true.",
         example: false,
       }),
+      ...(more as More),
     })
     .openapi(name, { description: "One page of a list." });
 
@@ -65,10 +66,24 @@ export function positionAt<Position extends z.ZodType>(
   });
 }
 
-/** Responds with a page of a list. `next` is the position after which the next page starts, or null on the last page. */
-export function respondPage<Item>(c: ApiContext, data: Item[], next: unknown) {
+/**
+ * Responds with a page of a list. `next` is the position after which the next page starts, or null on the last page. `more`: further members of the
+ * body.
+ */
+export function respondPage<Item, More extends object = object>(c: ApiContext, data: Item[], next: unknown, more?: More) {
   const nextCursor = next === null ? null : cursorOf(c, next);
-  return respondJson(c, { data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200, linkTo(c, nextCursor));
+  return respondJson(
+    c,
+    { data, next_cursor: nextCursor, has_more: nextCursor !== null, ...more } as PageBody<Item> & More,
+    200,
+    linkTo(c, nextCursor),
+  );
+}
+
+interface PageBody<Item> {
+  data: Item[];
+  next_cursor: string | null;
+  has_more: boolean;
 }
 
 function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string> {

@@ -7,23 +7,24 @@ import { addressOf, asWords, methods, queryIn, statuses } from "../activity-quer
 import { ActivityTable } from "../components/activity-table.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
+import { Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { csvOf, readRows } from "../csv.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
-import { logContext, upToDate } from "../operation-contexts.ts";
+import { logContext, openLogContext } from "../operation-contexts.ts";
 
 const shownAtOnce = 50;
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const after = c.req.query("after");
-  const [{ entries, next }, keys] = await Promise.all([
-    listActivity(context, { filter, after: after && /^req_\w+$/.test(after) ? after : undefined, limit: shownAtOnce }),
+  const [{ entries, next, lookedBackTo }, keys] = await Promise.all([
+    listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
   ]);
   const isFiltered = Object.values(query).some((value) => value !== undefined);
@@ -132,9 +133,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         {entries.length === 0 ? (
           <Empty>
             {next !== null ? (
-              <>
-                None of the latest 10,000 requests match. <a href={addressOf("/activity", query, { after: next })}>Show older requests</a>
-              </>
+              <>Nothing matches so far.</>
             ) : isFiltered ? (
               <>
                 Nothing matches. <a href="/activity">Clear the filter</a>
@@ -149,7 +148,12 @@ activityPages.get("/activity", needs("session"), async (c) => {
       </section>
       <p class="pages">
         {after && <a href={addressOf("/activity", query)}>Newest</a>}{" "}
-        {next !== null && entries.length > 0 && <a href={addressOf("/activity", query, { after: next })}>Older</a>}
+        {lookedBackTo !== null && (
+          <>
+            Looked back to <Moment timeMs={lookedBackTo} />.{" "}
+          </>
+        )}
+        {next !== null && <a href={addressOf("/activity", query, { after: next })}>{lookedBackTo === null ? "Older" : "Continue"}</a>}
       </p>
     </>,
   );

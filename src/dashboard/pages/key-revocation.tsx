@@ -11,14 +11,14 @@ import { idOf, type PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { attempt } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { keyContext, upToDate } from "../operation-contexts.ts";
+import { keyContext, openLogContext } from "../operation-contexts.ts";
 import { backToKey, showKey } from "./key.tsx";
 
 /** The pages that show the recent requests of a key and then revoke the key. */
 export const keyRevocationPages = new Hono<PageEnv>();
 
 keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const { now } = context;
   const key = await readKey(context, idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);

@@ -12,7 +12,7 @@ import { idOf, type PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { keyContext, readContext, upToDate } from "../operation-contexts.ts";
+import { keyContext, openLogContext, readContext } from "../operation-contexts.ts";
 import { requireGrantableScopes } from "../permissions.tsx";
 import { backToKey, showKey } from "./key.tsx";
 import { showSecret } from "./keys.tsx";
@@ -26,7 +26,7 @@ keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c
 });
 
 keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
-  const key = await readKey(await upToDate(c), idOf(c));
+  const key = await readKey(await openLogContext(c), idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
   return showPage(
     c,

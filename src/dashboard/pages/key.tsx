@@ -1,7 +1,6 @@
 import { Hono } from "hono";
-import type { LogReadContext } from "../../accounts/actor.ts";
 import { readKeyTraffic } from "../../activity/key-traffic.ts";
-import { listActivity } from "../../activity/read-activity.ts";
+import { type ActivityReadContext, listActivity } from "../../activity/read-activity.ts";
 import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
 import { listAudit } from "../../audit/audit.ts";
 import { always } from "../../db/optimistic-locking.ts";
@@ -26,7 +25,7 @@ import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { countdown, integer, share, wholePercent } from "../format.ts";
 import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { keyContext, logContext, readContext, upToDate } from "../operation-contexts.ts";
+import { keyContext, logContext, openLogContext, readContext } from "../operation-contexts.ts";
 import { grantableScopes, mayTouch, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { askForStepUp } from "../step-up.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
@@ -53,7 +52,7 @@ keyPages.get("/keys/:id", needs("session"), (c) => showKey(c));
 
 /** Responds with the page of a key. `formError` holds the reasons why a submitted form was rejected. */
 export async function showKey(c: PageContext, { form = new Form(), formError }: Sent = {}) {
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const { now } = context;
   const key = await readKey(context, c.req.param("id") ?? "");
   // The page must work even if the guard or the log's database is not available, so that members can still revoke the key.
@@ -234,7 +233,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
 /**
  * Returns the requests of a key in the last hour. If the key was created or rotated during this hour, returns only the requests since then.
  */
-async function readTrafficSinceRotation(context: LogReadContext, key: Key) {
+async function readTrafficSinceRotation(context: ActivityReadContext, key: Key) {
   const from = context.now - hourMs;
   const [rotated] = (await listAudit(context, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
   return readKeyTraffic(context, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
@@ -260,7 +259,7 @@ function changesIn(c: PageContext, form: Form, before: Key) {
 
 keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const form = await readForm(c);
-  const before = await readKey(await upToDate(c), idOf(c));
+  const before = await readKey(await openLogContext(c), idOf(c));
   const parsed = parseInput(KeyPatch, changesIn(c, form, before));
   if ("formError" in parsed) return showKey(c, { form, formError: parsed.formError });
   const patch = keyPatchOf(parsed.input);

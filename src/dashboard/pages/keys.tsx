@@ -16,7 +16,7 @@ import type { PageContext, PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { keyContext, upToDate } from "../operation-contexts.ts";
+import { keyContext, openLogContext } from "../operation-contexts.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { isLongUnused } from "../unused-keys.ts";
 
@@ -31,7 +31,7 @@ function positionIn(text: string | undefined): KeyPosition | undefined {
 }
 
 keysPages.get("/keys", needs("session"), async (c) => {
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const { now } = context;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([

@@ -19,7 +19,7 @@ import { Age } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { attempt, type Form, type FormError, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { finishing, keyContext, readContext, upToDate, writeContext } from "../operation-contexts.ts";
+import { finishing, keyContext, openLogContext, readContext, writeContext } from "../operation-contexts.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
@@ -50,7 +50,7 @@ const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
 const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
 
 async function showRemoval(c: PageContext, member: Member, formError?: FormError) {
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const [keys, webhooks, invitations] = await Promise.all([
     listKeysKnownTo(context, member.id, maxKeys),
     listWebhooksOfMember(context, member.id),

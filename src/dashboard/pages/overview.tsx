@@ -3,9 +3,9 @@ import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { dayMs } from "../../time/clock.ts";
+import { requireAsOf } from "../../usage/open-log.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { requireAsOf } from "../../usage/refresh-roll-ups.ts";
 import { windowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { webhookData } from "../../webhooks/schemas.ts";
@@ -25,7 +25,7 @@ import type { PageEnv } from "../context.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
-import { upToDate } from "../operation-contexts.ts";
+import { openLogContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
 import { isLongUnused } from "../unused-keys.ts";
@@ -38,7 +38,7 @@ const expiresSoonMs = 14 * dayMs;
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const { now } = context;
   const [usage, highest, { entries }, keys, webhooks, marks, routes, formerRoutes] = await Promise.all([
     readUsage(context, { window: "30d" }),

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { writerAt } from "../../activity/writers.ts";
 import { removeSampleData } from "../../operations/sample-data.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -41,6 +42,8 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
 });
 
 sampleDataPages.post("/settings/sample-data", needs("account", "always"), async (c) => {
-  await removeSampleData(keyContext(c), c.get("visitor").account);
+  const { account } = c.get("visitor");
+  const deleteSampleLog = (accountId: string, until: number) => writerAt(c.env, account.logWriter).deleteSample(accountId, until);
+  await removeSampleData({ ...keyContext(c), deleteSampleLog }, account);
   return backToSettings(c, "sample-removed");
 });

@@ -7,7 +7,7 @@ import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
-import { upToDate } from "../operation-contexts.ts";
+import { openLogContext } from "../operation-contexts.ts";
 
 const pages = [
   ["Overview", "/"],
@@ -34,7 +34,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
   const text = (c.req.query("q") ?? "").trim();
   const direct = byId.find(([form]) => form.test(text));
   if (direct) return c.redirect(direct[1] + text, 303);
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
   const wanted = text.toLowerCase();
   const has = (...parts: string[]) => wanted !== "" && parts.some((part) => part.toLowerCase().includes(wanted));

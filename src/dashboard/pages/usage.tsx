@@ -4,10 +4,10 @@ import { readKeyRow } from "../../keys/read-keys.ts";
 import { iso } from "../../time/clock.ts";
 import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
+import { requireAsOf } from "../../usage/open-log.ts";
 import { percent } from "../../usage/percent.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { requireAsOf } from "../../usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { readAnnotations } from "../annotations.ts";
 import { Figures } from "../components/figures.tsx";
@@ -22,7 +22,7 @@ import { csvOf } from "../csv.ts";
 import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
-import { upToDate } from "../operation-contexts.ts";
+import { openLogContext } from "../operation-contexts.ts";
 
 const maxShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
@@ -36,7 +36,7 @@ export const usagePages = new Hono<PageEnv>();
 
 usagePages.get("/usage", needs("session"), async (c) => {
   const window = windowOf(c);
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const { now } = context;
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(context, keyId);
@@ -260,7 +260,7 @@ const Breakdown = ({
 };
 
 usagePages.get("/usage.csv", needs("session"), async (c) => {
-  const context = await upToDate(c);
+  const context = await openLogContext(c);
   const keyId = c.req.query("key_id") || undefined;
   if (keyId !== undefined) await readKeyRow(context, keyId);
   const { series } = await readUsage(context, { window: windowOf(c), keyId });

@@ -32,6 +32,8 @@ const Lines = ({ children }: { children: Child }) => (
 const lateMs = 10 * 60_000;
 
 /** Shows the status of the deployment, such as its backlog and the sizes of its databases. */
+const isLate = (at: number | null, now: number): boolean => at !== null && now - at > lateMs;
+
 export const Deployment = ({ status, now }: { status: DeploymentStatus; now: number }) => {
   const { backlog, log } = status;
   return (
@@ -46,16 +48,22 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
           {integer(status.liveKeys)}
           {status.waitingKeys > 0 && `, ${integer(status.waitingKeys)} with a change that their guard has not confirmed`}
         </Line>
-        <Line name="Journal of the log" isBad={log.journalled > 0 || log.dropped > 0 || log.unreachable.length > 0}>
-          {integer(log.journalled)} entries wait for their database
+        <Line
+          name="Request log"
+          isBad={isLate(log.oldestWaitingAt, now) || log.hinted > 0 || log.dropped > 0 || log.unreachable.length > 0}
+        >
+          {integer(log.headEntries)} entries in log writers
+          {log.oldestWaitingAt !== null && (
+            <>
+              , the oldest cut waits for its database since <Age timeMs={log.oldestWaitingAt} now={now} />
+            </>
+          )}
+          {log.hinted > 0 && `, ${integer(log.hinted)} wait for their log writer`}
           {log.dropped > 0 && `, ${integer(log.dropped)} were dropped`}
+          {log.tooOld > 0 && `, ${integer(log.tooOld)} were too old`}
+          {log.unreadable > 0 && `, ${integer(log.unreadable)} rows cannot be read`}
           {log.unreachable.length > 0 && `, no response from ${log.unreachable.join(", ")}`}
         </Line>
-        {Object.entries(status.oldestBuckets).map(([store, start]) => (
-          <Line name={`Oldest bucket to roll up in ${store}`} isBad={start !== null && now - start > lateMs}>
-            {start === null ? "none" : <Age timeMs={start} now={now} />}
-          </Line>
-        ))}
         {backlog && (
           <>
             <Line name="Deliveries" isBad={backlog.oldestDueAt !== null && now - backlog.oldestDueAt > lateMs}>

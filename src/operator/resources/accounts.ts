@@ -1,16 +1,17 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
-import { connectToStore, leastFullStore } from "../../activity/databases.ts";
-import { retentionDays } from "../../activity/retention.ts";
+import { databaseOf, numberOf } from "../../activity/databases.ts";
+import { retentionDays as retention } from "../../activity/retention.ts";
+import { leastBusyWriter, logOf } from "../../activity/writers.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors/failure.ts";
 import { accountsWithMembers } from "../../identity/invitations.ts";
-import { visibleText } from "../../inputs/values.ts";
+import { timeInput, visibleText } from "../../inputs/values.ts";
 import {
   changeCeiling,
-  changeKeepDays,
+  changeRetention,
   changeStorageQuota,
   makeAccount,
   makeOwnerLink,
@@ -20,24 +21,26 @@ import {
 } from "../../operations/change-account.ts";
 import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
+import { exportLog } from "../../operations/export-log.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { defaultQuotaBytes, storedNames } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
-import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
+import { idOf, type OperatorEnv, operating, readBody, readQuery, setupUrl } from "../context.ts";
 
 const maxOfPage = 100;
 /** The time that one call spends on an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
 
-const bodyOf = ({ id, name, email, limitCeiling, keepDays, storageQuotaBytes, activityStore, suspendedAt, createdAt }: Account) => ({
+const bodyOf = ({ id, name, email, limitCeiling, retentionDays, storageQuotaBytes, logWriter, suspendedAt, createdAt }: Account) => ({
   id,
   name,
   email,
   status: suspendedAt === null ? "active" : "suspended",
   limit_ceiling: limitCeiling,
-  keep_days: keepDays,
+  retention_days: retentionDays,
   storage_quota_bytes: storageQuotaBytes ?? defaultQuotaBytes,
-  activity_database: activityStore,
+  activity_database: databaseOf(logWriter),
+  log_writer: numberOf(logWriter),
   suspended_at: isoOrNull(suspendedAt),
   created_at: iso(createdAt),
 });
@@ -74,7 +77,7 @@ accounts.post("/accounts", async (c) => {
   const { name, email } = await readBody(c, NewAccount);
   // If `PUBLIC_ORIGIN` is not set, this call throws before anything is created.
   setupUrl(c, "");
-  const { account, setupToken } = await makeAccount(operating(c), { name, email, activityStore: await leastFullStore(c.env) });
+  const { account, setupToken } = await makeAccount(operating(c), { name, email, logWriter: await leastBusyWriter(c.env) });
   return c.json({ ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201);
 });
 
@@ -90,14 +93,14 @@ accounts.post("/accounts/:id/resume", async (c) => {
 accounts.put("/accounts/:id/ceiling", async (c) => {
   const { limit } = await readBody(c, z.strictObject({ limit: z.int().min(1).max(999_999_999) }));
   const account = await readAccount(connect(c.env.DB), idOf(c));
-  const activity = connectToStore(c.env, account.activityStore);
-  return c.json({ lowered: await changeCeiling({ ...operating(c), activity }, account.id, limit) });
+  const log = logOf(c.env, account.logWriter);
+  return c.json({ lowered: await changeCeiling({ ...operating(c), ...log }, account.id, limit) });
 });
 
-accounts.put("/accounts/:id/keep-days", async (c) => {
-  const { days } = await readBody(c, z.strictObject({ days: z.int().min(retentionDays.min).max(retentionDays.max).nullable() }));
-  await changeKeepDays(operating(c), idOf(c), days);
-  return c.json({ keep_days: days });
+accounts.put("/accounts/:id/retention-days", async (c) => {
+  const { days } = await readBody(c, z.strictObject({ days: z.int().min(retention.min).max(retention.max).nullable() }));
+  await changeRetention(operating(c), idOf(c), days);
+  return c.json({ retention_days: days });
 });
 
 accounts.get("/accounts/:id/storage", async (c) => {
@@ -125,6 +128,30 @@ accounts.get("/accounts/:id/export", async (c) => {
   // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
   await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
   const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
+  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
+});
+
+const LogSpan = z.strictObject({
+  from: timeInput.optional(),
+  to: timeInput.optional(),
+  after: z
+    .string()
+    .regex(/^req_[0-9a-f]{12,32}~?$/)
+    .optional(),
+});
+
+/**
+ * Exports the requests of an account in pages, newest first. Each line of a page is a JSON object. The response header `X-Next` contains the cursor of
+ * the next page. `from` and `to` limit the time of the requests.
+ */
+accounts.get("/accounts/:id/log", async (c) => {
+  const { db, now, operator } = operating(c);
+  const { from, to, after } = readQuery(c, LogSpan);
+  const account = await readAccount(db, idOf(c));
+  const details = { continued: after !== undefined, from: isoOrNull(from ?? null), to: isoOrNull(to ?? null) };
+  await recordOperation(db, { now, operator, action: "account.log_exported", accountId: account.id, details });
+  const { lines, next } = await exportLog({ db, env: c.env }, account, { from, to, after });
   const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
   return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
 });

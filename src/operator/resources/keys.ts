@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { type Account, readAccount } from "../../accounts/account.ts";
 import { operatorOn } from "../../accounts/actor.ts";
-import { connectToStore } from "../../activity/databases.ts";
+import { logOf } from "../../activity/writers.ts";
 import { connect } from "../../db/client.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
@@ -42,9 +42,9 @@ export const keys = new Hono<OperatorEnv>();
 
 keys.get("/accounts/:id/keys", async (c) => {
   const db = connect(c.env.DB);
-  const { id, activityStore } = await readAccount(db, idOf(c));
+  const { id, logWriter } = await readAccount(db, idOf(c));
   const now = Date.now();
-  const found = await listKeys({ db, now, actor: operatorOn(id), activity: connectToStore(c.env, activityStore) }, { limit: maxKeys });
+  const found = await listKeys({ db, now, actor: operatorOn(id), ...logOf(c.env, logWriter) }, { limit: maxKeys });
   return c.json({ data: found.map((key) => bodyOf(key, now)) });
 });
 

@@ -32,8 +32,8 @@ describe("A guard", () => {
     const guard = env.KEY_GUARD.getByName(keyId);
     expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
     await runInDurableObject(guard, (_, { storage }) => {
-      const { activityStore, suspendedAt, ...olderConfig } = storage.kv.get("config") as Record<string, unknown>;
-      expect([activityStore, suspendedAt]).toEqual([expect.any(String), null]);
+      const { logWriter, suspendedAt, ...olderConfig } = storage.kv.get("config") as Record<string, unknown>;
+      expect([logWriter, suspendedAt]).toEqual([expect.any(String), null]);
       storage.kv.put("config", olderConfig);
     });
     await evictDurableObject(guard);

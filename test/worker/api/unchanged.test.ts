@@ -1,12 +1,11 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { operatorOn } from "../../../src/accounts/actor.ts";
 import type { Guards } from "../../../src/admission/guards.ts";
 import { always } from "../../../src/db/optimistic-locking.ts";
 import { changeKey } from "../../../src/keys/change-key.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { browse, hidden } from "../support/browse.ts";
-import { activity, call, db, makeKey, makeTenant } from "../support/client.ts";
+import { call, db, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { readKeyRow, updateKeyRow } from "../support/key-rows.ts";
 import { countAuditRows } from "../support/log-rows.ts";
 import { newPath, register, until } from "../support/receiver.ts";
@@ -111,7 +110,7 @@ describe("A key that a PATCH does not change", () => {
         };
       },
     }) as unknown as Guards;
-    return { db, activity, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), guards };
+    return { ...readingLog(accountId), commit: commitTo({ db }), guards };
   };
 
   it("gets no new version and no push, unless an earlier push is not confirmed", async () => {

@@ -23,7 +23,7 @@ async function dropColumns(database: D1Database): Promise<void> {
 }
 
 beforeAll(async () => {
-  expect((await readTables(env.ACTIVITY_0)).map(({ name }) => name)).toContain("activity");
+  expect((await readTables(env.ACTIVITY_0)).map(({ name }) => name)).toContain("activity_segments");
   for (const database of databases) await addColumns(database);
 });
 

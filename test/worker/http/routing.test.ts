@@ -317,7 +317,7 @@ describe("A misplaced secret key", () => {
     await call("GET", `/api/v1/keys/${tenant.keyId}`, { key: tenant.key });
     for (const database of [env.DB, env.ACTIVITY_0]) {
       const tables = await readTables(database);
-      expect(tables.length).toBeGreaterThan(5);
+      expect(tables.length).toBeGreaterThanOrEqual(5);
       for (const { name } of tables) expect(JSON.stringify(await readAllRows(database, name)), name).not.toContain(leaked.slice(21));
     }
   });

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { describe, expect, it } from "vitest";
+import { logOf } from "../../../src/activity/writers.ts";
 import { changeKey } from "../../../src/keys/change-key.ts";
 import { finishEndings, removeWithKeys } from "../../../src/operations/removal.ts";
 import { minuteMs } from "../../../src/time/clock.ts";
@@ -132,7 +133,7 @@ describe("A removal of a member", () => {
     const form = removalFormIn(await owner.get(removalPathOf(leaver)));
     await call("PATCH", `/api/v1/keys/${keyIdOf(firstKey)}`, { key, body: { name: "Another name" } });
     await owner.post(removalPathOf(leaver), form, {}, failingAfterRemovalOf(leaver.member.id));
-    const finishing = { db, guards: env.KEY_GUARD, activityIn: () => activity };
+    const finishing = { db, guards: env.KEY_GUARD, logOf: (logWriter: string) => logOf(env, logWriter) };
     await finishEndings({ ...finishing, db: databaseWithoutDeletionOfEndings() }, accountId, Date.now());
     await Promise.all([1, 2, 3].map(() => finishEndings(finishing, accountId, Date.now())));
     expect([await readEventTypes(accountId, keyIdOf(firstKey)), await countEndings(accountId)]).toEqual([

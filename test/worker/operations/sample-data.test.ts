@@ -4,7 +4,7 @@ import { dayMs } from "../../../src/time/clock.ts";
 import { browse } from "../support/browse.ts";
 import { call, db, makeKey, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
-import { countActivityRows } from "../support/log-rows.ts";
+import { countEntries } from "../support/log-rows.ts";
 
 it("Removing sample data keeps the data that were created later, and leaves one audit log entry", async () => {
   const { accountId, key: sampleKey, keyId } = await makeTenant();
@@ -12,7 +12,7 @@ it("Removing sample data keeps the data that were created later, and leaves one 
   await write([0, 1, 2].map((day) => entryOf({ accountId, keyId }, now - day * dayMs - 1)));
   const { body: user } = await call("POST", "/api/v1/users", { key: sampleKey, body: { name: "Ada", email: "ada@example.com" } });
   await call("POST", "/api/v1/tasks", { key: sampleKey, body: { title: "Made up", assignee_id: user.id } });
-  await vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(5), logDelay);
+  await vi.waitFor(async () => expect(await countEntries(accountId)).toBe(5), logDelay);
   await markSampleData(db, accountId, Date.now());
   const { key } = await makeKey(accountId, {
     scopes: ["users:read", "tasks:read", "tasks:write", "usage:read", "keys:read", "webhooks:read"],

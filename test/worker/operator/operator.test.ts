@@ -18,8 +18,12 @@ const setSealedSecret = (webhookId: string, sealedSecret: string) =>
 
 /** Inserts usage for yesterday. The account then has more requests than any account of another test. */
 const insertLargeUsage = (accountId: string) =>
-  env.ACTIVITY_0.prepare("INSERT INTO usage_day_totals (account_id, start, key_id, by_status, histogram) VALUES (?, ?, '', ?, '{}')")
-    .bind(accountId, dayStart(Date.now()) - dayMs, '{"200":[900000,1,1],"429":[800000,0,0],"503":[700000,1,1]}')
+  env.ACTIVITY_0.prepare("INSERT INTO day_totals (account_id, start, part, totals, keys) VALUES (?, ?, 0, ?, '[]')")
+    .bind(
+      accountId,
+      dayStart(Date.now()) - dayMs,
+      '{"byStatus":{"200":[900000,1,1,1],"429":[800000,0,0,0],"503":[700000,1,1,1]},"histogram":{}}',
+    )
     .run();
 
 describe("The operator API", () => {
@@ -65,7 +69,7 @@ describe("The operator API", () => {
     ["POST", "/accounts", { name: "A" }, 422],
     ["POST", "/accounts", { name: "A", email: "a@b.dev", more: 1 }, 422],
     ["PUT", "/accounts/acc_none/ceiling", { limit: 0 }, 422],
-    ["PUT", "/accounts/acc_none/keep-days", { days: 91 }, 422],
+    ["PUT", "/accounts/acc_none/retention-days", { days: 91 }, 422],
     ["PUT", "/accounts/acc_none/storage-quota", { bytes: -1 }, 422],
     ["PUT", "/accounts/acc_none/storage-quota", { bytes: null }, 404],
     ["POST", "/accounts/acc_none/suspend", undefined, 404],
@@ -125,10 +129,10 @@ describe("The operator API", () => {
     await operate("PUT", `/accounts/${accountId}/storage-quota`, { bytes: null });
     expect((await readAccount()).storage_quota_bytes).toBe(256 * 1024 * 1024);
     expect((await createTask()).status).toBe(201);
-    await operate("PUT", `/accounts/${accountId}/keep-days`, { days: 7 });
-    expect((await readAccount()).keep_days).toBe(7);
-    await operate("PUT", `/accounts/${accountId}/keep-days`, { days: null });
-    expect((await readAccount()).keep_days).toBeNull();
+    await operate("PUT", `/accounts/${accountId}/retention-days`, { days: 7 });
+    expect((await readAccount()).retention_days).toBe(7);
+    await operate("PUT", `/accounts/${accountId}/retention-days`, { days: null });
+    expect((await readAccount()).retention_days).toBeNull();
   });
 
   it("creates a setup link for an account that has lost its owners, and invalidates the previous setup link", async () => {
@@ -224,8 +228,7 @@ describe("The operator page", () => {
     await insertLargeUsage(accountId);
     await operate("PUT", `/accounts/${accountId}/storage-quota`, { bytes: 1 });
     const page = await readPage({ Cookie: cookieOf(signedIn) });
-    for (const text of ["The deployment", "Journal of the log", "Most requests", "Most storage", "Gone quiet"])
-      expect(page).toContain(text);
+    for (const text of ["The deployment", "Request log", "Most requests", "Most storage", "Gone quiet"]) expect(page).toContain(text);
     expect(page.split(accountId).length - 1).toBe(4);
     expect(page).not.toContain("A secret plan");
     await backdateOperatorSessions(hourMs + 1);

@@ -3,12 +3,12 @@ import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { createAccount } from "../../../src/accounts/account.ts";
 import { operatorOn } from "../../../src/accounts/actor.ts";
-import { firstStore } from "../../../src/activity/databases.ts";
+import { firstLogWriter } from "../../../src/activity/databases.ts";
+import { logOf } from "../../../src/activity/writers.ts";
 import { signingSecretsIn } from "../../../src/credentials/key-format.ts";
 import { connect } from "../../../src/db/client.ts";
 import { createKey, type NewKey } from "../../../src/keys/create-key.ts";
 import { scopes } from "../../../src/keys/scopes.ts";
-import { rollUpAccount } from "../../../src/usage/roll-up-buckets.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { invocation } from "./counted.ts";
 import { checkResponse } from "./documented.ts";
@@ -18,16 +18,12 @@ export const db = connect(env.DB);
 /** The activity database that the tests' accounts use by default. */
 export const activity = connect(env.ACTIVITY_0);
 
-/**
- * Returns a context for functions that read the log or the usage. With this context, each read refreshes the roll-ups, even if the last
- * refresh was recent.
- */
+/** Returns a context for functions that read the log or the usage. */
 export const readingLog = (accountId: string, now = Date.now()) => ({
   db,
-  activity,
   actor: operatorOn(accountId),
   now,
-  refresh: async (id: string) => void (await rollUpAccount(env.ACTIVITY_0, id)),
+  ...logOf(env, firstLogWriter),
 });
 export const signing = signingSecretsIn(env);
 
@@ -87,8 +83,8 @@ export interface Tenant {
 /**
  * Creates an account with one key. Calls the same code as the operator commands. The key has every scope unless `input` specifies scopes.
  */
-export async function makeTenant(input: Partial<NewKey> = {}, activityStore = firstStore): Promise<Tenant> {
-  const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", activityStore });
+export async function makeTenant(input: Partial<NewKey> = {}, logWriter = firstLogWriter): Promise<Tenant> {
+  const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", logWriter });
   return { accountId: account.id, ...(await makeKey(account.id, input)) };
 }
 

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
+import { firstLogWriter } from "../../../src/activity/databases.ts";
 import { type Entry, notRecorded } from "../../../src/activity/entry.ts";
-import { writeEntries } from "../../../src/activity/write-entries.ts";
+import { writerAt } from "../../../src/activity/writers.ts";
 import { newId } from "../../../src/ids/ids.ts";
 import type { Tenant } from "./client.ts";
 
@@ -32,5 +33,8 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   ...more,
 });
 
-/** Writes log entries of any age directly to D1. */
-export const write = (entries: Entry[]) => writeEntries({ d1: env.ACTIVITY_0, writer: 0, now: Date.now() }, entries);
+/** Gives log entries of any age to a log writer. They are in the log when the promise resolves. */
+export const write = (entries: Entry[], logWriter = firstLogWriter) => writerAt(env, logWriter).write(entries);
+
+/** Moves everything that a log writer has of an account into segments. */
+export const flush = ({ accountId }: Pick<Tenant, "accountId">, logWriter = firstLogWriter) => writerAt(env, logWriter).flush(accountId);

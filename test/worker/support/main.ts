@@ -51,8 +51,7 @@ const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
   });
 
 export const KeyGuard = counted("KeyGuard", worker.KeyGuard);
-// The log writer is exempt from the limits, because it may need any number of statements to drain its journal.
-export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter, { isExempt: true });
+export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter);
 export const Deliverer = counted("Deliverer", worker.Deliverer);
 
 const { default: handlers } = worker;

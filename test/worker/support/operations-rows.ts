@@ -25,7 +25,7 @@ export const insertEnding = (accountId: string, key: { id: string; name: string 
 /** Records that an operator requested the erasure of an account. The erasure was interrupted before its first step. */
 export const insertErasure = (accountId: string, requestedAt: number) =>
   env.DB.prepare(
-    "INSERT INTO erasures (account_id, activity_store, operator, requested_at, erased) VALUES (?, 'ACTIVITY_0', 'tests', ?, '{}')",
+    "INSERT INTO erasures (account_id, log_writer, operator, requested_at, erased) VALUES (?, 'ACTIVITY_0/0', 'tests', ?, '{}')",
   )
     .bind(accountId, requestedAt)
     .run();

@@ -3,29 +3,26 @@ import { describe, expect, it, vi } from "vitest";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../../src/time/clock.ts";
-import { figuresOf, type Tally } from "../../../src/usage/figures.ts";
+import { figuresOf, type StatusTotals } from "../../../src/usage/figures.ts";
 import { percentile } from "../../../src/usage/histogram.ts";
 import { busiestOf, readHours, weekOf } from "../../../src/usage/hours.ts";
+import { openLog } from "../../../src/usage/open-log.ts";
 import { type Dimension, dimensions, readBreakdown } from "../../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
-import { refreshRollUps } from "../../../src/usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../../src/usage/windows.ts";
 import { call, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
-import { entryOf, logDelay, write } from "../support/entries.ts";
-import { countActivityRows } from "../support/log-rows.ts";
+import { entryOf, flush, logDelay, write } from "../support/entries.ts";
+import { countEntries } from "../support/log-rows.ts";
 
-/**
- * Waits until the log of an account has exactly `count` entries. Does not read the usage, because such a read would delay the next refresh
- * of the figures.
- */
+/** Waits until the log of an account has exactly `count` entries. */
 const waitForLog = (accountId: string, count: number) =>
-  vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(count), logDelay);
+  vi.waitFor(async () => expect(await countEntries(accountId)).toBe(count), logDelay);
 
 describe("Usage", () => {
   it("has zero requests and no rates or response times for a new account", async () => {
     const { accountId } = await makeTenant();
-    const usage = await readUsage(await refreshRollUps(readingLog(accountId)), { window: "30d" });
+    const usage = await readUsage(await openLog(readingLog(accountId)), { window: "30d" });
     expect(usage).toMatchObject({
       totalRequests: { value: 0, previous: 0, changePercent: null },
       successRate: { value: null, previous: null, changePoints: null },
@@ -59,7 +56,7 @@ describe("Usage", () => {
       entryOf({ accountId, keyId }, now, { durationMs: 40 }),
       entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
     ]);
-    const usage = await readUsage(await refreshRollUps(readingLog(accountId, now)), { window: "24h" });
+    const usage = await readUsage(await openLog(readingLog(accountId, now)), { window: "24h" });
     expect(usage.totalRequests.value).toBe(100);
     expect(usage.successRate.value).toBe(1);
     expect(usage.avgResponseTimeMs.value).toBe(40);
@@ -73,13 +70,13 @@ describe("Usage", () => {
     const context = readingLog(accountId, now);
     const firstBatch = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
     await write(firstBatch);
-    expect((await readUsage(await refreshRollUps(context), { window: "7d" })).totalRequests.value).toBe(3);
+    expect((await readUsage(await openLog(context), { window: "7d" })).totalRequests.value).toBe(3);
     await write([
       ...firstBatch,
       entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }),
       entryOf({ accountId, keyId }, now - 9 * dayMs),
     ]);
-    const usage = await readUsage(await refreshRollUps(context), { window: "7d" });
+    const usage = await readUsage(await openLog(context), { window: "7d" });
     expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
     expect(usage.totalRequests.changePercent).toBe(300);
   });
@@ -131,7 +128,7 @@ type Context = ReturnType<typeof readingLog>;
 
 /** Expects the usage figures of a window to match the log entries. */
 async function expectUsage(context: Context, entries: Entry[], window: WindowName, keyId: string | undefined): Promise<void> {
-  const usage = await readUsage(await refreshRollUps(context), { window, keyId });
+  const usage = await readUsage(await openLog(context), { window, keyId });
   const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
   const current = figuresFromEntries(ofKey, usage.window.from, usage.window.to);
   const previous = figuresFromEntries(ofKey, usage.previous.from, usage.previous.to);
@@ -164,7 +161,7 @@ async function expectUsage(context: Context, entries: Entry[], window: WindowNam
 
 /** Expects the hourly figures of a window and the sums per hour of the week to match the log entries. */
 async function expectHours(context: Context, entries: Entry[], window: WindowName): Promise<void> {
-  const hours = await readHours(await refreshRollUps(context), { window });
+  const hours = await readHours(await openLog(context), { window });
   const { from, to } = windowsAt(window, context.now).window;
   expect(busiestOf(hours)?.requests ?? 0).toBe(Math.max(0, ...hours.map(({ requests }) => requests)));
   for (const { start, requests } of hours)
@@ -186,7 +183,7 @@ async function expectBreakdown(
   { window, by, keyId }: { window: WindowName; by: Dimension; keyId: string | undefined },
 ): Promise<void> {
   const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
-  const { window: span, shares } = await readBreakdown(await refreshRollUps(context), { window, by, keyId });
+  const { window: span, shares } = await readBreakdown(await openLog(context), { window, by, keyId });
   expect(span).toEqual(windowsAt(window, context.now).window);
   expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(figuresFromEntries(ofKey, span.from, span.to).requests);
   for (const share of shares) {
@@ -235,8 +232,9 @@ describe("The usage figures", () => {
             return entryOf({ accountId, keyId }, timeMs, more);
           });
           const context = readingLog(accountId, now);
+          // Some of the entries are in segments, some in the head, and some in both batches.
           await write(entries.slice(0, firstBatchSize));
-          await readUsage(await refreshRollUps(context), { window: "30d" });
+          await flush({ accountId });
           await write(entries);
           for (const window of windowNames) {
             for (const keyId of [undefined, "key_a"]) {
@@ -252,7 +250,7 @@ describe("The usage figures", () => {
   }, 120_000);
 
   it("never round a success rate up to 100 %, and have no success rate without requests", () => {
-    const tally = (status: number, requests: number): Tally => ({ status, requests, admitted: requests, durationMs: 0 });
+    const tally = (status: number, requests: number): StatusTotals => ({ status, requests, timed: requests, durationMs: 0 });
     expect(figuresOf([tally(200, 999_999), tally(500, 1)], [], new Map()).successRate.value).toBe(99.99);
     expect(figuresOf([tally(200, 5)], [], new Map()).successRate.value).toBe(100);
     expect(figuresOf([tally(500, 5)], [], new Map()).successRate.value).toBe(0);
@@ -260,7 +258,12 @@ describe("The usage figures", () => {
   });
 
   it("show changes that equal the difference between the displayed values", () => {
-    const tally = (status: number, requests: number, durationMs: number): Tally => ({ status, requests, admitted: requests, durationMs });
+    const tally = (status: number, requests: number, durationMs: number): StatusTotals => ({
+      status,
+      requests,
+      timed: requests,
+      durationMs,
+    });
     const figures = figuresOf(
       [tally(200, 124_563, 124_563 * 30)],
       [tally(200, 110_000, 110_000 * 42), tally(404, 700, 700 * 42)],

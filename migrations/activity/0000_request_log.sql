@@ -3,8 +3,10 @@ CREATE TABLE `activity_logs` (
 	`account_id` text NOT NULL,
 	`owner` integer NOT NULL,
 	`cut` integer NOT NULL,
+	`cut_id` text NOT NULL,
 	`segments` integer NOT NULL,
 	`as_of` integer NOT NULL,
+	`start_id` text NOT NULL,
 	`revision` text NOT NULL
 );
 --> statement-breakpoint

@@ -1,0 +1,80 @@
+import { sql } from "drizzle-orm";
+import { raw } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { Failure } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import type { LogReadContext, OpenTallies } from "./log-context.ts";
+import { addByHour, type HourlyTallies } from "./tallies.ts";
+
+declare const opened: unique symbol;
+/**
+ * A context for reading figures. Only `openLog` creates such a context, once per response. The figures include every request that was in the
+ * log at `asOf`. If the log's database is not available, `asOf` is null. In that case, only data from outside the log can be shown.
+ */
+export type OpenedLog<Context extends LogReadContext = LogReadContext> = Context & {
+  readonly asOf: number | null;
+  /** The last response of the log writer. Null if the log writer did not respond. */
+  readonly open: { latest: OpenTallies | null };
+  readonly [opened]: true;
+};
+
+const timeoutMs = 5 * secondMs;
+const maxAttempts = 4;
+
+/**
+ * Asks the log writer for the requests that are not in D1 yet. If the log writer does not respond, readers get the figures from D1. In that
+ * case, `asOf` is the time of the last cut.
+ */
+export async function openLog<Context extends LogReadContext>(context: Context): Promise<OpenedLog<Context>> {
+  const latest = await ask(context);
+  const asOf = await withDeadline(Promise.resolve(cutOf(context)), timeoutMs, "Reading the state of a log").then(
+    ([log]) => (latest === null ? (log?.asOf ?? context.now) : context.now),
+    (error: unknown) => {
+      console.error(`the log of ${context.actor.accountId} cannot be read:`, messagesOf(error));
+      return null;
+    },
+  );
+  return { ...context, asOf, open: { latest } } as OpenedLog<Context>;
+}
+
+/** Returns the time up to which the figures are complete. Throws `unavailable` if the log's database is not available. */
+export function requireAsOf({ asOf }: OpenedLog): number {
+  if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached right now. Try again in a moment.");
+  return asOf;
+}
+
+const ask = ({ writer, actor }: LogReadContext): Promise<OpenTallies | null> =>
+  writer.openTallies(actor.accountId).catch((error: unknown) => {
+    console.error(`the log writer of ${actor.accountId} does not respond:`, messagesOf(error));
+    return null;
+  });
+
+/** The statement that reads the number of the last cut in D1, and the time of this cut. */
+export const cutOf = ({ activity, actor }: LogReadContext) =>
+  raw<{ cut: number; asOf: number }>(activity, sql`SELECT cut, as_of AS asOf FROM activity_logs WHERE account_id = ${actor.accountId}`);
+
+/**
+ * Reads from D1, and returns the result together with the tallies that D1 does not have. `read` returns the number of the last cut in D1, read
+ * in the same batch as the result. If D1 has a cut that the log writer did not know, asks the log writer and reads again.
+ */
+export async function readWithOpen<Result>(
+  context: OpenedLog,
+  read: () => Promise<{ cut: number; result: Result }>,
+): Promise<{ result: Result; open: HourlyTallies }> {
+  for (let attempt = 1; ; attempt++) {
+    const { cut, result } = await read();
+    const { latest } = context.open;
+    if (latest === null) return { result, open: new Map() };
+    if (cut <= latest.cut || attempt === maxAttempts) return { result, open: missingIn(latest, cut) };
+    context.open.latest = await ask(context);
+  }
+}
+
+/** Returns the tallies that D1 does not have if its last cut is `cut`. */
+function missingIn({ head, waiting }: OpenTallies, cut: number): HourlyTallies {
+  const open: HourlyTallies = new Map();
+  addByHour(open, head);
+  for (const { number, tallies } of waiting) if (number > cut) addByHour(open, tallies);
+  return open;
+}
