@@ -10,7 +10,7 @@ import { root, run, succeed } from "./project.ts";
 // the next release is built from the working tree.
 
 /** No release has been published yet. The upgrade test uses this commit as the last release. It is the first commit that keeps the log in segments. */
-const releasedCommit = "733b34e1d886055544818fbace3d104442a02f50";
+const releasedCommit = "6f767b535c51b8634716d9fa8e2fd861750c6500";
 
 export type Release = "released" | "next";
 
