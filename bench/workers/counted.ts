@@ -5,6 +5,7 @@ import { writerAt } from "../../src/activity/writers.ts";
 import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import type { OpenTallies } from "../../src/usage/log-context.ts";
+import type { LastUses } from "../../src/usage/store-totals.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
 /** The product. This Worker also counts the product's calls to the platform. */
@@ -40,6 +41,10 @@ export class ActivityWriter extends Writer {
   override openTallies(accountId: string): Promise<OpenTallies> {
     counts.objectCalls++;
     return super.openTallies(accountId);
+  }
+  override lastUses(accountId: string): Promise<LastUses> {
+    counts.objectCalls++;
+    return super.lastUses(accountId);
   }
   override search(accountId: string, query: Query): Promise<Found> {
     counts.objectCalls++;

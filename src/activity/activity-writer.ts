@@ -5,6 +5,7 @@ import { messagesOf } from "../db/failures.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { OpenTallies } from "../usage/log-context.ts";
+import type { LastUses } from "../usage/store-totals.ts";
 import { type AccountLog, AccountLogs } from "./account-logs.ts";
 import { checkLate } from "./check-late.ts";
 import { isEncodable } from "./codec.ts";
@@ -14,7 +15,7 @@ import type { Entry } from "./entry.ts";
 import type { Report, Reported } from "./head.ts";
 import { Hints } from "./hints.ts";
 import { mergeOldSegments } from "./merge.ts";
-import { readOpenTallies, searchHead } from "./read-head.ts";
+import { readOpenTallies, readOpenUses, searchHead } from "./read-head.ts";
 import { deleteOldSegments, type Retention } from "./retention.ts";
 import { deleteSampleSegments } from "./sample-segments.ts";
 import type { Found, Query } from "./scan.ts";
@@ -284,6 +285,11 @@ export class ActivityWriter extends DurableObject<Env> {
   /** Returns the tallies of an account that D1 may not have yet. */
   openTallies(accountId: string): Promise<OpenTallies> {
     return this.#read(accountId, (log) => readOpenTallies(log));
+  }
+
+  /** Returns the latest admitted entry of each key of an account that D1 may not have yet. */
+  lastUses(accountId: string): Promise<LastUses> {
+    return this.#read(accountId, (log) => readOpenUses(log));
   }
 
   /** Searches the entries of an account that D1 may not have yet. */

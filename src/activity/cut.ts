@@ -6,8 +6,8 @@ import { addEntryByHour, type HourlyTallies } from "../usage/tallies.ts";
 import { type AccountLog, type AccountLogs, openMs } from "./account-logs.ts";
 import type { Entry } from "./entry.ts";
 import { isOpen } from "./head.ts";
-import { segmentsOf, sorted } from "./segment.ts";
-import type { NewCut, WaitingCut } from "./write-ahead-log.ts";
+import { maxSegmentEntries, segmentsOf, sorted } from "./segment.ts";
+import type { LogState, NewCut, WaitingCut } from "./write-ahead-log.ts";
 
 // A cut takes entries out of the head of an account and turns them into segments. The log writer records the cut on its own disk before it asks
 // D1 to store it.
@@ -21,6 +21,8 @@ const maxAgeMs = hourMs;
  * others would be late, and each late entry costs a look into D1.
  */
 const settledMs = 15 * secondMs;
+/** The maximum number of entries in a cut. A cut is stored with one D1 batch. Larger heads give several cuts. */
+const maxEntries = 2 * maxSegmentEntries;
 /** The maximum memory of all heads together, in bytes. Above it, the largest accounts are cut until the heads need half of it. */
 export const maxHeadBytes = 32 * 1024 * 1024;
 
@@ -72,34 +74,41 @@ interface Taken {
   entries: readonly Entry[];
 }
 
-/** Records cuts on disk, and then takes their entries out of the heads. */
+/** Records cuts on disk, and then takes their entries out of the heads. Returns the number of cuts. */
 function record(logs: AccountLogs, taken: readonly Taken[], now: number): number {
-  const cuts = taken
-    .filter(({ entries }) => entries.length > 0)
-    .map(({ log, entries }) => ({ log, entries, cut: cutOf(log, entries, now) }));
-  if (cuts.length === 0) return 0;
-  const cutIds = new Map(cuts.map(({ log, entries }) => [log.state.accountId, new Set(entries.map(({ id }) => id))]));
+  const due = taken.filter(({ entries }) => entries.length > 0).map(({ log, entries }) => ({ log, entries, ...cutsOf(log, entries, now) }));
+  if (due.length === 0) return 0;
+  const cutIds = new Map(due.map(({ log, entries }) => [log.state.accountId, new Set(entries.map(({ id }) => id))]));
   const { entries, reports } = logs.acknowledged(now);
   const left = entries.filter(({ accountId, id }) => !cutIds.get(accountId)?.has(id));
-  const states = cuts.map(({ log, entries: own, cut }) => ({
-    ...log.state,
-    cut: cut.number,
-    highestId: higher(log.state.highestId, own.at(-1)?.id ?? ""),
-  }));
+  const cuts = due.flatMap((each) => each.cuts);
   logs.wal.recordCuts(
-    cuts.map(({ cut }) => cut),
-    states,
+    cuts,
+    due.map(({ state }) => state),
     { entries: left, reports },
   );
-  cuts.forEach(({ log, entries: own, cut }, at) => {
-    log.state = states[at] ?? log.state;
+  for (const { log, entries: own, cuts: ownCuts, state } of due) {
+    log.state = state;
     for (const { id } of own) log.head.remove(id);
-    log.waiting.push(waitingOf(cut));
-  });
+    log.waiting.push(...ownCuts.map(waitingOf));
+  }
   return cuts.length;
 }
 
-function cutOf({ state }: AccountLog, entries: readonly Entry[], at: number): NewCut {
+/** Returns the cuts of entries that are sorted by id, and the state of the log after the last one. */
+function cutsOf(log: AccountLog, entries: readonly Entry[], now: number): { cuts: NewCut[]; state: LogState } {
+  const cuts: NewCut[] = [];
+  let { state } = log;
+  for (let from = 0; from < entries.length; from += maxEntries) {
+    const own = entries.slice(from, from + maxEntries);
+    const cut = cutOf(state, own, now);
+    cuts.push(cut);
+    state = { ...state, cut: cut.number, highestId: higher(state.highestId, own.at(-1)?.id ?? "") };
+  }
+  return { cuts, state };
+}
+
+function cutOf(state: LogState, entries: readonly Entry[], at: number): NewCut {
   const tallies: HourlyTallies = new Map();
   const lastUses: LastUses = new Map();
   for (const entry of entries) {

@@ -1,4 +1,5 @@
 import type { OpenTallies } from "../usage/log-context.ts";
+import { addLastUse, type LastUses } from "../usage/store-totals.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { matches } from "./activity-filter.ts";
 import type { Entry } from "./entry.ts";
@@ -13,10 +14,16 @@ import type { WaitingCut } from "./write-ahead-log.ts";
 export function readOpenTallies({ state, head, waiting }: AccountLog): OpenTallies {
   return {
     head: head.tallies,
-    lastUses: head.lastUses,
     waiting: waiting.map(({ number, tallies }) => ({ number, tallies })),
     cut: state.cut,
   };
+}
+
+/** Returns the latest admitted entry of each key that D1 may not have yet. */
+export function readOpenUses({ head, waiting }: AccountLog): LastUses {
+  const uses: LastUses = new Map(head.lastUses);
+  for (const { lastUses } of waiting) for (const [keyId, use] of lastUses) addLastUse(uses, keyId, use);
+  return uses;
 }
 
 /** Searches the head and the waiting cuts of an account. */

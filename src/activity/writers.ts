@@ -43,6 +43,7 @@ export function logOf(env: WriterEnv, logWriter: string): LogAccess<ActivityWrit
     activity: connect(activityDatabase(env, logWriter)),
     writer: {
       openTallies: async (accountId) => ask(writerAt(env, logWriter).openTallies(accountId)),
+      lastUses: async (accountId) => ask(writerAt(env, logWriter).lastUses(accountId)),
       search: async (accountId, query) => ask(writerAt(env, logWriter).search(accountId, query) as Promise<Found>),
     },
   };

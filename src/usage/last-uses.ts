@@ -27,7 +27,7 @@ type LastUseContext = Pick<LogReadContext, "activity" | "writer" | "actor">;
 export async function readLastUses({ activity, writer, actor: { accountId } }: LastUseContext): Promise<(keyId: string) => LastUse> {
   const read = async () => {
     // The log writer is asked first. A use that the log writer stores in D1 in the meantime is therefore found in D1.
-    const { lastUses } = await writer.openTallies(accountId);
+    const lastUses = await writer.lastUses(accountId);
     const rows = await raw<{ uses: string }>(activity, sql`SELECT uses FROM last_uses WHERE account_id = ${accountId}`);
     const all: LastUses = new Map(lastUses);
     for (const { uses } of rows)

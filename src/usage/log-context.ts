@@ -6,7 +6,6 @@ import type { HourlyTallies } from "./tallies.ts";
 /** The tallies of an account that are in its log writer. D1 may have some of them too. */
 export interface OpenTallies {
   head: HourlyTallies;
-  lastUses: LastUses;
   /** The waiting cuts. If the log in D1 has this cut or a later one, the cut is already in D1. */
   waiting: readonly { number: number; tallies: HourlyTallies }[];
   /** The number of the account's last cut. If D1 has a later cut, the log writer must be asked again. */
@@ -16,6 +15,8 @@ export interface OpenTallies {
 /** Asks the log writer of an account. The promise rejects if the log writer does not respond. */
 export interface LogWriterClient {
   openTallies: (accountId: string) => Promise<OpenTallies>;
+  /** Returns the latest admitted entry of each key that D1 may not have yet. */
+  lastUses: (accountId: string) => Promise<LastUses>;
 }
 
 /** What an operation needs to read the request log or the usage figures of an account. */

@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { ActivityWriter } from "../../../src/activity/activity-writer.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { logOf } from "../../../src/activity/writers.ts";
+import { timeOfId } from "../../../src/ids/ids.ts";
 import { minuteMs, secondMs } from "../../../src/time/clock.ts";
 import { readLastUse } from "../../../src/usage/last-uses.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
@@ -114,6 +115,29 @@ describe("A log writer", () => {
       .all();
     expect(results).toEqual([{ id: tenant.accountId, entries: 120 }]);
     expect((await writer.status()).headEntries).toBe(50);
+  });
+
+  it("knows the last use of a key while D1 fails, even after it was evicted", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    await replaceD1(writer, d1WithoutBatches(D1));
+    const [entry] = entriesOf(tenant, 150, minuteMs) as [Entry];
+    await writer.write([entry, ...entriesOf(tenant, 120, 2 * minuteMs)]);
+    await runDurableObjectAlarm(writer);
+    await evictDurableObject(writer);
+    await replaceD1(writer, d1WithoutBatches(D1));
+    expect((await writer.status()).headEntries).toBe(0);
+    const lastUse = await readLastUse({ ...readingLog(tenant.accountId), ...logOf(env, name) }, tenant.keyId);
+    expect(lastUse).toMatchObject({ isUseKnown: true, lastUsedAt: timeOfId(entry.id) });
+  });
+
+  it("stores a large head in several cuts with one alarm", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const entries = entriesOf(tenant, 17_000, minuteMs);
+    await writer.write(entries);
+    await runDurableObjectAlarm(writer);
+    const log = await D1.prepare("SELECT cut, segments FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first();
+    expect([log?.cut, (await writer.status()).oldestWaitingAt]).toEqual([3, null]);
+    expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([17_000, 17_000]);
   });
 
   it("stores no entry twice, even if entries are sent again after they were cut and after it was evicted", async () => {
