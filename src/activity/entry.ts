@@ -1,12 +1,9 @@
 import type { FieldError } from "../errors/failure.ts";
 
-/**
- * The maximum number of entries in one call to a log writer and in one D1 batch. The longest possible entry has about 2.5 KB, and D1 accepts 2 MB for
- * a bound value.
- */
+/** The maximum number of entries in one call to a log writer. */
 export const entriesAtOnce = 500;
 
-/** An entry of the request log, in the form that is buffered, journaled and written to D1. The `id` contains the time of the request. */
+/** An entry of the request log, in the form that is buffered, sent to a log writer and stored in segments. The `id` contains the time of the request. */
 export interface Entry {
   accountId: string;
   id: string;

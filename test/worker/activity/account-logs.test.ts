@@ -201,7 +201,8 @@ const step = fc.oneof(
   { arbitrary: newEntries, weight: 4 },
   { arbitrary: resend, weight: 2 },
   { arbitrary: report, weight: 2 },
-  fc.constantFrom(secondMs, minuteMs, 20 * minuteMs, hourMs).map(
+  // The clock may also step back.
+  fc.constantFrom(secondMs, minuteMs, 20 * minuteMs, hourMs, -5 * minuteMs).map(
     (ms): Step =>
       (log) => {
         log.now += ms;
