@@ -35,7 +35,7 @@ async function checkOutRelease(folder: string): Promise<void> {
   const archive = `${folder}.tar`;
   await succeed("git", ["archive", "--output", archive, releasedCommit], root);
   await succeed("tar", ["-xf", archive, "-C", folder], root);
-  await succeed("npm", ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], folder);
+  await succeed("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder);
 }
 
 /** Builds the Workers of both releases. */
