@@ -108,7 +108,8 @@ function cutsOf(log: AccountLog, entries: readonly Entry[], now: number): { cuts
   return { cuts, state };
 }
 
-function cutOf(state: LogState, entries: readonly Entry[], at: number): NewCut {
+/** Returns the next cut of a log, with entries that are sorted by id. */
+export function cutOf(state: LogState, entries: readonly Entry[], at: number): NewCut {
   const tallies: HourlyTallies = new Map();
   const lastUses: LastUses = new Map();
   for (const entry of entries) {

@@ -5,7 +5,8 @@ import { dayMs, dayStart } from "../time/clock.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { openSegments } from "./read-segments.ts";
 import { segmentsOf, sorted } from "./segment.ts";
-import { insertSegments, segmentRow, segmentsPerLog } from "./store-cuts.ts";
+import { joinSegments } from "./segment-ids.ts";
+import { insertSegments, segmentRow } from "./store-cuts.ts";
 
 // A quiet account gets a segment per hour or per hundred entries. When a day is over, its small segments are merged, because large segments need
 // less space and are faster to search.
@@ -50,7 +51,7 @@ export async function mergeBefore(db: Db, { state: { accountId } }: Pick<Account
     db,
     sql`SELECT segment.id, first_id AS firstId, entries, log.segments, revision
       FROM activity_logs AS log
-      CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+      ${joinSegments}
       WHERE log.account_id = ${accountId} AND entries < ${smallEntries} AND last_id < ${idBound("req", before)}`,
   );
   const groups = Map.groupBy(small, ({ firstId }) => dayStart(timeOfId(firstId)));

@@ -5,7 +5,7 @@ import { messagesOf } from "../db/failures.ts";
 import type { Entry } from "./entry.ts";
 import { type Found, isSelective, justAfter, maxOpened, type Query, scan } from "./scan.ts";
 import { entriesIn } from "./segment.ts";
-import { segmentsPerLog } from "./store-cuts.ts";
+import { joinSegments } from "./segment-ids.ts";
 
 // Reads the segments of an account in D1.
 
@@ -56,7 +56,7 @@ async function listSegments(db: Db, accountId: string, { filter, before, from }:
     db,
     sql`SELECT segment.id, first_id AS firstId, last_id AS lastId, start_id AS startId, ${isSelective(filter) ? sql`hex(summary)` : sql`NULL`} AS summary
       FROM activity_logs AS log
-      CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+      ${joinSegments}
       WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
         AND first_id < ${before ?? "~"} AND last_id >= max(${from ?? ""}, start_id)
       ORDER BY last_id DESC LIMIT ${limit}`,
@@ -90,7 +90,7 @@ export async function idsInSegments(db: Db, accountId: string, ids: readonly str
   const rows = await raw<{ id: number }>(
     db,
     sql`SELECT segment.id FROM activity_logs AS log
-      CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+      ${joinSegments}
       WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
         AND EXISTS (SELECT 1 FROM json_each(${wanted}) WHERE value BETWEEN first_id AND last_id)`,
   );

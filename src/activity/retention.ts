@@ -3,7 +3,7 @@ import { type Db, newRevision, raw } from "../db/client.ts";
 import { idBound } from "../ids/ids.ts";
 import { dayMs, hourStart } from "../time/clock.ts";
 import type { AccountLogs } from "./account-logs.ts";
-import { segmentsPerLog } from "./store-cuts.ts";
+import { hasNoSegments, joinSegments } from "./segment-ids.ts";
 
 /** The minimum and maximum retention of a log, in days. */
 export const retentionDays = { min: 2, max: 90 };
@@ -42,7 +42,7 @@ export async function deleteOldSegments(
   const due = JSON.stringify(starts);
   const old = (columns: string) => sql`SELECT ${sql.raw(columns)} FROM json_each(${due}) AS due
     CROSS JOIN activity_logs AS log ON log.account_id = due.value ->> 0
-    CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}`;
+    ${joinSegments}`;
   const [, deleted] = await db.batch([
     // The new revision keeps a merge that has already read the segments from writing them again. A log gets a new revision only if it has something
     // to delete or to hide, because D1 bills each written row.
@@ -67,14 +67,10 @@ export async function eraseSegments(db: Db, accountId: string): Promise<number |
     raw<{ entries: number }>(
       db,
       sql`DELETE FROM activity_segments WHERE id IN (SELECT segment.id FROM activity_logs AS log
-          CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+          ${joinSegments}
           WHERE log.account_id = ${accountId} LIMIT ${segmentsAtOnce}) RETURNING entries`,
     ),
-    raw(
-      db,
-      sql`DELETE FROM activity_logs WHERE account_id = ${accountId} AND NOT EXISTS (SELECT 1 FROM activity_segments AS segment
-        WHERE segment.id > number * ${segmentsPerLog} AND segment.id < (number + 1) * ${segmentsPerLog})`,
-    ),
+    raw(db, sql`DELETE FROM activity_logs AS log WHERE account_id = ${accountId} AND ${hasNoSegments}`),
     raw<{ left: number }>(db, sql`SELECT count(*) AS left FROM activity_logs WHERE account_id = ${accountId}`),
   ]);
   const entries = deleted.reduce((sum, segment) => sum + segment.entries, 0);

@@ -6,7 +6,8 @@ import { replaceTotals } from "../usage/replace-totals.ts";
 import type { Entry } from "./entry.ts";
 import { openSegments, searchSegments } from "./read-segments.ts";
 import { segmentsOf, sorted } from "./segment.ts";
-import { insertSegments, segmentRow, segmentsPerLog } from "./store-cuts.ts";
+import { joinSegments } from "./segment-ids.ts";
+import { insertSegments, segmentRow } from "./store-cuts.ts";
 
 /** Returns the entries of an account from `from` to before `to`, in milliseconds since the epoch. */
 async function readEntries(db: Db, accountId: string, from: number, to: number): Promise<Entry[]> {
@@ -32,7 +33,7 @@ async function deleteOnce(db: Db, accountId: string, until: number): Promise<boo
   const old = await raw<{ id: number; lastId: string; segments: number; revision: string }>(
     db,
     sql`SELECT segment.id, last_id AS lastId, log.segments, revision FROM activity_logs AS log
-      CROSS JOIN activity_segments AS segment ON segment.id > log.number * ${segmentsPerLog} AND segment.id < (log.number + 1) * ${segmentsPerLog}
+      ${joinSegments}
       WHERE log.account_id = ${accountId} AND first_id < ${bound}`,
   );
   const [log] = old;

@@ -3,6 +3,7 @@ import { sql } from "drizzle-orm";
 import { type Db, jsonRows, newRevision, raw } from "../db/client.ts";
 import { type StoredTotals, totalsQueries, totalsStatements } from "../usage/store-totals.ts";
 import type { Segment } from "./segment.ts";
+import { idOfSegment } from "./segment-ids.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
 
 // A log writer stores cuts in D1. The batch is fenced: its first statement gives each log a new revision if the log still has the revision that
@@ -33,9 +34,6 @@ export type Stored =
   | { cut: WaitingCut; outcome: "behind"; last: number }
   /** Another batch has changed the log in the meantime. The log writer tries again. */
   | { cut: WaitingCut; outcome: "overtaken" };
-
-/** The distance between the first ids of two logs. A log can have this number of segments. */
-export const segmentsPerLog = 2 ** 31;
 
 /**
  * Stores one cut of each of some accounts: its segments and the new totals. Returns one outcome for each cut. Throws if D1 does not respond.
@@ -142,7 +140,7 @@ export const insertSegments = (db: Db, rows: readonly SegmentRow[], revision: st
     raw(
       db,
       sql`INSERT INTO activity_segments (id, account_id, first_id, last_id, entries, requests, summary, body)
-        SELECT log.number * ${segmentsPerLog} + (row.value ->> 1), log.account_id, row.value ->> 2, row.value ->> 3, row.value ->> 4, row.value ->> 5,
+        SELECT ${idOfSegment("row.value ->> 1")}, log.account_id, row.value ->> 2, row.value ->> 3, row.value ->> 4, row.value ->> 5,
           unhex(row.value ->> 6), unhex(row.value ->> 7)
         FROM json_each(${text}) AS row
         CROSS JOIN activity_logs AS log ON log.account_id = row.value ->> 0 AND log.revision = ${revision}`,

@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { ActivityWriter } from "../../../src/activity/activity-writer.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { logOf } from "../../../src/activity/writers.ts";
@@ -27,9 +27,15 @@ async function makeOwned(): Promise<{ name: string; writer: Writer; tenant: Tena
   return { name, writer: env.ACTIVITY_WRITER.getByName(name), tenant: await makeTenant({}, name) };
 }
 
-/** Replaces the database that a log writer uses. The replacement lasts until the log writer is evicted. */
-const replaceD1 = (writer: Writer, ACTIVITY_0: D1Database) =>
-  runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0 } }));
+/**
+ * Replaces the database that a log writer uses. The replacement lasts until the log writer is evicted, or until the test ends. After the test, the
+ * scheduled jobs of other tests also call the log writer.
+ */
+function replaceD1(writer: Writer, ACTIVITY_0: D1Database): Promise<void> {
+  const use = (bindings: object) => runInDurableObject(writer, (instance) => void Object.assign(instance, { env: bindings }));
+  onTestFinished(() => use(env));
+  return use({ ...env, ACTIVITY_0 });
+}
 
 /** Returns D1 with another size in the metadata of each result. */
 const d1WithSize = (size: number): D1Database =>
