@@ -94,6 +94,15 @@ export class AccountLogs {
     return { entries, reports: [...this.#early.values()] };
   }
 
+  /** Frees cuts that D1 has stored. */
+  removeCuts(cuts: readonly Pick<WaitingCut, "accountId" | "number">[]): void {
+    this.wal.removeCuts(cuts);
+    for (const { accountId, number } of cuts) {
+      const log = this.of(accountId);
+      log.waiting = log.waiting.filter((waiting) => waiting.number !== number);
+    }
+  }
+
   /** Raises the start of an account's log. Older entries are rejected from now on. */
   raiseStart(accountId: string, startId: string): void {
     const log = this.of(accountId);

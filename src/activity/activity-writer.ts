@@ -12,6 +12,7 @@ import { isEncodable } from "./codec.ts";
 import { cutAccount, cutDue, cutLargest } from "./cut.ts";
 import { activityDatabase, databaseOf, numberOf } from "./databases.ts";
 import type { Entry } from "./entry.ts";
+import { GroupCommit } from "./group-commit.ts";
 import type { Report, Reported } from "./head.ts";
 import { Hints } from "./hints.ts";
 import { mergeOldSegments } from "./merge.ts";
@@ -19,27 +20,16 @@ import { readOpenTallies, readOpenUses, searchHead } from "./read-head.ts";
 import { deleteOldSegments, type Retention } from "./retention.ts";
 import { deleteSampleSegments } from "./sample-segments.ts";
 import type { Found, Query } from "./scan.ts";
-import { entriesIn } from "./segment.ts";
-import { storeCuts } from "./store-cuts.ts";
+import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
-/** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
-const commitEveryMs = secondMs;
 /** The time between two cuts, in milliseconds. */
 const cutEveryMs = 5 * minuteMs;
-/**
- * The maximum number of entries that wait for a commit. If a log writer has reached this maximum, the sender keeps its entries or uses the
- * next log writer.
- */
-const maxUncommitted = 20_000;
 const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
 /** If a database is full, its size is measured again after this time, in milliseconds. */
 const fullProbeMs = minuteMs;
 /** The maximum size of a log writer's own database, in bytes. If it is reached, new entries are dropped and counted. */
 const maxStoredBytes = 1e9;
-/** The maximum number of accounts whose cuts are stored with one batch, and of bytes of their segments. */
-const accountsAtOnce = 50;
-const bytesAtOnce = 1_000_000;
 /** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
 const maxBatches = 50;
 /** The maximum number of accounts whose late entries one alarm checks. Each of them needs about two statements. */
@@ -70,13 +60,6 @@ export interface WriterStatus {
   isFull: boolean;
 }
 
-/** A call that waits for the next group commit. */
-interface Uncommitted {
-  entries: readonly Entry[];
-  committed: () => void;
-  failed: (error: unknown) => void;
-}
-
 /**
  * Owns the request log of some accounts. Collects entries, commits them to its own disk, and moves them to its activity database in segments.
  * Isolates do not write to D1 themselves, because each of them would write small batches. The name of a log writer consists of the binding of its
@@ -86,9 +69,10 @@ export class ActivityWriter extends DurableObject<Env> {
   readonly #name: string;
   readonly #logs: AccountLogs;
   readonly #hints: Hints;
-  #uncommitted: Uncommitted[] = [];
-  #isCommitPlanned = false;
-  #committedAt = 0;
+  readonly #commits = new GroupCommit((entries) => {
+    if (this.#logs.wal.bytes > maxStoredBytes) this.#drop(entries.length, `because the disk of ${this.#name} is full`);
+    else this.#append(entries);
+  });
   #isChecking = false;
   #dropped = 0;
   #tooOld = 0;
@@ -117,17 +101,12 @@ export class ActivityWriter extends DurableObject<Env> {
    */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
     if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
-    const waiting = this.#uncommitted.reduce((sum, each) => sum + each.entries.length, 0);
-    if (waiting + entries.length > maxUncommitted) throw new Error(`${waiting} entries wait for the log writer ${this.#name} already`);
-    return new Promise((committed, failed) => {
-      this.#uncommitted.push({ entries, committed, failed });
-      if (!this.#isCommitPlanned) this.#planCommit();
-    });
+    return this.#commits.add(entries);
   }
 
   /** Completes open entries. A report that arrives before its entry waits for it. Returns one outcome for each report. */
   report(reports: readonly Report[]): Reported[] {
-    this.#commit();
+    this.#commits.commit();
     return this.#logs.append({ entries: [], reports }).reported;
   }
 
@@ -135,31 +114,6 @@ export class ActivityWriter extends DurableObject<Env> {
   keepFor(owner: number, entries: readonly Entry[]): void {
     this.#hints.add(owner, entries.filter(isEncodable));
     this.#setAlarmBy(Date.now() + this.#backOff());
-  }
-
-  #planCommit(): void {
-    const waitMs = this.#committedAt + commitEveryMs - Date.now();
-    if (waitMs <= 0) this.#commit();
-    else {
-      this.#isCommitPlanned = true;
-      setTimeout(() => this.#commit(), waitMs);
-    }
-  }
-
-  /** Commits everything that waits, in one transaction. */
-  #commit(): void {
-    this.#isCommitPlanned = false;
-    const waiting = this.#uncommitted;
-    if (waiting.length === 0) return;
-    [this.#uncommitted, this.#committedAt] = [[], Date.now()];
-    const entries = waiting.flatMap((each) => each.entries);
-    try {
-      if (this.#logs.wal.bytes > maxStoredBytes) this.#drop(entries.length, `because the disk of ${this.#name} is full`);
-      else this.#append(entries);
-      for (const { committed } of waiting) committed();
-    } catch (error) {
-      for (const { failed } of waiting) failed(error);
-    }
   }
 
   #append(entries: readonly Entry[]): void {
@@ -214,55 +168,10 @@ export class ActivityWriter extends DurableObject<Env> {
   /** Stores the waiting cuts in D1, the oldest cut of each account first. Throws if D1 does not respond. */
   async #storeWaiting(endsAt: number): Promise<void> {
     for (let batches = 0; batches < maxBatches && Date.now() < endsAt; batches++) {
-      const cuts = this.#nextCuts();
+      const cuts = nextCuts(this.#logs);
       if (cuts.length === 0 || (await this.#isDatabaseFull())) return;
-      const toStore = cuts.map((cut) => ({
-        ...cut,
-        segments: cut.segments.map((segment, part) => ({ ...segment, body: this.#logs.wal.bodyOf(cut, part) })),
-      }));
-      const context = { db: this.#db, owner: numberOf(this.#name), now: Date.now() };
-      const outcomes = await withDeadline(storeCuts(context, toStore), d1TimeoutMs, "Storing cuts in D1");
-      const stored = outcomes.filter(({ outcome }) => outcome === "stored").map(({ cut }) => cut);
-      for (const each of outcomes)
-        if (each.outcome === "stored" && each.lost > 0)
-          console.error(
-            `D1 was set back: the cuts ${each.cut.number - each.lost} to ${each.cut.number - 1} of ${each.cut.accountId} are lost`,
-          );
-      this.#remove(stored);
-      for (const each of outcomes) {
-        if (each.outcome === "foreign") this.#handOver(each.cut, each.owner);
-        if (each.outcome === "behind") this.#logs.renumberAfter(each.cut.accountId, each.last);
-      }
+      await storeWaitingCuts({ db: this.#db, logs: this.#logs, hints: this.#hints, owner: numberOf(this.#name) }, cuts);
     }
-  }
-
-  /** The oldest waiting cut of each account, as many as fit into one batch. */
-  #nextCuts() {
-    const cuts = [];
-    let bytes = 0;
-    for (const { waiting } of this.#logs.accounts.values()) {
-      const [cut] = waiting;
-      if (!cut) continue;
-      if (cuts.length > 0 && (cuts.length === accountsAtOnce || bytes + cut.bytes > bytesAtOnce)) break;
-      cuts.push(cut);
-      bytes += cut.bytes;
-    }
-    return cuts;
-  }
-
-  #remove(cuts: readonly { accountId: string; number: number }[]): void {
-    this.#logs.wal.removeCuts(cuts);
-    for (const { accountId, number } of cuts) {
-      const log = this.#logs.of(accountId);
-      log.waiting = log.waiting.filter((waiting) => waiting.number !== number);
-    }
-  }
-
-  /** Gives the entries of a cut to the log writer that owns the account's log. */
-  #handOver(cut: { accountId: string; number: number; segments: readonly unknown[] }, owner: number): void {
-    console.error(`the log of ${cut.accountId} belongs to the log writer ${owner}, and not to ${this.#name}`);
-    for (const part of cut.segments.keys()) this.#hints.add(owner, entriesIn(this.#logs.wal.bodyOf(cut, part), cut.accountId));
-    this.#remove([cut]);
   }
 
   /** Gives hints to their owners. A hint whose owner cannot be reached stays. */
@@ -299,7 +208,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Reads after a commit. Everything that a reader sees is therefore on disk. */
   async #read<Result>(accountId: string, read: (log: AccountLog) => Result | Promise<Result>): Promise<Result> {
-    this.#commit();
+    this.#commits.commit();
     const log = this.#logs.of(accountId);
     if (log.unchecked.size > 0) await this.#checkLate([log]);
     return read(log);
@@ -309,7 +218,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Stores everything that the log writer has of an account in D1. */
   async flush(accountId: string): Promise<void> {
-    this.#commit();
+    this.#commits.commit();
     const log = this.#logs.of(accountId);
     await checkLate(this.#logs, log, this.#db);
     cutAccount(this.#logs, log, Date.now());
@@ -330,7 +239,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Removes everything that the log writer has of an account. Returns the number of removed entries. */
   erase(accountId: string): number {
-    this.#commit();
+    this.#commits.commit();
     return this.#logs.erase(accountId, Date.now()) + this.#hints.erase(accountId);
   }
 

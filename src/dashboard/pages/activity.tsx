@@ -149,9 +149,9 @@ activityPages.get("/activity", needs("session"), async (c) => {
       <p class="pages">
         {after && <a href={addressOf("/activity", query)}>Newest</a>}{" "}
         {lookedBackTo !== null && (
-          <>
-            Looked back to <Moment timeMs={lookedBackTo} />.{" "}
-          </>
+          <span>
+            Looked back to <Moment timeMs={lookedBackTo} />.
+          </span>
         )}
         {next !== null && <a href={addressOf("/activity", query, { after: next })}>{lookedBackTo === null ? "Older" : "Continue"}</a>}
       </p>

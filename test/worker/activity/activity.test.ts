@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant, origin, type Tenant } from "../support/client.ts";
 import { entryOf, flush, logDelay, write } from "../support/entries.ts";
 
@@ -172,6 +173,8 @@ describe("The request log", () => {
     const lookedBackTo = Date.parse(first.looked_back_to);
     expect(lookedBackTo).toBeGreaterThanOrEqual(timeOfPart(11));
     expect(lookedBackTo).toBeLessThan(timeOfPart(10));
+    const page = (await browse(tenant.accountId).get("/activity?status=418&method=DELETE")).text.replaceAll(/<[^>]+>/g, "");
+    expect(page).toMatch(/Nothing matches so far\..*Looked back to \d+ \w{3}.*Continue/s);
     const { body: second } = await find(`&cursor=${first.next_cursor}`);
     expect([second.data.length, second.has_more, "looked_back_to" in second]).toEqual([1, false, false]);
   });
