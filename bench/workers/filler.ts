@@ -1,6 +1,6 @@
 import { listAccounts } from "../../src/accounts/account.ts";
 import { systemOn } from "../../src/accounts/actor.ts";
-import { type Entry, notRecorded } from "../../src/activity/entry.ts";
+import type { Entry } from "../../src/activity/entry.ts";
 import { search } from "../../src/activity/read-activity.ts";
 import { storeHistory } from "../../src/activity/store-history.ts";
 import { logOf, readWriters, wakeWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
@@ -9,6 +9,7 @@ import { newId } from "../../src/ids/ids.ts";
 import { onDelete } from "../../src/references/on-delete.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
+import { benchEntry } from "./entry.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
@@ -24,25 +25,16 @@ interface Fill {
 }
 
 const entriesOf = (accountId: string, { keys, entries, from, to }: Fill): Entry[] =>
-  Array.from({ length: entries }, (_, index) => ({
-    accountId,
-    id: newId("req", Math.floor(from + ((to - from) * index) / entries)),
-    keyId: `key_${accountId}${index % keys}`,
-    method: "GET",
-    path: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-    route: index % 3 > 0 ? "/api/v1/tasks/{id}" : "/api/v1/me",
-    status: index % 10 > 0 ? 200 : 404,
-    durationMs: Math.floor(Math.random() * 300),
-    ip: "198.51.100.7",
-    country: "NL",
-    userAgent: "bench/1.0",
-    errorCode: null,
-    admitted: true,
-    counted: true,
-    count: 1,
-    secret: "current",
-    ...notRecorded,
-  }));
+  Array.from({ length: entries }, (_, index) =>
+    benchEntry(
+      { accountId, id: newId("req", Math.floor(from + ((to - from) * index) / entries)), keyId: `key_${accountId}${index % keys}` },
+      {
+        route: index % 3 > 0 ? "/api/v1/tasks/{id}" : "/api/v1/me",
+        status: index % 10 > 0 ? 200 : 404,
+        durationMs: Math.floor(Math.random() * 300),
+      },
+    ),
+  );
 
 /** Stores entries in D1, as if they had been cut. */
 async function fill(given: Fill, env: Env): Promise<void> {

@@ -1,7 +1,8 @@
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
-import { type Entry, notRecorded } from "../../src/activity/entry.ts";
+import type { Entry } from "../../src/activity/entry.ts";
 import { readWriters, sendEntries, writersOf } from "../../src/activity/writers.ts";
 import { newId } from "../../src/ids/ids.ts";
+import { benchEntry } from "./entry.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
@@ -18,25 +19,8 @@ interface Load {
 const oneWayMs = 15;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-const entryOf = (account: number): Entry => ({
-  accountId: `acc_${account}`,
-  id: newId("req", Date.now()),
-  keyId: `key_${account}`,
-  method: "GET",
-  path: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-  route: "/api/v1/tasks/{id}",
-  status: 200,
-  durationMs: 12,
-  ip: "198.51.100.7",
-  country: "NL",
-  userAgent: "bench/1.0",
-  errorCode: null,
-  admitted: true,
-  counted: true,
-  count: 1,
-  secret: "current",
-  ...notRecorded,
-});
+const entryOf = (account: number): Entry =>
+  benchEntry({ accountId: `acc_${account}`, id: newId("req", Date.now()), keyId: `key_${account}` });
 
 /**
  * Simulates the log buffers of many isolates that receive requests at random times. The buffers send their entries to the product's own log

@@ -15,8 +15,8 @@ export interface AccountLog {
   state: LogState;
   head: Head;
   /**
-   * Entries that are not above the highest id that was ever cut. They may already be in a cut or in D1, because isolates send entries again.
-   * They are not shown until they were checked.
+   * Late entries: their ids are not above the highest id that was ever cut. They may already be in a cut or in D1, because isolates send entries
+   * again. They are not shown until they are checked.
    */
   unchecked: Map<string, Entry>;
   /** The recorded cuts that D1 has not confirmed, oldest first. */

@@ -42,7 +42,7 @@ const maxHintsAtOnce = 20;
 export interface WriterStatus {
   /** The number of accounts that have entries or cuts in this log writer. */
   accounts: number;
-  /** The number of entries that were added in the last minutes. New accounts go to the log writer with the lowest number. */
+  /** The number of entries that were added in the last minutes. New accounts go to the log writer with the fewest. */
   recentEntries: number;
   /** The number of entries that are in no cut. */
   headEntries: number;
@@ -231,7 +231,7 @@ export class ActivityWriter extends DurableObject<Env> {
     return deleteOldSegments({ db: this.#db, logs: this.#logs, now }, retentions);
   }
 
-  /** Deletes the sample data of an account: all segments that end before `until`, and their share of the totals. */
+  /** Deletes the sample data of an account: all entries from before `until`, and their share of the totals. */
   async deleteSample(accountId: string, until: number): Promise<void> {
     await this.flush(accountId);
     await deleteSampleSegments(this.#db, accountId, until);

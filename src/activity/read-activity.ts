@@ -19,7 +19,7 @@ export type ReadEntry = Entry & { keyName: string | null };
 
 export interface ActivityPage {
   entries: ReadEntry[];
-  /** The text before whose place in the order of ids the next page starts. Null on the last page. */
+  /** The cursor of the next page. Null on the last page. */
   next: string | null;
   /** If the page ended before it was full, the time down to which the log was searched, in milliseconds since the epoch. Otherwise null. */
   lookedBackTo: number | null;

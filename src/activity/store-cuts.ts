@@ -7,8 +7,8 @@ import { idOfSegment } from "./segment-ids.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
 
 // A log writer stores cuts in D1. The batch is fenced: its first statement gives each log a new revision if the log still has the revision that
-// the log writer has read. All other statements require the new revision. A batch that D1 runs late, after the log writer has given it up, does
-// therefore nothing.
+// the log writer has read. All other statements require the new revision. If D1 runs a batch late, after the log writer
+// has given it up, the batch therefore does nothing.
 
 /** A cut with the bodies of its segments. */
 export interface CutToStore extends WaitingCut {

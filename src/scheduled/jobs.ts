@@ -40,7 +40,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "wake_log_writers",
-    description: "wake the log writers, so that a missed alarm delays nothing",
+    description: "wake the log writers in case an alarm was missed",
     everyMs: minuteMs,
     atMost: 1000,
     run: withoutCursor(({ env }) => wakeWriters(env)),
