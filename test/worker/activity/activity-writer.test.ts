@@ -201,6 +201,21 @@ describe("A log writer", () => {
     expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf([...before, ...after]), 4]);
   });
 
+  it("gives the entries of a log that belongs to another log writer to that log writer", async () => {
+    const [{ writer, tenant }, owner] = [await makeOwned(), await makeOwned()];
+    const first = entriesOf(tenant, 2, 10 * minuteMs);
+    await writer.write(first);
+    await writer.flush(tenant.accountId);
+    await D1.prepare("UPDATE activity_logs SET owner = ? WHERE account_id = ?")
+      .bind(Number(owner.name.split("/")[1]), tenant.accountId)
+      .run();
+    const second = entriesOf(tenant, 120, minuteMs);
+    await writer.write(second);
+    await runDurableObjectAlarm(writer);
+    expect((await writer.status()).hinted).toBe(0);
+    expect(await readIds(tenant, owner.name)).toEqual(idsOf([...first, ...second]));
+  });
+
   it("merges the small segments of a day after the day has ended, and loses no entry", async () => {
     const { name, writer, tenant } = await makeOwned();
     const days = 4 * 24 * 60 * minuteMs;
