@@ -2,7 +2,7 @@ import { timeOfId } from "../ids/ids.ts";
 import { minuteMs } from "../time/clock.ts";
 import { isEncodable } from "./codec.ts";
 import type { Entry } from "./entry.ts";
-import { Head, type Report, type Reported } from "./head.ts";
+import { Head, type Report, type Reported, reportedOn } from "./head.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The time for which a response can be reported, and for which a report waits for its entry, in milliseconds. */
@@ -27,12 +27,11 @@ export interface AccountLog {
 
 /**
  * The outcome of `append`. `tooOld`: the number of entries that are older than their account's log. `unfit`: the number of entries that cannot be stored,
- * for example because a number is missing. `reported`: one outcome per report.
+ * for example because a number is missing.
  */
 export interface Appended {
   tooOld: number;
   unfit: number;
-  reported: Reported[];
 }
 
 /** The logs of all accounts of a log writer. `wal` holds on disk what this object holds in memory. */
@@ -71,20 +70,34 @@ export class AccountLogs {
   }
 
   /**
-   * Adds entries and reports, on disk and in memory. Entries with an id that the head already has are left out, because isolates send entries
-   * again if a call fails.
+   * Adds entries, on disk and in memory. Entries with an id that the head already has are left out, because isolates send entries again if a call
+   * fails.
    */
-  append({ entries, reports }: Acknowledged): Appended {
+  append(entries: readonly Entry[]): Appended {
     const encodable = entries.filter(isEncodable);
     const recent = encodable.filter(({ accountId, id }) => !this.#erased.has(accountId) && id >= this.of(accountId).state.startId);
-    const added = recent.filter(({ accountId, id }) => !this.#has(accountId, id));
-    if (added.length > 0 || reports.length > 0) this.wal.append({ entries: added, reports });
+    const added = recent.filter((entry) => this.get(entry) === undefined);
+    if (added.length > 0) this.wal.append({ entries: added, reports: [] });
     for (const entry of added) this.#add(entry);
-    return {
-      tooOld: encodable.length - recent.length,
-      unfit: entries.length - encodable.length,
-      reported: reports.map((report) => this.#report(report)),
-    };
+    return { tooOld: encodable.length - recent.length, unfit: entries.length - encodable.length };
+  }
+
+  /** Completes open entries, on disk and in memory. A report that arrives before its entry waits for it. Returns one outcome for each report. */
+  report(reports: readonly Report[], now: number): Reported[] {
+    const isTooLate = ({ id }: Report) => timeOfId(id) < now - openMs;
+    const due = reports.filter((report) => !isTooLate(report));
+    if (due.length > 0) this.wal.append({ entries: [], reports: due });
+    return reports.map((report) => {
+      if (!isTooLate(report)) return this.#report(report);
+      const entry = this.get(report);
+      return entry ? reportedOn(entry, report) : "unknown";
+    });
+  }
+
+  /** Returns an entry that is in no cut. */
+  get({ accountId, id }: { accountId: string; id: string }): Entry | undefined {
+    const { head, unchecked } = this.of(accountId);
+    return head.entries.get(id) ?? unchecked.get(id);
   }
 
   /** Everything that is in no cut, for the write-ahead log. Reports that have waited for too long are left out. */
@@ -132,11 +145,6 @@ export class AccountLogs {
     this.#erased.add(accountId);
     this.wal.erase(accountId, now, this.acknowledged(now));
     return entries + cut;
-  }
-
-  #has(accountId: string, id: string): boolean {
-    const { head, unchecked } = this.of(accountId);
-    return head.entries.has(id) || unchecked.has(id);
   }
 
   #add(entry: Entry): void {

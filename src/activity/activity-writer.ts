@@ -16,7 +16,8 @@ import { GroupCommit } from "./group-commit.ts";
 import type { Report, Reported } from "./head.ts";
 import { Hints } from "./hints.ts";
 import { mergeOldSegments } from "./merge.ts";
-import { readOpenTallies, readOpenUses, searchHead } from "./read-head.ts";
+import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
+import { reportAll } from "./report.ts";
 import { deleteOldSegments, type Retention } from "./retention.ts";
 import { deleteSampleSegments } from "./sample-segments.ts";
 import type { Found, Query } from "./scan.ts";
@@ -54,6 +55,8 @@ export interface WriterStatus {
   dropped: number;
   /** The number of entries since the start that were older than their account's log, and were therefore rejected. */
   tooOld: number;
+  /** The number of reports since the start whose entries were already closed. */
+  closedReports: number;
   /** The number of rows of the write-ahead log that this release cannot read. */
   unreadable: number;
   /** Whether the database of this log writer is full. */
@@ -76,6 +79,7 @@ export class ActivityWriter extends DurableObject<Env> {
   #isChecking = false;
   #dropped = 0;
   #tooOld = 0;
+  #closed = 0;
   #recent = { entries: 0, before: 0, since: Date.now() };
   #isFull = false;
   #measuredAt = 0;
@@ -105,9 +109,11 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   /** Completes open entries. A report that arrives before its entry waits for it. Returns one outcome for each report. */
-  report(reports: readonly Report[]): Reported[] {
+  async report(reports: readonly Report[]): Promise<Reported[]> {
     this.#commits.commit();
-    return this.#logs.append({ entries: [], reports }).reported;
+    const outcomes = await reportAll({ logs: this.#logs, db: this.#db, now: Date.now() }, reports);
+    this.#closed += outcomes.filter((outcome) => outcome === "closed").length;
+    return outcomes;
   }
 
   /** Keeps entries for the log writer that owns them, until it can be reached. */
@@ -117,7 +123,7 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   #append(entries: readonly Entry[]): void {
-    const { tooOld, unfit } = this.#logs.append({ entries, reports: [] });
+    const { tooOld, unfit } = this.#logs.append(entries);
     if (unfit > 0) this.#drop(unfit, `because ${this.#name} cannot store them`);
     if (tooOld > 0) console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
     this.#tooOld += tooOld;
@@ -196,6 +202,19 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#read(accountId, (log) => readOpenTallies(log));
   }
 
+  /** Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. */
+  openTalliesOf(accountIds: readonly string[]): Map<string, OpenTallies> {
+    this.#commits.commit();
+    const logs = accountIds.map((id) => this.#logs.accounts.get(id)).filter((log) => log !== undefined);
+    return new Map(logs.filter(hasEntries).map((log) => [log.state.accountId, readOpenTallies(log)]));
+  }
+
+  /** Returns keys that were used in requests that D1 may not have yet, sorted by account and key, after the key `after`. */
+  usedKeys(after: UsedKey, limit: number): UsedKey[] {
+    this.#commits.commit();
+    return readUsedKeys(this.#logs, after, limit);
+  }
+
   /** Returns the latest admitted entry of each key of an account that D1 may not have yet. */
   lastUses(accountId: string): Promise<LastUses> {
     return this.#read(accountId, (log) => readOpenUses(log));
@@ -243,9 +262,12 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#logs.erase(accountId, Date.now()) + this.#hints.erase(accountId);
   }
 
-  /** Runs the next alarm now. Callers do this if work is waiting. */
+  /** Sets the alarm again if it is missing or late. The platform gives an alarm up after several failures. */
   wake(): void {
-    if (this.#hasWork) this.#setAlarmBy(Date.now());
+    const isMissing = this.#alarmAt === null || this.#alarmAt < Date.now() - minuteMs;
+    if (!this.#hasWork || !isMissing) return;
+    this.#alarmAt = null;
+    this.#setAlarmBy(Date.now());
   }
 
   status(): WriterStatus {
@@ -259,6 +281,7 @@ export class ActivityWriter extends DurableObject<Env> {
       hinted: this.#hints.entries,
       dropped: this.#dropped,
       tooOld: this.#tooOld,
+      closedReports: this.#closed,
       unreadable: this.#logs.wal.unreadable,
       isFull: this.#isFull,
     };

@@ -1,7 +1,7 @@
 import type { Db } from "../db/client.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
-import { idsInWaitingCuts } from "./read-head.ts";
-import { idsInSegments } from "./read-segments.ts";
+import { entriesInWaitingCuts } from "./read-head.ts";
+import { entriesInSegments } from "./read-segments.ts";
 
 /**
  * Decides which late entries of an account are new, and adds these entries to the head. Drops the others, because isolates send entries again if a
@@ -11,8 +11,8 @@ export async function checkLate(logs: AccountLogs, log: AccountLog, db: Db): Pro
   const late = [...log.unchecked.keys()];
   if (late.length === 0) return;
   // The waiting cuts are searched first. A cut that D1 stores in the meantime is therefore found in at least one of both places.
-  const inCuts = idsInWaitingCuts(logs, log, late);
-  const inSegments = await idsInSegments(db, log.state.accountId, late);
+  const inCuts = entriesInWaitingCuts(logs, log, late);
+  const inSegments = await entriesInSegments(db, log.state.accountId, late);
   for (const id of late) {
     const entry = log.unchecked.get(id);
     log.unchecked.delete(id);

@@ -49,18 +49,23 @@ export function cutDue(logs: AccountLogs, now: number): number {
   return record(logs, due, now);
 }
 
-/** If the heads need too much memory, cuts the largest accounts, including entries that are open. Returns the number of cuts. */
+/**
+ * If the heads need too much memory, cuts the largest accounts until the heads need half of it. Takes the settled entries of an account. If they are
+ * less than half of its entries, takes the older half, including entries that are open. Returns the number of cuts.
+ */
 export function cutLargest(logs: AccountLogs, now: number, maxBytes = maxHeadBytes): number {
   let left = logs.headBytes;
   if (left <= maxBytes) return 0;
-  const largest = [...logs.accounts.values()].toSorted((a, b) => b.head.bytes - a.head.bytes);
+  const largest = [...logs.accounts.values()].filter(({ head }) => head.entries.size > 0).toSorted((a, b) => b.head.bytes - a.head.bytes);
   const taken: Taken[] = [];
   for (const log of largest) {
     if (left <= maxBytes / 2) break;
+    const { entries, bytes } = log.head;
+    const half = Math.ceil(entries.size / 2);
     const settled = entriesToCut(log, now);
-    // If most entries of the account are younger or open, all of them are taken.
-    taken.push({ log, entries: settled.length >= log.head.entries.size / 2 ? settled : entriesToCut(log, now, { all: true }) });
-    left -= log.head.bytes;
+    const own = settled.length >= half ? settled : entriesToCut(log, now, { all: true }).slice(0, half);
+    taken.push({ log, entries: own });
+    left -= (bytes * own.length) / entries.size;
   }
   return record(logs, taken, now);
 }

@@ -16,9 +16,10 @@ export interface Report {
 
 /**
  * The outcome of a report. `completed`: the entry has the reported values now, or it had them before. `different`: another report completed the
- * entry before. `unknown`: there is no such entry.
+ * entry before. `closed`: the entry stays without a status, because the report came too late or the memory of the log writer was full. `unknown`:
+ * there is no such entry yet.
  */
-export type Reported = "completed" | "different" | "unknown";
+export type Reported = "completed" | "different" | "closed" | "unknown";
 
 /** The memory of an entry without its texts, in bytes. Measured in workerd with entries that arrived in calls. */
 const entryBytes = 600;
@@ -29,6 +30,12 @@ const bytesOf = ({ path, route, userAgent, problem }: Entry): number =>
 
 /** Returns whether the response of an entry can still be reported. */
 export const isOpen = ({ status }: Entry): boolean => status === null;
+
+/** Returns the outcome of a report about an entry that cannot be changed anymore. */
+export function reportedOn(entry: Entry, { status, durationMs }: Report): Reported {
+  if (isOpen(entry)) return "closed";
+  return entry.status === status && entry.durationMs === durationMs ? "completed" : "different";
+}
 
 /** The entries of one account that are in no cut yet, and their tallies. */
 export class Head {
@@ -74,10 +81,11 @@ export class Head {
   }
 
   /** Completes an open entry. The first report of an entry wins. */
-  complete({ id, status, durationMs, route }: Report): Reported {
+  complete(report: Report): Reported {
+    const { id, status, durationMs, route } = report;
     const entry = this.#entries.get(id);
     if (!entry) return "unknown";
-    if (!isOpen(entry)) return entry.status === status && entry.durationMs === durationMs ? "completed" : "different";
+    if (!isOpen(entry)) return reportedOn(entry, report);
     this.remove(id);
     this.add({ ...entry, status, durationMs, route: route ?? entry.route });
     return "completed";

@@ -26,6 +26,20 @@ export function readOpenUses({ head, waiting }: AccountLog): LastUses {
   return uses;
 }
 
+/** A key with the account that it belongs to. */
+export interface UsedKey {
+  account: string;
+  id: string;
+}
+
+/** Returns the keys with admitted requests in a head or a waiting cut, sorted by account and key, after the key `after`. */
+export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): UsedKey[] {
+  const keys = [...logs.accounts].flatMap(([account, log]) => [...readOpenUses(log).keys()].map((id) => ({ account, id })));
+  const position = ({ account, id }: UsedKey) => `${account}/${id}`;
+  const isAfter = keys.filter((key) => position(key) > position(after));
+  return isAfter.toSorted((one, other) => (position(one) < position(other) ? -1 : 1)).slice(0, limit);
+}
+
 /** Searches the head and the waiting cuts of an account. */
 export async function searchHead(logs: AccountLogs, log: AccountLog, query: Query): Promise<Found> {
   const inHead = newestFirst([...log.head.entries.values()].filter((entry) => isWithin(query, entry) && matches(query.filter, entry)));
@@ -37,13 +51,13 @@ export async function searchHead(logs: AccountLogs, log: AccountLog, query: Quer
   return combine([head, await scan(refs, open, query)], query.limit);
 }
 
-/** Returns the ids from `ids` that are in a waiting cut of an account. */
-export function idsInWaitingCuts(logs: AccountLogs, log: AccountLog, ids: readonly string[]): Set<string> {
+/** Returns the entries with these ids that are in a waiting cut of an account, by id. */
+export function entriesInWaitingCuts(logs: AccountLogs, log: AccountLog, ids: readonly string[]): Map<string, Entry> {
   const wanted = new Set(ids);
   const found = waitingSegments(log.waiting)
     .filter(({ firstId, lastId }) => ids.some((id) => id >= firstId && id <= lastId))
     .flatMap(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
-  return new Set(found.flatMap(({ id }) => (wanted.has(id) ? [id] : [])));
+  return new Map(found.flatMap((entry) => (wanted.has(entry.id) ? [[entry.id, entry]] : [])));
 }
 
 const newestFirst = (entries: readonly Entry[]): Entry[] => sorted(entries).reverse();

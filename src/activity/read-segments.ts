@@ -84,8 +84,8 @@ export async function openSegments(db: Db, accountId: string, refs: readonly Pic
   });
 }
 
-/** Returns the ids from `ids` that are in a segment of the account. */
-export async function idsInSegments(db: Db, accountId: string, ids: readonly string[]): Promise<Set<string>> {
+/** Returns the entries with these ids that are in a segment of the account, by id. */
+export async function entriesInSegments(db: Db, accountId: string, ids: readonly string[]): Promise<Map<string, Entry>> {
   const wanted = JSON.stringify(ids);
   const rows = await raw<{ id: number }>(
     db,
@@ -95,10 +95,10 @@ export async function idsInSegments(db: Db, accountId: string, ids: readonly str
         AND EXISTS (SELECT 1 FROM json_each(${wanted}) WHERE value BETWEEN first_id AND last_id)`,
   );
   const asked = new Set(ids);
-  const found = new Set<string>();
+  const found = new Map<string, Entry>();
   for (let at = 0; at < rows.length; at += maxOpened) {
     const entries = (await openSegments(db, accountId, rows.slice(at, at + maxOpened))).flat();
-    for (const { id } of entries) if (asked.has(id)) found.add(id);
+    for (const entry of entries) if (asked.has(entry.id)) found.set(entry.id, entry);
   }
   return found;
 }

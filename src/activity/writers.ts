@@ -62,6 +62,7 @@ export const noHealth = (): LogHealth => ({
   hinted: 0,
   dropped: 0,
   tooOld: 0,
+  closedReports: 0,
   unreadable: 0,
   full: [],
   unreachable: [],
@@ -69,12 +70,15 @@ export const noHealth = (): LogHealth => ({
 
 const writersIn = (env: WriterEnv, database: string) => Array.from({ length: writersOf(env) }, (_, number) => `${database}/${number}`);
 
+/** Returns the names of all log writers that own accounts. */
+export const allWriters = (env: WriterEnv): string[] => [...activityDatabases(env).keys()].flatMap((database) => writersIn(env, database));
+
 const statusOf = (env: WriterEnv, logWriter: string): Promise<WriterStatus> =>
   withDeadline(writerAt(env, logWriter).status() as Promise<WriterStatus>, statusTimeoutMs, "Asking a log writer for its status");
 
 export async function readWriters(env: WriterEnv): Promise<LogHealth> {
   const health = noHealth();
-  const all = [...activityDatabases(env).keys()].flatMap((database) => writersIn(env, database));
+  const all = allWriters(env);
   await Promise.all(
     all.map(async (logWriter) => {
       try {
@@ -83,6 +87,7 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
         health.hinted += status.hinted;
         health.dropped += status.dropped;
         health.tooOld += status.tooOld;
+        health.closedReports += status.closedReports;
         health.unreadable += status.unreadable;
         if (status.oldestWaitingAt !== null)
           health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);
@@ -133,7 +138,7 @@ export async function eraseInWriters(env: WriterEnv, logWriter: string, accountI
 
 /** Wakes all log writers. A log writer that has missed an alarm goes on with its work. Returns how many log writers were woken. */
 export async function wakeWriters(env: WriterEnv): Promise<number> {
-  const all = [...activityDatabases(env).keys()].flatMap((database) => writersIn(env, database));
+  const all = allWriters(env);
   await Promise.all(all.map((logWriter) => withDeadline(writerAt(env, logWriter).wake(), minuteMs, `Waking the log writer ${logWriter}`)));
   return all.length;
 }

@@ -73,14 +73,15 @@ class Log {
   }
 
   append(entries: readonly Entry[]): void {
-    this.logs.append({ entries, reports: [] });
+    this.logs.append(entries);
     for (const entry of entries) if (!this.expected.has(entry.id)) this.expected.set(entry.id, entry);
   }
 
   report(id: string, status: number, durationMs: number): void {
     const entry = this.expected.get(id);
     if (entry?.status !== null) return;
-    this.logs.append({ entries: [], reports: [{ accountId: this.accountId, id, status, durationMs }] });
+    const [outcome] = this.logs.report([{ accountId: this.accountId, id, status, durationMs }], this.now);
+    if (outcome === "closed") return;
     this.expected.set(id, { ...entry, status, durationMs });
   }
 

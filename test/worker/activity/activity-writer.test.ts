@@ -1,7 +1,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { AccountLogs } from "../../../src/activity/account-logs.ts";
 import type { ActivityWriter } from "../../../src/activity/activity-writer.ts";
+import { cutLargest } from "../../../src/activity/cut.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { logOf } from "../../../src/activity/writers.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
@@ -13,29 +15,11 @@ import { makeTenant, readingLog, type Tenant } from "../support/client.ts";
 import { d1With, d1WithoutBatches } from "../support/d1.ts";
 import { entryOf } from "../support/entries.ts";
 import { readEntries } from "../support/log-rows.ts";
-
-type Writer = DurableObjectStub<ActivityWriter>;
+import { countSegments, entriesOf, idsOf, makeOwned, readIds, readRequests, replaceD1 } from "../support/log-writers.ts";
 
 const D1 = env.ACTIVITY_0;
 /** The size of a full database, in bytes. */
 const fullBytes = 9.6e9;
-
-let nextNumber = 100;
-/** Returns a log writer that no other test uses, and an account that belongs to it. */
-async function makeOwned(): Promise<{ name: string; writer: Writer; tenant: Tenant }> {
-  const name = `ACTIVITY_0/${nextNumber++}`;
-  return { name, writer: env.ACTIVITY_WRITER.getByName(name), tenant: await makeTenant({}, name) };
-}
-
-/**
- * Replaces the database that a log writer uses. The replacement lasts until the log writer is evicted, or until the test ends. After the test, the
- * scheduled jobs of other tests also call the log writer.
- */
-function replaceD1(writer: Writer, ACTIVITY_0: D1Database): Promise<void> {
-  const use = (bindings: object) => runInDurableObject(writer, (instance) => void Object.assign(instance, { env: bindings }));
-  onTestFinished(() => use(env));
-  return use({ ...env, ACTIVITY_0 });
-}
 
 /** Returns D1 with another size in the metadata of each result. */
 const d1WithSize = (size: number): D1Database =>
@@ -50,20 +34,6 @@ const d1WithSize = (size: number): D1Database =>
       });
     },
   });
-
-const entriesOf = (tenant: Tenant, count: number, ageMs = 0): Entry[] =>
-  Array.from({ length: count }, (_, index) => entryOf(tenant, Date.now() - ageMs - index));
-
-const idsOf = (entries: readonly Entry[]) => entries.map(({ id }) => id).toSorted();
-const readIds = async ({ accountId }: Tenant, name: string) => idsOf(await readEntries(accountId, name));
-
-const readRequests = async (tenant: Tenant, name: string) => {
-  const context = { ...readingLog(tenant.accountId), ...logOf(env, name) };
-  return (await readUsage(await openLog(context), { window: "24h" })).totalRequests.value;
-};
-
-const countSegments = (accountId: string) =>
-  D1.prepare("SELECT count(*) AS count FROM activity_segments WHERE account_id = ?").bind(accountId).first<number>("count");
 
 describe("A log writer", () => {
   it("shows entries in the list, the figures and the last uses as soon as it has acknowledged them, and after it was evicted", async () => {
@@ -262,6 +232,41 @@ describe("An open entry", () => {
     await evictDurableObject(writer);
     await writer.write([entry]);
     expect(await readEntries(tenant.accountId, name)).toEqual([{ ...entry, status: 404, durationMs: 3 }]);
+  });
+
+  it("is compared with later reports after it was cut", async () => {
+    const { writer, tenant } = await makeOwned();
+    const entry = open(tenant);
+    await writer.write([entry]);
+    await writer.report([reportOf(entry, 201, 12)]);
+    await writer.flush(tenant.accountId);
+    expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
+  });
+
+  it("is closed by a cut and after ten minutes, and its late reports are rejected and counted", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const more = { status: null, durationMs: null };
+    const [old, cut] = [entryOf(tenant, Date.now() - 11 * minuteMs, more), entryOf(tenant, Date.now() - 12 * minuteMs, more)];
+    await writer.write([cut]);
+    await writer.flush(tenant.accountId);
+    await writer.write([old]);
+    expect(await writer.report([reportOf(cut, 200, 1), reportOf(old, 200, 1)])).toEqual(["closed", "closed"]);
+    expect((await writer.status()).closedReports).toBe(2);
+    const statuses = (await readEntries(tenant.accountId, name)).map(({ status }) => status);
+    expect(statuses).toEqual([null, null]);
+  });
+
+  it("waits for its report although the log writer had to cut older entries to free memory", async () => {
+    const { writer, tenant } = await makeOwned();
+    await runInDurableObject(writer, (_, { storage }) => {
+      const logs = new AccountLogs(storage);
+      const now = Date.now();
+      const entries = Array.from({ length: 20 }, (_, age) => entryOf(tenant, now - age * secondMs, { status: null, durationMs: null }));
+      logs.append(entries);
+      expect(cutLargest(logs, now, 1)).toBe(1);
+      const left = [...logs.of(tenant.accountId).head.entries.keys()];
+      expect(left.toSorted()).toEqual(idsOf(entries.slice(0, 10)));
+    });
   });
 
   it("counts as a request without a status, and stays out of the success rate and the response time", async () => {
