@@ -1,5 +1,6 @@
 import { asc, eq, gt } from "drizzle-orm";
 import { activityDatabases } from "../activity/databases.ts";
+import { allWriters, type WriterEnv, writerAt } from "../activity/writers.ts";
 import { callGuard, type Guards } from "../admission/guards.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
@@ -33,7 +34,10 @@ interface Keys {
 }
 
 /** Reconciles one page of guards with D1, starting at `cursor`. An empty cursor selects the first page. */
-export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Guards; env: object }, cursor: string): Promise<Reconciled> {
+export async function reconcileGuards(
+  { db, guards, env }: { db: Db; guards: Guards; env: WriterEnv },
+  cursor: string,
+): Promise<Reconciled> {
   const [phase = "", after = ""] = cursor === "" ? ["rows"] : cursor.split(/:(.*)/s);
   const phases = phasesOf(db, env);
   const names = Object.keys(phases);
@@ -70,48 +74,66 @@ async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Prom
   done.revoked.push(id);
 }
 
+/** A key that was found in a place outside of `api_keys`. `position`: the position of the key there, within its account. */
+interface FoundKey {
+  account: string;
+  position: string;
+  id: string;
+}
+
+/** Returns the found keys after a position, in their order. */
+type Find = (after: Omit<FoundKey, "id">) => Promise<FoundKey[]>;
+
 /**
  * Returns the sources of key ids, in reading order. Each source is read in pages. The first source is the table of keys. The other sources are
- * the audit log and the key uses. These sources also contain the ids of keys without a row.
+ * the audit log and the key uses, which are in the log writers and in the activity databases. These sources also contain the ids of keys without a row.
  */
-function phasesOf(db: Db, env: object): Record<string, (after: string) => Promise<Keys>> {
+function phasesOf(db: Db, env: WriterEnv): Record<string, (after: string) => Promise<Keys>> {
   const rows = async (after: string): Promise<Keys> => {
     const found = await db.select({ id: apiKeys.id }).from(apiKeys).where(gt(apiKeys.id, after)).orderBy(asc(apiKeys.id)).limit(keysAtOnce);
     return { ids: found.map(({ id }) => id), next: found.length < keysAtOnce ? null : (found.at(-1)?.id ?? null) };
   };
-  const audit = (after: string) => lost(db, db.$client, ofAudit, after);
-  const uses = [...activityDatabases(env)].map(([store, d1]) => [`uses-${store}`, (after: string) => lost(db, d1, ofUses, after)] as const);
-  return { rows, audit, ...Object.fromEntries(uses) };
+  const inD1 =
+    (d1: D1Database, query: string): Find =>
+    async ({ account, position }) =>
+      (await d1.prepare(`${query} LIMIT ${entriesAtOnce}`).bind(account, position).all<FoundKey>()).results;
+  const inWriter =
+    (logWriter: string): Find =>
+    async ({ account, position }) => {
+      const keys = await writerAt(env, logWriter).usedKeys({ account, id: position }, entriesAtOnce);
+      return keys.map((key) => ({ ...key, position: key.id }));
+    };
+  // The log writers are read before the databases. A use that a log writer stores in the meantime is therefore found in its database.
+  const finds: [string, Find][] = [
+    ["audit", inD1(db.$client, ofAudit)],
+    ...allWriters(env).map((logWriter) => [`uses-${logWriter}`, inWriter(logWriter)] as [string, Find]),
+    ...[...activityDatabases(env)].map(([store, d1]) => [`uses-${store}`, inD1(d1, ofUses)] as [string, Find]),
+  ];
+  return { rows, ...Object.fromEntries(finds.map(([name, find]) => [name, (after: string) => lost(db, find, after)])) };
 }
 
 const ofAudit =
-  "SELECT account_id AS account, id AS last, target_id AS id FROM audit WHERE (account_id, id) > (?1, ?2) ORDER BY account_id, id";
+  "SELECT account_id AS account, id AS position, target_id AS id FROM audit WHERE (account_id, id) > (?1, ?2) ORDER BY account_id, id";
 // The keys of an account are sorted by their ids, over all parts.
-const ofUses = `SELECT account_id AS account, use.value ->> 0 AS last, use.value ->> 0 AS id FROM last_uses CROSS JOIN json_each(uses) AS use
+const ofUses = `SELECT account_id AS account, use.value ->> 0 AS position, use.value ->> 0 AS id FROM last_uses CROSS JOIN json_each(uses) AS use
   WHERE account_id >= ?1 AND (account_id, use.value ->> 0) > (?1, ?2) ORDER BY account_id, part, use.key`;
 
-/**
- * Reads key ids with `query`, and returns the ids of keys that have no row in `api_keys`. The parameters of the query are the account id and the value
- * of `last` at which the page before it has ended.
- */
-async function lost(db: Db, d1: D1Database, query: string, after: string): Promise<Keys> {
-  const [account = "", last = ""] = after.split("/");
-  const { results } = await d1
-    .prepare(`${query} LIMIT ${entriesAtOnce}`)
-    .bind(account, last)
-    .all<{ account: string; last: string; id: string }>();
-  const ids = [...new Set(results.map(({ id }) => id).filter(isKeyId))];
+/** Finds keys, and returns the ids of those that have no row in `api_keys`. `after`: the account and the position at which the page before has ended. */
+async function lost(db: Db, find: Find, after: string): Promise<Keys> {
+  const [account = "", position = ""] = after.split("/");
+  const found = await find({ account, position });
+  const ids = [...new Set(found.map(({ id }) => id).filter(isKeyId))];
   const there = await db.$client
     .prepare("SELECT id FROM api_keys WHERE id IN (SELECT value FROM json_each(?))")
     .bind(JSON.stringify(ids))
     .all<{ id: string }>();
   const known = new Set(there.results.map(({ id }) => id));
   const missing = new Set<string>();
-  for (const { account: of, last: position, id } of results) {
-    if (ids.includes(id) && !known.has(id)) missing.add(id);
+  for (const key of found) {
+    if (ids.includes(key.id) && !known.has(key.id)) missing.add(key.id);
     // A page ends after 50 keys without a row. Each of these keys needs one or two calls to the guard of the key.
-    if (missing.size === keysAtOnce) return { ids: [...missing], next: `${of}/${position}` };
+    if (missing.size === keysAtOnce) return { ids: [...missing], next: `${key.account}/${key.position}` };
   }
-  const end = results.at(-1);
-  return { ids: [...missing], next: results.length < entriesAtOnce || !end ? null : `${end.account}/${end.last}` };
+  const end = found.at(-1);
+  return { ids: [...missing], next: found.length < entriesAtOnce || !end ? null : `${end.account}/${end.position}` };
 }

@@ -72,7 +72,7 @@ export async function readWithOpen<Result>(
 }
 
 /** Returns the tallies that D1 does not have if its last cut is `cut`. */
-function missingIn({ head, waiting }: OpenTallies, cut: number): HourlyTallies {
+export function missingIn({ head, waiting }: OpenTallies, cut: number): HourlyTallies {
   const open: HourlyTallies = new Map();
   addByHour(open, head);
   for (const { number, tallies } of waiting) if (number > cut) addByHour(open, tallies);

@@ -1,15 +1,22 @@
-import { describe, expect, it } from "vitest";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { firstLogWriter } from "../../../src/activity/databases.ts";
+import { writersOf } from "../../../src/activity/writers.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
-import { deleteKeyRow, readKeyRow, updateKeyRow } from "../support/key-rows.ts";
+import { logDelay } from "../support/entries.ts";
+import { deleteAuditRows, deleteKeyRow, readKeyRow, updateKeyRow } from "../support/key-rows.ts";
 import { operate, reconcileGuards } from "../support/operate.ts";
 import { tryKey } from "../support/try-key.ts";
 
 describe("The reconciliation of guards", () => {
-  it("continues with key rows, then with the audit log, then with the usage in each activity database", async () => {
+  it("continues with key rows, then with the audit log, then with the key uses in each log writer and in each activity database", async () => {
+    const databases = ["ACTIVITY_0", "ACTIVITY_1"];
+    const writers = databases.flatMap((database) => Array.from({ length: writersOf(env) }, (_, number) => `${database}/${number}`));
+    const sources = ["audit", ...[...writers, ...databases].map((name) => `uses-${name}`)];
     const positions: string[] = [];
-    for (const after of ["rows:key_zzzzzzzzzzzzzzzz", "audit:acc_z/", "uses-ACTIVITY_0:acc_z/", "uses-ACTIVITY_1:acc_z/"])
+    for (const after of ["rows:key_zzzzzzzzzzzzzzzz", ...sources.map((source) => `${source}:acc_z/`)])
       positions.push((await operate("POST", "/guards/line-up", { after })).body.next);
-    expect(positions).toEqual(["audit:", "uses-ACTIVITY_0:", "uses-ACTIVITY_1:", null]);
+    expect(positions).toEqual([...sources.map((source) => `${source}:`), null]);
   });
 
   it("updates key rows that are older than their guards, and revokes guards without a key row", async () => {
@@ -28,5 +35,18 @@ describe("The reconciliation of guards", () => {
     expect(result.revoked).toContain(lost.keyId);
     expect([await tryKey(revoked.key), await tryKey(lost.key), await tryKey(key)]).toEqual(["revoked_key", "revoked_key", 200]);
     expect((await readKeyRow(revoked.keyId)).state).toBe("revoked");
+  });
+
+  it("finds a key in the log writer of its account, if the row and the audit entries of the key are lost", async () => {
+    const { accountId } = await makeTenant();
+    const lost = await makeKey(accountId);
+    expect(await tryKey(lost.key)).toBe(200);
+    await deleteKeyRow(lost.keyId);
+    await deleteAuditRows(accountId);
+    await vi.waitFor(async () => {
+      const { body } = await operate("POST", "/guards/line-up", { after: `uses-${firstLogWriter}:${accountId}/` });
+      expect(body.revoked).toContain(lost.keyId);
+    }, logDelay);
+    expect(await tryKey(lost.key)).toBe("revoked_key");
   });
 });

@@ -43,6 +43,11 @@ export async function deleteKeyRow(keyId: string): Promise<void> {
   await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(keyId).run();
 }
 
+/** Deletes all audit entries of an account. */
+export async function deleteAuditRows(accountId: string): Promise<void> {
+  await env.DB.prepare("DELETE FROM audit WHERE account_id = ?").bind(accountId).run();
+}
+
 /** Replaces the row of a key with an earlier copy, like a restore of D1. Does not write `row_bytes`, because D1 generates this column. */
 export async function restoreKeyRow({ row_bytes, ...row }: KeyRow): Promise<void> {
   await deleteKeyRow(String(row.id));

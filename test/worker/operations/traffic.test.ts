@@ -1,0 +1,43 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { connect } from "../../../src/db/client.ts";
+import { readTraffic } from "../../../src/operations/traffic.ts";
+import { secondMs } from "../../../src/time/clock.ts";
+import { makeTenant, type Tenant } from "../support/client.ts";
+import { entryOf } from "../support/entries.ts";
+
+const logWriter = "ACTIVITY_0/400";
+const writer = env.ACTIVITY_WRITER.getByName(logWriter);
+
+async function trafficOf({ accountId }: Tenant, now: number) {
+  const { accounts, unknown } = await readTraffic({ db: connect(env.DB), env }, now);
+  return { ...accounts.find(({ id }) => id === accountId), unknown };
+}
+
+describe("The operator's traffic", () => {
+  it("includes requests that are still in the log writer, and counts them once after they were stored", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 10 }, logWriter);
+    // The entries are of one hour, even if the test runs at the start of an hour.
+    const now = Date.now() + 10 * secondMs;
+    const entries = [200, 200, 500, 429].map((status) =>
+      entryOf(tenant, now, { status, counted: status !== 429, admitted: status !== 429 }),
+    );
+    const expected = { requests: 4, errors: 1, limited: 1, usedPercent: 30, keyId: tenant.keyId, unknown: [] };
+    await writer.write(entries);
+    expect(await trafficOf(tenant, now)).toMatchObject(expected);
+    await writer.flush(tenant.accountId);
+    expect(await trafficOf(tenant, now)).toMatchObject(expected);
+  });
+
+  it("names a log writer that does not respond", async () => {
+    const tenant = await makeTenant({}, logWriter);
+    const { ACTIVITY_WRITER } = env;
+    const away = {
+      ...env,
+      ACTIVITY_WRITER: { ...ACTIVITY_WRITER, getByName: () => ({ openTalliesOf: async () => Promise.reject(new Error("away")) }) },
+    };
+    const { accounts, unknown } = await readTraffic({ db: connect(env.DB), env: away as unknown as Env }, Date.now());
+    expect(unknown).toContain(logWriter);
+    expect(accounts.map(({ id }) => id)).toContain(tenant.accountId);
+  });
+});
