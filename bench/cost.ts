@@ -1,17 +1,20 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { dayMs, hourMs, hourStart, minuteMs, secondMs } from "../src/time/clock.ts";
+import { dayMs, dayStart, hourMs, hourStart, minuteMs, secondMs } from "../src/time/clock.ts";
 import { cpuMsOf } from "./load.ts";
+import { tell } from "./scale/accounts.ts";
 import { prepare, startNaive, unlimited } from "./variants.ts";
 import { bundle, type Served, serve } from "./workerd.ts";
 import type { counts } from "./workers/counting.ts";
 
 type Counts = typeof counts;
 
-const keys = 64;
-const ratePerKey = 1.4;
-const rate = keys * ratePerKey;
+const busy = { keys: 64, ratePerKey: 1.4 };
+const quiet = { keys: 640, isolates: 64, ratePerKey: 1 / 60 };
+const quietAccounts = { accounts: 10_000, keys: 5 };
+const quietRate = quietAccounts.accounts * quietAccounts.keys * quiet.ratePerKey;
 const writers = 4;
+export const busyName = "64 keys, 1.4 requests/s each";
 const warmUpMs = 10 * secondMs;
 /** The wait for pending writes of buffers and log writers, in milliseconds. */
 const settledMs = 2 * secondMs;
@@ -38,12 +41,10 @@ const objectGb = 0.128;
 
 export interface Cost {
   name: string;
-  /**
-   * Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include the work of cuts and
-   * retention.
-   */
+  /** Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include cuts and retention. */
   objectCalls: number;
-  objectRows: number;
+  guardRows: number;
+  writerRows: number;
   statements: number;
   rowsWritten: number;
   rowsRead: number;
@@ -54,108 +55,220 @@ export interface Cost {
   dollarsPerMillion: number;
 }
 
+/** What requests need, each as a count per request. */
+interface Needs extends Counts {
+  cpuMs: number;
+}
+
+const noNeeds: Needs = { guardCalls: 0, guardRows: 0, writerCalls: 0, writerRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0, cpuMs: 0 };
+
+/**
+ * Returns the cost of requests. `objectsPerRate`: the number of Durable Objects that are billed all the time, divided by the number of requests per
+ * second.
+ */
+function costOf(name: string, needs: Needs, objectsPerRate: number): Cost {
+  const objectCalls = needs.guardCalls + needs.writerCalls;
+  const dollars =
+    prices.request +
+    prices.cpuMs * needs.cpuMs +
+    // A guard is billed while it serves a call. The formula charges each call for the CPU time of a whole request. This amount is an upper
+    // bound. Log writers are billed all the time.
+    objectCalls * (prices.objectCall + prices.objectGbSecond * objectGb * (needs.cpuMs / 1000)) +
+    objectsPerRate * objectGb * prices.objectGbSecond +
+    (needs.guardRows + needs.writerRows) * prices.objectRow +
+    needs.rowsWritten * prices.rowWritten +
+    needs.rowsRead * prices.rowRead;
+  return {
+    name,
+    objectCalls: 1000 * objectCalls,
+    guardRows: 1000 * needs.guardRows,
+    writerRows: 1000 * needs.writerRows,
+    statements: 1000 * needs.statements,
+    rowsWritten: 1000 * needs.rowsWritten,
+    rowsRead: 1000 * needs.rowsRead,
+    cpuMs: needs.cpuMs,
+    dollarsPerMillion: dollars * 1e6,
+  };
+}
+
+/** Measures the cost of requests at two paces, and the cost of the naive design, which is the same at each pace. */
+export async function measureCost(folder: string): Promise<Cost[]> {
+  return [await measureBusy(join(folder, "busy")), await measureQuiet(join(folder, "quiet")), await measureNaive(join(folder, "naive"))];
+}
+
+const startCounted = (folder: string, isolates: number) =>
+  serve(bundle("bench/workers/counted.ts", folder, { defines: ["LOCAL_BUILD:false", "OPEN_OVERVIEW:false"] }), join(folder, "state"), {
+    isolates,
+  });
+
 /**
  * Measures the cost of requests with 64 keys. Each key has 1.4 requests per second and its own isolate. The cost includes the cron job that
  * runs every minute. The cost also includes the cuts and retention of the measured requests. The first ten seconds are not measured,
  * because the isolates are still warming up.
  */
-export async function measureCost(folder: string): Promise<Cost[]> {
-  const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
-  const ours = await serve(
-    bundle("bench/workers/counted.ts", join(folder, "ours"), { defines: ["LOCAL_BUILD:false", "OPEN_OVERVIEW:false"] }),
-    join(folder, "ours", "state"),
-    { isolates: keys },
-  );
-  const naive = await startNaive(join(folder, "naive"), "counted-naive");
+async function measureBusy(folder: string): Promise<Cost> {
+  const secrets = await prepare(folder, Array<number>(busy.keys).fill(unlimited));
+  const served = await startCounted(folder, busy.keys);
+  const cron = (at: number) => fetch(`${served.url}/cron?at=${at}`);
   try {
-    const cron = (at: number) => fetch(`${ours.url}/cron?at=${at}`);
-    const oursCost = await costOf("ours", ours, secrets, {
+    const needs = await needsOf("64 keys", served, secrets, {
       path: "/api/v1/me",
-      objectsAlwaysActive: writers,
+      ratePerKey: busy.ratePerKey,
       everyMinute: () => cron(Date.now()),
-      cut: () => fetch(`${ours.url}/flush`),
+      cut: () => fetch(`${served.url}/flush`),
       retain: async () => {
         const hour = hourStart(Date.now()) + hourMs;
         // Segments are deleted after 32 days, hourly totals after 62 days, and daily totals after 400 days.
         for (const days of [33, 63, 401]) await cron(hour + days * dayMs);
       },
     });
-    const naiveCost = await costOf("naive", naive.served, naive.keys, {
+    return costOf(busyName, needs, writers / (busy.keys * busy.ratePerKey));
+  } finally {
+    await served.stop();
+  }
+}
+
+async function measureNaive(folder: string): Promise<Cost> {
+  const { served, keys } = await startNaive(folder, "counted-naive");
+  try {
+    const needs = await needsOf("naive", served, keys, {
       path: "/me",
-      objectsAlwaysActive: 0,
+      ratePerKey: busy.ratePerKey,
       everyMinute: async () => {},
       cut: async () => {},
-      retain: () => fetch(`${naive.served.url}/retain`, { method: "POST" }),
+      retain: () => fetch(`${served.url}/retain`, { method: "POST" }),
     });
-    return [oursCost, naiveCost];
+    return costOf("naive", needs, 0);
   } finally {
-    await ours.stop();
-    await naive.served.stop();
+    await served.stop();
+  }
+}
+
+/**
+ * Measures the cost of requests with 10,000 accounts of five keys each. Each key has one request per minute. The product serves 640 of these keys
+ * in 64 isolates, which shows the work of guards and buffers. A simulated clock shows the work of the log writers: one of the four log writers gets
+ * three hours of the traffic of its 2,500 accounts.
+ */
+async function measureQuiet(folder: string): Promise<Cost> {
+  const front = await measureQuietFront(join(folder, "front"));
+  const log = await simulate(join(folder, "log"), {
+    accounts: quietAccounts.accounts / writers,
+    keys: quietAccounts.keys,
+    addresses: 5000,
+    tasks: 1000,
+    perSecond: Math.round(quietRate / writers),
+    hours: 3,
+  });
+  const needs = {
+    ...log.needs,
+    cpuMs: front.cpuMs,
+    guardCalls: front.guardCalls,
+    guardRows: front.guardRows,
+    // A batch of a buffer holds the entries of one request at least.
+    writerCalls: Math.min(1, front.writerCalls),
+  };
+  return costOf("10,000 accounts, 5 keys, 1 a minute each", needs, writers / quietRate);
+}
+
+async function measureQuietFront(folder: string): Promise<Needs> {
+  const secrets = await prepare(folder, Array<number>(quiet.keys).fill(unlimited));
+  const served = await startCounted(folder, quiet.isolates);
+  try {
+    const needs = await needsOf("640 quiet keys", served, secrets, {
+      path: "/api/v1/me",
+      ratePerKey: quiet.ratePerKey,
+      everyMinute: async () => {},
+      cut: async () => {},
+      retain: async () => {},
+    });
+    return needs;
+  } finally {
+    await served.stop();
+  }
+}
+
+interface Traffic {
+  accounts: number;
+  keys: number;
+  addresses: number;
+  tasks: number;
+  perSecond: number;
+  hours: number;
+}
+
+/** The bytes in an activity database, in the whole database and in each of its tables. */
+export interface Sizes {
+  database: number;
+  segments: number;
+  hours: number;
+  days: number;
+  uses: number;
+}
+
+/** Gives traffic to one log writer with a simulated clock. Returns the work of the log writer per request, and the bytes in D1 before retention. */
+export async function simulate(folder: string, { hours, ...traffic }: Traffic): Promise<{ needs: Needs; requests: number; sizes: Sizes }> {
+  await prepare(folder, []);
+  const served = await serve(bundle("bench/workers/simulated.ts", join(folder, "simulated")), join(folder, "state"));
+  try {
+    const to = dayStart(Date.now());
+    const before = (await (await fetch(`${served.url}/sizes`)).json()) as Sizes;
+    const counted = await countsOf(served);
+    const requests = (await tell(served.url, "simulate", { ...traffic, from: to - hours * hourMs, to })) as number;
+    const sizes = (await (await fetch(`${served.url}/sizes`)).json()) as Sizes;
+    await tell(served.url, "retain", to);
+    const retained = await countsOf(served);
+    const needs = { ...noNeeds };
+    for (const name of Object.keys(counted) as (keyof Counts)[]) needs[name] = (retained[name] - counted[name]) / requests;
+    console.log(`cost: ${requests} requests are simulated`);
+    return { needs, requests, sizes: { ...sizes, database: sizes.database - before.database } };
+  } finally {
+    await served.stop();
   }
 }
 
 interface Way {
   path: string;
-  /** The number of Durable Objects that are billed all the time. At this request rate, these objects never become idle. */
-  objectsAlwaysActive: number;
+  ratePerKey: number;
   everyMinute: () => Promise<unknown>;
   cut: () => Promise<unknown>;
   retain: () => Promise<unknown>;
 }
 
-async function costOf(
+async function needsOf(
   name: string,
   served: Served,
   secrets: string[],
-  { path, objectsAlwaysActive, everyMinute, cut, retain }: Way,
-): Promise<Cost> {
+  { path, ratePerKey, everyMinute, cut, retain }: Way,
+): Promise<Needs> {
   const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
-  const warmUp = await paceEach(targets, warmUpMs);
+  const warmUp = await paceEach(targets, ratePerKey, warmUpMs);
   await sleep(settledMs);
   const before = await countsOf(served);
   const cpuBefore = cpuMsOf([served.pid]);
   let requests = 0;
   for (let minute = 0; minute < minutes; minute++) {
-    requests += await paceEach(targets, minuteMs);
+    requests += await paceEach(targets, ratePerKey, minuteMs);
     await everyMinute();
     console.log(`cost: minute ${minute + 1} of ${minutes}, ${name}`);
   }
   await sleep(settledMs);
-  const cpu = (cpuMsOf([served.pid]) - cpuBefore) / requests;
+  const cpuMs = (cpuMsOf([served.pid]) - cpuBefore) / requests;
   await cut();
   const meanwhile = await countsOf(served);
   await retain();
   const after = await countsOf(served);
+  const needs = { ...noNeeds, cpuMs };
   // Retention also deletes the entries of the warm-up requests.
-  const per = (count: keyof Counts) =>
-    (meanwhile[count] - before[count]) / requests + (after[count] - meanwhile[count]) / (requests + warmUp);
-  const dollars =
-    prices.request +
-    prices.cpuMs * cpu +
-    // A guard is billed while it serves a call. The formula charges each call for the CPU time of a whole request. This amount is an upper
-    // bound. Log writers are billed all the time.
-    per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
-    (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
-    per("objectRows") * prices.objectRow +
-    per("rowsWritten") * prices.rowWritten +
-    per("rowsRead") * prices.rowRead;
-  return {
-    name,
-    objectCalls: 1000 * per("objectCalls"),
-    objectRows: 1000 * per("objectRows"),
-    statements: 1000 * per("statements"),
-    rowsWritten: 1000 * per("rowsWritten"),
-    rowsRead: 1000 * per("rowsRead"),
-    cpuMs: cpu,
-    dollarsPerMillion: dollars * 1e6,
-  };
+  for (const count of Object.keys(before) as (keyof Counts)[])
+    needs[count] = (meanwhile[count] - before[count]) / requests + (after[count] - meanwhile[count]) / (requests + warmUp);
+  return needs;
 }
 
 /**
- * Sends requests with each key to the isolate of that key, at random times. The average rate is 1.4 requests per second for each key. Returns
- * the number of responses with status 200. Throws if a response has a status other than 200.
+ * Sends requests with each key to the isolate of that key, at random times. `ratePerKey` is the average number of requests per second. Returns the
+ * number of responses with status 200. Throws if a response has a status other than 200.
  */
-async function paceEach(targets: readonly { url: string; secret: string }[], forMs: number): Promise<number> {
+async function paceEach(targets: readonly { url: string; secret: string }[], ratePerKey: number, forMs: number): Promise<number> {
   const endsAt = Date.now() + forMs;
   let answered = 0;
   const each = targets.map(async ({ url, secret }) => {

@@ -1,54 +1,97 @@
 import { join } from "node:path";
 import { median } from "./load.ts";
+import { type SlowD1, startSlowD1 } from "./scale/slow-d1.ts";
 import { prepare } from "./variants.ts";
-import { bundle, type Served, serve } from "./workerd.ts";
+import { bundle, type D1Ports, type Served, serve } from "./workerd.ts";
+import { rareStatus } from "./workers/rare-status.ts";
 
-const sizes = [1000, 100_000, 1_000_000];
-const calls = 41;
+const sizes = [1000, 1_000_000, 10_000_000];
+/** The maximum number of entries that are created together. */
 const atOnce = 100_000;
+const daysOfLog = 29;
+const calls = 300;
+/** The network latency in each direction between the Worker and D1, in milliseconds. A round trip takes twice as long. */
+const oneWayMs = 5;
 
 export interface Growth {
-  path: string;
-  /** The median response time for each log size in `sizes`, in milliseconds. */
-  ms: { size: number; median: number }[];
+  name: string;
+  ms: { size: number; median: number; p99: number }[];
   /** The highest median in `ms`, divided by the lowest median in `ms`. */
   ratio: number;
 }
 
+/** A log of a certain size, and the Worker that serves it. `ids`: some request ids of the log. */
+interface Grown {
+  size: number;
+  served: Served;
+  key: string;
+  ids: string[];
+  stop(): Promise<void>;
+}
+
+/** The measured reads. `path` returns the path of a call to a log with these request ids. */
+const reads: { name: string; path: (ids: string[]) => string }[] = [
+  { name: "usage", path: () => "/api/v1/usage" },
+  { name: "the newest 50 entries", path: () => "/api/v1/activity?limit=50" },
+  { name: "one entry by id", path: (ids) => `/api/v1/activity/${ids[Math.floor(Math.random() * ids.length)]}` },
+  { name: "a status of one in 100,000 entries", path: () => `/api/v1/activity?limit=50&status=${rareStatus}` },
+  { name: "the overview page", path: () => "/" },
+];
+
 /**
- * Measures the response times of the usage API, the activity API and the overview, with logs of different sizes. The calls alternate between
- * the log sizes. Other load on the machine therefore affects all sizes.
+ * Measures the response times of reads from logs of different sizes. D1 is ten milliseconds away. The calls alternate between the log sizes. Other
+ * load on the machine therefore affects all sizes.
  */
 export async function measureGrowth(folder: string): Promise<Growth[]> {
-  const grown: { size: number; served: Served; key: string }[] = [];
+  const logs: Grown[] = [];
   try {
-    for (const size of sizes) grown.push({ size, ...(await grow(join(folder, String(size)), size)) });
+    for (const size of sizes) logs.push(await grow(join(folder, String(size)), size));
     const growths: Growth[] = [];
-    for (const path of ["/api/v1/usage", "/api/v1/activity", "/"]) {
-      const times = grown.map((): number[] => []);
+    for (const { name, path } of reads) {
+      const times = logs.map((): number[] => []);
       for (let call = 0; call < calls; call++)
-        for (const [index, { served, key }] of grown.entries()) times[index]?.push(await timeOf(served.url + path, key));
-      const ms = sizes.map((size, index) => ({ size, median: median(times[index] ?? []) }));
+        for (const [index, { served, key, ids }] of logs.entries()) times[index]?.push(await timeOf(served.url + path(ids), key));
+      const ms = sizes.map((size, index) => ({ size, median: median(times[index] ?? []), p99: p99(times[index] ?? []) }));
       const medians = ms.map((each) => each.median);
-      growths.push({ path, ms, ratio: Math.max(...medians) / Math.min(...medians) });
-      console.log(`growth: ${path}`);
+      growths.push({ name, ms, ratio: Math.max(...medians) / Math.min(...medians) });
+      console.log(`growth: ${name}`);
     }
     return growths;
   } finally {
-    for (const { served } of grown) await served.stop();
+    for (const { stop } of logs) await stop();
   }
 }
 
-async function grow(folder: string, size: number): Promise<{ served: Served; key: string }> {
-  const [key = ""] = await prepare(folder, [5000]);
+const p99 = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.floor(0.99 * values.length)] ?? Number.NaN;
+
+async function grow(folder: string, size: number): Promise<Grown> {
+  const [key = ""] = await prepare(folder, [1_000_000_000]);
   const filler = await serve(bundle("bench/workers/grown.ts", join(folder, "grown")), join(folder, "state"));
-  for (let made = 0; made < size; made += atOnce) await fetch(`${filler.url}/?count=${Math.min(atOnce, size - made)}`);
+  const parts = Math.ceil(size / atOnce);
+  const ids: string[] = [];
+  for (let part = 0; part < parts; part++) {
+    const query = new URLSearchParams({ count: String(size / parts), part: String(part), parts: String(parts), days: String(daysOfLog) });
+    const filled = await fetch(`${filler.url}/?${query}`);
+    if (!filled.ok) throw new Error(`the log could not be filled: ${await filled.text()}`);
+    ids.push(...((await filled.json()) as string[]));
+  }
   await filler.stop();
+  console.log(`growth: a log of ${size} entries`);
+  const slow: SlowD1[] = [];
+  const through = async ({ main, activity }: D1Ports) => {
+    slow.push(await startSlowD1(main, { oneWayMs }), await startSlowD1(activity, { oneWayMs }));
+    const [first, second] = slow;
+    return { main: first?.port ?? 0, activity: second?.port ?? 0 };
+  };
   const product = bundle("src/index.ts", join(folder, "product"), { defines: ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"] });
-  const served = await serve(product, join(folder, "state"));
-  // The first request to each path warms up the Worker.
-  for (const path of ["/api/v1/usage", "/api/v1/activity", "/"]) await timeOf(served.url + path, key);
-  return { served, key };
+  const served = await serve(product, join(folder, "state"), { through });
+  const stop = async () => {
+    await served.stop();
+    for (const d1 of slow) await d1.stop();
+  };
+  // The first requests to each path warm up the Worker.
+  for (const { path } of reads) for (let call = 0; call < 20; call++) await timeOf(served.url + path(ids), key);
+  return { size, served, key, ids, stop };
 }
 
 async function timeOf(url: string, key: string): Promise<number> {

@@ -6,7 +6,9 @@ import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
 import { measureDenials } from "./denials.ts";
+import { measureDensity } from "./density.ts";
 import { measureGrowth } from "./growth.ts";
+import { measureHead } from "./head.ts";
 import { measureInstructions } from "./instructions.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
@@ -15,8 +17,10 @@ import {
   arrivalTable,
   costTable,
   denialsTable,
+  densityTable,
   goalTable,
   growthTable,
+  headTable,
   instructionsTable,
   memoryTable,
   profileTable,
@@ -39,8 +43,10 @@ const parts = {
     return `${throughputGoalTable(measured)}\n\n${throughputTable(measured)}`;
   },
   cost: async (folder: string) => costTable(await measureCost(folder)),
+  density: async (folder: string) => densityTable(await measureDensity(folder)),
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
+  head: async (folder: string) => headTable(await measureHead(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
   denials: async (folder: string) => denialsTable(await measureDenials(folder)),
@@ -104,12 +110,13 @@ async function all(): Promise<string> {
   add("Throughput, CPU and latency", throughputTable(throughput));
   const cost = await inFolder(measureCost);
   add("Cost at a real pace", costTable(cost));
+  add("Size in D1", densityTable(await inFolder(measureDensity)));
   const arrival = await measureArrival();
   add("Webhooks", arrivalTable(arrival));
   const growth = await inFolder(measureGrowth);
   add("Growth", growthTable(growth));
   const memory = await inFolder(measureMemory);
-  add("Memory", memoryTable(memory));
+  add("Memory", `${memoryTable(memory)}\n\n${headTable(await inFolder(measureHead))}`);
   add("Profile", profileTable(await inFolder(measureProfiles)));
   const goals = goalTable({ throughput, cost, growth, memory, arrival });
   console.log(goals);

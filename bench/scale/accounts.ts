@@ -74,7 +74,6 @@ async function cut(served: Served, d1: SlowD1): Promise<{ cutMs: number; cutShar
   d1.busyShare();
   const startedAt = Date.now();
   for (;;) {
-    await tell(served.url, "wake", null);
     const { headEntries, oldestWaitingAt } = (await tell(served.url, "writers", null)) as {
       headEntries: number;
       oldestWaitingAt: number | null;

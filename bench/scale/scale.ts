@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { measureAccounts } from "./accounts.ts";
 import { measureBurst, measureSweep } from "./deliveries.ts";
 import { type Kills, measureKills } from "./kill.ts";
-import { measureLogWay } from "./log-way.ts";
+import { measureBusyAccount, measureLogWay } from "./log-way.ts";
 import { measureNeighbours } from "./neighbours.ts";
 
 /** A table row with a promise and the measured result. */
@@ -18,15 +18,31 @@ const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
 
 async function logWay(folder: string): Promise<Shown[]> {
   const ways = await measureLogWay(folder);
-  return ways.map((way) => {
-    const isQuiet = way.name === "undisturbed";
-    return {
-      what: `1,000 simulated isolates, 3,000 requests/s, D1 at 3 ms and 0.02 ms a row: ${way.name}`,
-      measured: `${way.stored.toLocaleString("en")} of ${way.sent.toLocaleString("en")} stored; from response to row p50 ${seconds(way.p50)}, p99 ${seconds(way.p99)}; D1 busy ${percent(way.busyShare)} with ${Math.round(way.batchesPerSecond)} batches a second${isQuiet ? "" : `; drained ${seconds(way.drainedMs)} after`}`,
-      goal: isQuiet ? "all stored, p99 under 2 s, D1 busy under 60 %" : "nothing lost, drained within a minute after",
-      isMet: way.stored === way.sent && (isQuiet ? way.p99 < 2000 && way.busyShare < 0.6 : way.drainedMs < 60_000),
-    };
-  });
+  return ways.map(({ name, sent, stored, p50, p99, busyShare, drainedMs }) => ({
+    what: `1,000 simulated isolates, 3,000 requests/s, a cut every 15 s, D1 at 3 ms and 0.02 ms a row: ${name}`,
+    measured: `${stored.toLocaleString("en")} of ${sent.toLocaleString("en")} stored; from request to reader p50 ${seconds(p50)}, p99 ${seconds(p99)}; D1 busy ${percent(busyShare)}; drained ${seconds(drainedMs)} after`,
+    goal: "all stored once, visible in 1 s, drained within a minute after",
+    isMet: stored === sent && p99 <= 1000 && drainedMs < 60_000,
+  }));
+}
+
+async function busyAccount(folder: string): Promise<Shown[]> {
+  const [idle, busy] = await measureBusyAccount(folder);
+  if (!idle || !busy) return [];
+  return [
+    {
+      what: "one account, 2,000 requests/s from 500 simulated isolates: its own entries",
+      measured: `visible after p99 ${seconds(busy.ownVisibleP99)}`,
+      goal: "visible in 1 s",
+      isMet: busy.ownVisibleP99 <= 1000,
+    },
+    {
+      what: "the same: entries of other accounts in its log writer, and looking for one of them there",
+      measured: `visible after p99 ${Math.round(busy.visibleP99)} ms (${Math.round(idle.visibleP99)} ms beside an idle account); a search takes p99 ${Math.round(busy.searchP99)} ms (${Math.round(idle.searchP99)} ms)`,
+      goal: "visible in 1 s",
+      isMet: busy.visibleP99 <= 1000,
+    },
+  ];
 }
 
 async function accounts(folder: string): Promise<Shown[]> {
@@ -87,13 +103,21 @@ async function kill(folder: string): Promise<Shown[]> {
     {
       what: "SIGKILL of everything under load, ten times, every second time with 90 % of D1 taken by others",
       measured: `${of(quiet)}; with D1 slow ${of(slow)}; ${tasksLost} of ${tasksMade.toLocaleString("en")} tasks lost, with their events; ${admittedOfLimited} admitted of a limit of 300`,
-      goal: "at most the last half second, one second while D1 is slow; no event, no task, no limit",
-      isMet: quiet.earliestMs <= 500 && slow.earliestMs <= 1000 && tasksLost === 0 && admittedOfLimited <= 300,
+      goal: "at most the last two seconds; no event, no task, no limit",
+      isMet: quiet.earliestMs <= 2000 && slow.earliestMs <= 2000 && tasksLost === 0 && admittedOfLimited <= 300,
     },
   ];
 }
 
-const parts: Record<string, (folder: string) => Promise<Shown[]>> = { log: logWay, accounts, neighbours, burst, sweep, kill };
+const parts: Record<string, (folder: string) => Promise<Shown[]>> = {
+  log: logWay,
+  busy: busyAccount,
+  accounts,
+  neighbours,
+  burst,
+  sweep,
+  kill,
+};
 
 /** If `only` is given, measures the part with this name. Otherwise, measures all parts. Throws if `only` is not the name of a part. */
 export async function measureScale(folder: string, only?: string): Promise<Shown[]> {

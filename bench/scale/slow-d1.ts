@@ -1,7 +1,6 @@
 import { request as ask, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { timeOfId } from "../../src/ids/ids.ts";
 
 // A proxy that makes a local D1 as slow as a deployed D1. The proxy forwards batches of SQL statements from a Worker to workerd's local D1.
 // Batches run one after the other. A batch takes 3 ms, plus 0.02 ms for each row that the batch writes. The network adds 10 ms in each
@@ -9,7 +8,7 @@ import { timeOfId } from "../../src/ids/ids.ts";
 
 const batchMs = 3;
 const rowMs = 0.02;
-const oneWayMs = 10;
+const usualOneWayMs = 10;
 
 export interface SlowD1 {
   port: number;
@@ -21,24 +20,12 @@ export interface SlowD1 {
   /** The share of D1's time that other work uses, from 0 to 1. */
   others: number;
   isAway: boolean;
-  /** Maps the id of each log entry to a time in milliseconds: from the request until its log row is first written. */
-  arrivals: Map<string, number>;
   batches: number;
   stop(): Promise<void>;
 }
 
-interface Statement {
-  sql: string;
-  params?: unknown[];
-}
-
-const entriesOf = (statements: readonly Statement[]): string[] =>
-  statements
-    .filter(({ sql }) => sql.startsWith("INSERT INTO activity "))
-    .flatMap(({ params = [] }) => (JSON.parse(String(params[0])) as [string, string][]).map(([, id]) => id));
-
-/** Starts the proxy that slows down D1. `target` is the port of workerd's local D1. */
-export async function startSlowD1(target: number): Promise<SlowD1> {
+/** Starts the proxy that slows down D1. `target` is the port of workerd's local D1. `oneWayMs` is the network latency in each direction. */
+export async function startSlowD1(target: number, { oneWayMs = usualOneWayMs } = {}): Promise<SlowD1> {
   let queue = Promise.resolve();
   let [busyMs, since] = [0, performance.now()];
   const server = createServer(async (request, response) => {
@@ -63,9 +50,7 @@ export async function startSlowD1(target: number): Promise<SlowD1> {
       () => {},
     );
     const answer = await turn.catch(() => null);
-    const now = Date.now();
     if (answer === null) return void response.destroy();
-    for (const id of entriesOf(statementsIn(body))) if (!slow.arrivals.has(id)) slow.arrivals.set(id, now - timeOfId(id));
     await sleep(oneWayMs);
     response.writeHead(answer.status, answer.headers).end(answer.body);
   });
@@ -80,7 +65,6 @@ export async function startSlowD1(target: number): Promise<SlowD1> {
     },
     others: 0,
     isAway: false,
-    arrivals: new Map(),
     batches: 0,
     stop: () =>
       new Promise((resolve) => {
@@ -89,15 +73,6 @@ export async function startSlowD1(target: number): Promise<SlowD1> {
       }),
   };
   return slow;
-}
-
-function statementsIn(body: Buffer): Statement[] {
-  try {
-    const parsed = JSON.parse(body.toString()) as Statement | Statement[];
-    return Array.isArray(parsed) ? parsed : [parsed];
-  } catch {
-    return [];
-  }
 }
 
 /** Returns the number of rows that a batch wrote. The response of D1 contains the number for each statement. */

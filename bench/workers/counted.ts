@@ -11,55 +11,55 @@ import { countD1, countStorage, counts } from "./counting.ts";
 /** The product. This Worker also counts the product's calls to the platform. */
 export class KeyGuard extends Guard {
   constructor(ctx: DurableObjectState, env: Env) {
-    countStorage(ctx.storage);
+    countStorage(ctx.storage, "guardRows");
     super(ctx, env);
   }
   override admit(request: AdmissionRequest): Promise<Admission | null> {
-    counts.objectCalls++;
+    counts.guardCalls++;
     return super.admit(request);
   }
   override alarm(): Promise<void> {
-    counts.objectCalls++;
+    counts.guardCalls++;
     return super.alarm();
   }
   override configure(config: KeyConfig): KeyConfig {
-    counts.objectCalls++;
+    counts.guardCalls++;
     return super.configure(config);
   }
 }
 
 export class ActivityWriter extends Writer {
   constructor(ctx: DurableObjectState, env: Env) {
-    countStorage(ctx.storage);
+    countStorage(ctx.storage, "writerRows");
     super(ctx, env);
     countD1(env.ACTIVITY_0);
   }
   override write(entries: readonly Entry[], dropped?: number): Promise<void> {
-    counts.objectCalls++;
+    counts.writerCalls++;
     return super.write(entries, dropped);
   }
   override openTallies(accountId: string): Promise<OpenTallies> {
-    counts.objectCalls++;
+    counts.writerCalls++;
     return super.openTallies(accountId);
   }
   override lastUses(accountId: string): Promise<LastUses> {
-    counts.objectCalls++;
+    counts.writerCalls++;
     return super.lastUses(accountId);
   }
   override search(accountId: string, query: Query): Promise<Found> {
-    counts.objectCalls++;
+    counts.writerCalls++;
     return super.search(accountId, query);
   }
   override deleteOld(retentions: readonly Retention[], now: number): Promise<boolean> {
-    counts.objectCalls++;
+    counts.writerCalls++;
     return super.deleteOld(retentions, now);
   }
   override wake(): void {
-    counts.objectCalls++;
+    counts.writerCalls++;
     super.wake();
   }
   override alarm(): Promise<void> {
-    counts.objectCalls++;
+    counts.writerCalls++;
     return super.alarm();
   }
 }

@@ -1,6 +1,6 @@
-// Counts the platform operations of a Worker. To count, this module patches the prototypes of D1 and of Durable Object storage.
+// Counts the platform operations of a Worker. To count, this module patches the prototype of D1, and the storage of each Durable Object.
 
-export const counts = { objectCalls: 0, objectRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0 };
+export const counts = { guardCalls: 0, guardRows: 0, writerCalls: 0, writerRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0 };
 
 interface Meta {
   meta?: { rows_written?: number; rows_read?: number };
@@ -11,15 +11,16 @@ function addMeta({ meta }: Meta): void {
   counts.rowsRead += meta?.rows_read ?? 0;
 }
 
-/** Patches the method `name` on the class of `object`. After each call, `after` receives the result of the method. */
+/** Patches the method `name` of `object`. After each call, `after` receives the result of the method. */
 function follow(object: object, name: string, after: (result: unknown) => void): void {
-  const prototype = Object.getPrototypeOf(object);
-  const original = prototype[name];
+  const patched = object as Record<string, (...args: unknown[]) => unknown>;
+  const original = patched[name];
+  if (!original) throw new Error(`there is no method ${name}`);
   const told = (result: unknown) => {
     after(result);
     return result;
   };
-  prototype[name] = function followed(...args: unknown[]) {
+  patched[name] = function followed(this: unknown, ...args: unknown[]) {
     const result = original.apply(this, args);
     if (result instanceof Promise) return result.then(told);
     return told(result);
@@ -31,11 +32,11 @@ let countsD1 = false;
 export function countD1(db: D1Database): void {
   if (countsD1) return;
   countsD1 = true;
-  follow(db, "batch", (results) => {
+  follow(Object.getPrototypeOf(db), "batch", (results) => {
     counts.statements += (results as Meta[]).length;
     for (const result of results as Meta[]) addMeta(result);
   });
-  const statement = db.prepare("SELECT 1");
+  const statement = Object.getPrototypeOf(db.prepare("SELECT 1"));
   for (const name of ["all", "run"]) {
     follow(statement, name, (result) => {
       counts.statements++;
@@ -47,14 +48,11 @@ export function countD1(db: D1Database): void {
   for (const name of ["raw", "first"]) follow(statement, name, () => counts.statements++);
 }
 
-let countsStorage = false;
-
-export function countStorage(storage: DurableObjectStorage): void {
-  if (countsStorage) return;
-  countsStorage = true;
-  follow(storage.kv, "put", () => counts.objectRows++);
-  follow(storage, "setAlarm", () => counts.objectRows++);
+/** Counts the rows that one Durable Object writes. Writing its alarm counts as a row. */
+export function countStorage(storage: DurableObjectStorage, rows: "guardRows" | "writerRows"): void {
+  follow(storage.kv, "put", () => counts[rows]++);
+  follow(storage, "setAlarm", () => counts[rows]++);
   follow(storage.sql, "exec", (cursor) => {
-    counts.objectRows += (cursor as SqlStorageCursor<never>).rowsWritten;
+    counts[rows] += (cursor as SqlStorageCursor<never>).rowsWritten;
   });
 }

@@ -3,7 +3,7 @@ import { systemOn } from "../../src/accounts/actor.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { search } from "../../src/activity/read-activity.ts";
 import { storeHistory } from "../../src/activity/store-history.ts";
-import { logOf, readWriters, wakeWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
+import { logOf, readWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { onDelete } from "../../src/references/on-delete.ts";
@@ -22,9 +22,18 @@ interface Fill {
   entries: number;
   from: number;
   to: number;
+  /** Whether the entries are as long as entries can be. */
+  size?: "usual" | "longest";
 }
 
-const entriesOf = (accountId: string, { keys, entries, from, to }: Fill): Entry[] =>
+/** Returns the fields of an entry that are as long as they can be. */
+const longest = (index: number): Partial<Entry> => ({
+  path: `/api/v1/${String(index).padEnd(1016, "ü")}`,
+  userAgent: String(index).padEnd(128, "ü"),
+  problem: { detail: String(index).padEnd(990, "ü"), errors: [] },
+});
+
+const entriesOf = (accountId: string, { keys, entries, from, to, size }: Fill): Entry[] =>
   Array.from({ length: entries }, (_, index) =>
     benchEntry(
       { accountId, id: newId("req", Math.floor(from + ((to - from) * index) / entries)), keyId: `key_${accountId}${index % keys}` },
@@ -32,6 +41,7 @@ const entriesOf = (accountId: string, { keys, entries, from, to }: Fill): Entry[
         route: index % 3 > 0 ? "/api/v1/tasks/{id}" : "/api/v1/me",
         status: index % 10 > 0 ? 200 : 404,
         durationMs: Math.floor(Math.random() * 300),
+        ...(size === "longest" ? longest(index) : {}),
       },
     ),
   );
@@ -91,7 +101,6 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
     ),
   accountIds: async (_, env) =>
     (await env.DB.prepare("SELECT id FROM accounts ORDER BY id").all<{ id: string }>()).results.map(({ id }) => id),
-  wake: async (_, env) => wakeWriters(env),
   writers: async (_, env) => readWriters(env),
   /**
    * Runs the job that deletes old log entries. In the result, `next` is the cursor for the next run. If nothing is left to delete, `next` is

@@ -1,11 +1,21 @@
+import { ActivityWriter as Writer } from "../../src/activity/activity-writer.ts";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
-import { readWriters, sendEntries, writersOf } from "../../src/activity/writers.ts";
+import { justAfter } from "../../src/activity/scan.ts";
+import { readWriters, sendEntries, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { benchEntry } from "./entry.ts";
 
-export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
+
+/** The product's log writer. The bench can ask for a cut, so that it does not wait five minutes for the next one. */
+export class ActivityWriter extends Writer {
+  cutNow(): Promise<void> {
+    return this.ctx.storage.setAlarm(Date.now());
+  }
+}
+
+type Bindings = Omit<Env, "ACTIVITY_WRITER"> & { ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter> };
 
 interface Load {
   isolates: number;
@@ -13,39 +23,49 @@ interface Load {
   rate: number;
   seconds: number;
   accounts: number;
+  /** The number of further accounts, which have ten requests per second together. Only their entries are observed, if there are any. */
+  others: number;
 }
 
 /** The one-way network latency between an isolate and a log writer, in milliseconds. */
 const oneWayMs = 15;
+const othersRate = 10;
+const observeEveryMs = 100;
+const lookEveryMs = 20;
+const maxLookMs = 60_000;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-const entryOf = (account: number): Entry =>
-  benchEntry({ accountId: `acc_${account}`, id: newId("req", Date.now()), keyId: `key_${account}` });
+const writerOf = (account: number, env: Bindings) => `ACTIVITY_0/${account % writersOf(env)}`;
 
 /**
  * Simulates the log buffers of many isolates that receive requests at random times. The buffers send their entries to the product's own log
- * writers. Returns the number of log entries that were created.
+ * writers. `made` is called with each entry.
  */
-async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promise<number> {
+async function receive(
+  { isolates, rate, seconds }: Load,
+  account: () => number,
+  made: (entry: Entry) => void,
+  env: Bindings,
+): Promise<void> {
   const endsAt = Date.now() + 1000 * seconds;
   const meanMs = (1000 * isolates) / rate;
-  let sent = 0;
   const flushes = new Set<Promise<void>>();
   const isolate = async () => {
-    const buffers = new Map<number, ActivityBuffer>();
+    const buffers = new Map<string, ActivityBuffer>();
     for (;;) {
       await sleep(-Math.log(1 - Math.random()) * meanMs);
       if (Date.now() >= endsAt) return;
-      const entry = entryOf(Math.floor(Math.random() * accounts));
-      const number = Number(entry.accountId.slice("acc_".length)) % writersOf(env);
-      const buffer = buffers.get(number) ?? new ActivityBuffer();
-      buffers.set(number, buffer);
+      const own = account();
+      const entry = benchEntry({ accountId: `acc_${own}`, id: newId("req", Date.now()), keyId: `key_${own}` });
+      const logWriter = writerOf(own, env);
+      const buffer = buffers.get(logWriter) ?? new ActivityBuffer();
+      buffers.set(logWriter, buffer);
       buffer.add(entry);
-      sent++;
+      made(entry);
       if (buffer.isFlushing(Date.now())) continue;
       const flush = buffer.flush(async (entries, dropped) => {
         await sleep(oneWayMs);
-        const reported = await sendEntries(env, `ACTIVITY_0/${number}`, entries, dropped);
+        const reported = await sendEntries(env, logWriter, entries, dropped);
         await sleep(oneWayMs);
         return reported;
       });
@@ -55,12 +75,77 @@ async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promi
   };
   await Promise.all(Array.from({ length: isolates }, isolate));
   await Promise.all(flushes);
-  return sent;
 }
+
+/** Runs a load. Returns the number of entries, and for some of them the milliseconds from the request until a reader saw the entry. */
+async function run(load: Load, env: Bindings): Promise<{ sent: number; visibleMs: number[]; searchMs: number[] }> {
+  let sent = 0;
+  let newest: Entry | null = null;
+  const observed = load.others > 0 ? load.accounts : 0;
+  const made = (entry: Entry) => {
+    sent++;
+    if (Number(entry.accountId.slice("acc_".length)) >= observed) newest = entry;
+  };
+  const any = (first: number, count: number) => () => first + Math.floor(Math.random() * count);
+  const loads = [receive(load, any(0, load.accounts), made, env)];
+  if (load.others > 0) loads.push(receive({ ...load, isolates: 10, rate: othersRate }, any(load.accounts, load.others), made, env));
+  let isOver = false;
+  const visibleMs: number[] = [];
+  const searchMs: number[] = [];
+  const looks = new Set<Promise<void>>();
+  const observing = (async () => {
+    while (!isOver) {
+      await sleep(observeEveryMs);
+      if (newest === null || looks.size > 100) continue;
+      const look = untilVisible(newest, searchMs, env).then((ms) => void visibleMs.push(ms));
+      newest = null;
+      looks.add(look);
+      look.finally(() => looks.delete(look));
+    }
+  })();
+  await Promise.all(loads);
+  isOver = true;
+  await observing;
+  await Promise.all(looks);
+  return { sent, visibleMs, searchMs };
+}
+
+/** Looks for an entry in its log writer until it is there. Returns the milliseconds since its request. Adds the time of each search to `searchMs`. */
+async function untilVisible({ id, accountId }: Entry, searchMs: number[], env: Bindings): Promise<number> {
+  const madeAt = Date.now();
+  const writer = writerAt(env, writerOf(Number(accountId.slice("acc_".length)), env));
+  while (Date.now() - madeAt < maxLookMs) {
+    const startedAt = Date.now();
+    const { entries } = (await writer.search(accountId, { filter: {}, before: justAfter(id), from: id, limit: 1 })) as {
+      entries: unknown[];
+    };
+    searchMs.push(Date.now() - startedAt);
+    if (entries.length > 0) return Date.now() - madeAt;
+    await sleep(lookEveryMs);
+  }
+  return Number.POSITIVE_INFINITY;
+}
+
+const allWriters = (env: Bindings) =>
+  Array.from({ length: writersOf(env) }, (_, number) => env.ACTIVITY_WRITER.getByName(`ACTIVITY_0/${number}`));
+
+/** Maps each URL path to a command of this Worker. */
+const verbs: Record<string, (body: never, env: Bindings) => Promise<unknown>> = {
+  run,
+  cut: async (_, env) => Promise.all(allWriters(env).map((writer) => writer.cutNow())),
+  writers: async (_, env) => readWriters(env),
+  /** Stores everything that the log writers have of these accounts. Returns the number of entries in D1. */
+  stored: async (accounts: number, env) => {
+    for (let account = 0; account < accounts; account++) await writerAt(env, writerOf(account, env)).flush(`acc_${account}`);
+    return env.ACTIVITY_0.prepare("SELECT sum(entries) FROM activity_segments").first<number>("sum(entries)");
+  },
+};
 
 export default {
   async fetch(request, env) {
-    if (request.method === "GET") return Response.json(await readWriters(env));
-    return Response.json({ sent: await run(await request.json<Load>(), env) });
+    if (request.method === "GET") return new Response("ready");
+    const verb = verbs[new URL(request.url).pathname.slice(1)];
+    if (!verb) return new Response("no such verb", { status: 404 });
+    return Response.json((await verb((await request.json()) as never, env)) ?? null);
   },
-} satisfies ExportedHandler<Env>;
+} satisfies ExportedHandler<Bindings>;

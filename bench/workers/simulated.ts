@@ -1,0 +1,129 @@
+import { DurableObject } from "cloudflare:workers";
+import { AccountLogs } from "../../src/activity/account-logs.ts";
+import { cutDue } from "../../src/activity/cut.ts";
+import type { Entry } from "../../src/activity/entry.ts";
+import { Hints } from "../../src/activity/hints.ts";
+import { mergeOldSegments } from "../../src/activity/merge.ts";
+import { deleteOldSegments } from "../../src/activity/retention.ts";
+import { nextCuts, storeWaitingCuts } from "../../src/activity/waiting-cuts.ts";
+import { connect } from "../../src/db/client.ts";
+import { newId } from "../../src/ids/ids.ts";
+import { dayMs, minuteMs, secondMs } from "../../src/time/clock.ts";
+import { deleteOldUsage } from "../../src/usage/retention.ts";
+import { countD1, countStorage, counts } from "./counting.ts";
+import { benchEntry } from "./entry.ts";
+
+// The work of a log writer, with the product's own functions and a simulated clock. Hours of traffic therefore take minutes.
+
+/** Traffic to simulate. `perSecond`: the number of requests per second of all accounts together. */
+interface Traffic {
+  accounts: number;
+  keys: number;
+  addresses: number;
+  tasks: number;
+  perSecond: number;
+  from: number;
+  to: number;
+}
+
+const cutEveryMs = 5 * minuteMs;
+const agents = ["bench/1.0", "curl/8.5.0", "python-requests/2.32.3", "node", "Go-http-client/2.0"];
+const statuses = [200, 200, 200, 200, 200, 200, 200, 200, 201, 404];
+
+const any = (below: number) => Math.floor(Math.random() * below);
+const hex = (value: number) => value.toString(16).padStart(16, "0");
+
+function entryAt(at: number, { accounts, keys, addresses, tasks }: Traffic): Entry {
+  const account = any(accounts);
+  const address = any(addresses);
+  const isOfTask = any(3) > 0;
+  return benchEntry(
+    { accountId: `acc_${hex(account)}`, id: newId("req", at), keyId: `key_${hex(account * 1000 + any(keys))}` },
+    {
+      path: isOfTask ? `/api/v1/tasks/tsk_019a1b2c3d4e7f80${hex(2 ** 40 * any(tasks))}` : "/api/v1/tasks",
+      route: isOfTask ? "/api/v1/tasks/{id}" : "/api/v1/tasks",
+      status: statuses[any(statuses.length)] ?? 200,
+      durationMs: Math.floor(2 ** (Math.random() * 9)),
+      ip: `198.51.${address % 256}.${Math.floor(address / 256)}`,
+      userAgent: agents[address % agents.length] ?? null,
+    },
+  );
+}
+
+export class ActivityWriter extends DurableObject<Env> {
+  readonly #logs: AccountLogs;
+  readonly #hints: Hints;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    countStorage(ctx.storage, "writerRows");
+    countD1(env.ACTIVITY_0);
+    this.#logs = new AccountLogs(ctx.storage);
+    this.#hints = new Hints(ctx.storage.sql);
+  }
+
+  /** Appends the entries of each second together, and cuts every five minutes. At last, cuts everything and merges. Returns the number of entries. */
+  async simulate(traffic: Traffic): Promise<number> {
+    let made = 0;
+    for (let at = traffic.from; at < traffic.to; at += secondMs) {
+      const own = Array.from({ length: traffic.perSecond }, () => entryAt(at + any(secondMs), traffic));
+      this.#logs.append(own);
+      made += own.length;
+      if (at % cutEveryMs === 0) await this.#cut(at);
+    }
+    await this.#cut(traffic.to + 2 * 60 * minuteMs);
+    await this.#merge(traffic.to + 2 * dayMs);
+    return made;
+  }
+
+  /** Deletes all segments and totals, as their retention does. */
+  async retain(now: number): Promise<void> {
+    const accounts = [...this.#logs.accounts.keys()];
+    const retentions = accounts.map((accountId) => ({ accountId, days: 31 }));
+    while (await deleteOldSegments({ db: connect(this.env.ACTIVITY_0), logs: this.#logs, now: now + 33 * dayMs }, retentions));
+    while (await deleteOldUsage(this.env.ACTIVITY_0, accounts, now + 402 * dayMs));
+  }
+
+  async #cut(now: number): Promise<void> {
+    const db = connect(this.env.ACTIVITY_0);
+    cutDue(this.#logs, now);
+    for (let cuts = nextCuts(this.#logs); cuts.length > 0; cuts = nextCuts(this.#logs))
+      await storeWaitingCuts({ db, logs: this.#logs, hints: this.#hints, owner: 0 }, cuts);
+  }
+
+  async #merge(now: number): Promise<void> {
+    const isLeft = () => [...this.#logs.accounts.values()].some(({ mergedTo }) => mergedTo === 0);
+    while (isLeft()) await mergeOldSegments({ db: connect(this.env.ACTIVITY_0), logs: this.#logs, now, endsAt: Number.POSITIVE_INFINITY });
+  }
+}
+
+type Bindings = Omit<Env, "ACTIVITY_WRITER"> & { ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter> };
+
+/** Returns the bytes of all columns of a table, which is about what the table takes in the database. */
+async function bytesOf(d1: D1Database, table: string): Promise<number> {
+  const { results } = await d1.prepare(`SELECT name FROM pragma_table_info('${table}')`).all<{ name: string }>();
+  const sum = results.map(({ name }) => `length(CAST("${name}" AS BLOB))`).join(" + ");
+  const row = await d1.prepare(`SELECT sum(${sum}) AS bytes FROM ${table}`).first<{ bytes: number | null }>();
+  return row?.bytes ?? 0;
+}
+
+/** Returns the size of the database, and of what each table holds, in bytes. */
+async function sizes(d1: D1Database) {
+  const { meta } = await d1.prepare("SELECT 1").run();
+  const [segments, hours, days, uses] = await Promise.all(
+    ["activity_segments", "hour_totals", "day_totals", "last_uses"].map((table) => bytesOf(d1, table)),
+  );
+  return { database: meta.size_after ?? 0, segments, hours, days, uses };
+}
+
+export default {
+  async fetch(request, env) {
+    const writer = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0");
+    const { pathname } = new URL(request.url);
+    if (pathname === "/counts") return Response.json(counts);
+    if (pathname === "/sizes") return Response.json(await sizes(env.ACTIVITY_0));
+    if (pathname === "/simulate") return Response.json(await writer.simulate(await request.json<Traffic>()));
+    if (pathname === "/retain") await writer.retain(await request.json<number>());
+    return new Response("ready");
+  },
+} satisfies ExportedHandler<Bindings>;
