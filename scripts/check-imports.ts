@@ -98,7 +98,7 @@ export const mayImport: Record<string, readonly string[]> = {
 };
 
 /** Files that use the storage of a Durable Object. A table in this storage can have the same name as a table in D1. */
-const ownStorage = ["admission/event-journal.ts", "activity/entry-journal.ts"];
+const ownStorage = ["admission/event-journal.ts"];
 
 /** Maps a folder below the areas to the areas whose tables the folder reads. The manifests do not list these reads. */
 const alsoReads: Record<string, readonly string[]> = { storage: ["accounts"] };

@@ -4,7 +4,7 @@ import { consume } from "./webhooks/consume.ts";
 import { delivererFor } from "./webhooks/deliverer.ts";
 import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 
-export { ActivityWriter } from "./activity/activity-writer.ts";
+export { ActivityWriter } from "./activity/log-writer/activity-writer.ts";
 export { KeyGuard } from "./admission/key-guard.ts";
 
 /** A build constant. True only in a local build. `npm start` makes a local build. */

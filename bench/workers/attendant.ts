@@ -7,7 +7,7 @@ import { createKey } from "../../src/keys/create-key.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { commitTo } from "../../src/webhooks/outbox.ts";
 
-export { ActivityWriter } from "../../src/activity/activity-writer.ts";
+export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Wanted {

@@ -1,6 +1,6 @@
 import type { Entry } from "../../src/activity/entry.ts";
 import type { Retention } from "../../src/activity/retention.ts";
-import type { Found, Query } from "../../src/activity/scan.ts";
+import type { Found, Query } from "../../src/activity/segments/scan.ts";
 import { writerAt } from "../../src/activity/writers.ts";
 import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";

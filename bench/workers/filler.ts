@@ -2,7 +2,7 @@ import { listAccounts } from "../../src/accounts/account.ts";
 import { systemOn } from "../../src/accounts/actor.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { search } from "../../src/activity/read-activity.ts";
-import { storeHistory } from "../../src/activity/store-history.ts";
+import { storeHistory } from "../../src/activity/segments/store-history.ts";
 import { logOf, readWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
@@ -11,7 +11,7 @@ import { jobs } from "../../src/scheduled/jobs.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
 import { benchEntry } from "./entry.ts";
 
-export { ActivityWriter } from "../../src/activity/activity-writer.ts";
+export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 /** The log entries to create. The entries are spread evenly over the accounts, the keys and the time from `from` to `to`. */

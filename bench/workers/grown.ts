@@ -1,11 +1,11 @@
 import { type Entry, notRecorded } from "../../src/activity/entry.ts";
-import { storeHistory } from "../../src/activity/store-history.ts";
+import { storeHistory } from "../../src/activity/segments/store-history.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { dayMs, hourStart } from "../../src/time/clock.ts";
 import { rareStatus } from "./rare-status.ts";
 
-export { ActivityWriter } from "../../src/activity/activity-writer.ts";
+export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/tasks", "/api/v1/tasks/{id}", "/api/v1/analytics"];

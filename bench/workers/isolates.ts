@@ -1,7 +1,7 @@
-import { ActivityWriter as Writer } from "../../src/activity/activity-writer.ts";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
-import { justAfter } from "../../src/activity/scan.ts";
+import { ActivityWriter as Writer } from "../../src/activity/log-writer/activity-writer.ts";
+import { justAfter } from "../../src/activity/segments/scan.ts";
 import { readWriters, sendEntries, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { benchEntry } from "./entry.ts";

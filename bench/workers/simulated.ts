@@ -1,11 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
-import { AccountLogs } from "../../src/activity/account-logs.ts";
-import { cutDue } from "../../src/activity/cut.ts";
 import type { Entry } from "../../src/activity/entry.ts";
-import { Hints } from "../../src/activity/hints.ts";
-import { mergeOldSegments } from "../../src/activity/merge.ts";
+import { AccountLogs } from "../../src/activity/log-writer/account-logs.ts";
+import { cutDue } from "../../src/activity/log-writer/cut.ts";
+import { Hints } from "../../src/activity/log-writer/hints.ts";
+import { mergeOldSegments } from "../../src/activity/log-writer/merge.ts";
+import { nextCuts, storeWaitingCuts } from "../../src/activity/log-writer/waiting-cuts.ts";
 import { deleteOldSegments } from "../../src/activity/retention.ts";
-import { nextCuts, storeWaitingCuts } from "../../src/activity/waiting-cuts.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { dayMs, minuteMs, secondMs } from "../../src/time/clock.ts";

@@ -1,7 +1,7 @@
 import { limitCeiling } from "../../src/accounts/account.ts";
 import { defaultDays } from "../../src/activity/retention.ts";
-import { maxOpened } from "../../src/activity/scan.ts";
-import { maxSegmentEntries } from "../../src/activity/segment.ts";
+import { maxOpened } from "../../src/activity/segments/scan.ts";
+import { maxSegmentEntries } from "../../src/activity/segments/segment.ts";
 import { thresholds } from "../../src/admission/events.ts";
 import { auditRetentionMs } from "../../src/audit/audit.ts";
 import { maxOwn } from "../../src/audit/own-sign-in.ts";

@@ -1,5 +1,5 @@
-import { bloomFilterOf, mayContain } from "./bloom-filter.ts";
 import type { Entry } from "./entry.ts";
+import { bloomFilterOf, mayContain } from "./segments/bloom-filter.ts";
 
 /** A filter for log entries. A field that is not set matches all entries. */
 export interface ActivityFilter {

@@ -7,8 +7,8 @@ import { apiKeys } from "../keys/tables.ts";
 import type { LogAccess } from "../usage/log-context.ts";
 import type { ActivityFilter } from "./activity-filter.ts";
 import type { Entry } from "./entry.ts";
-import { searchSegments } from "./read-segments.ts";
-import { combine, type Found, justAfter, type Query } from "./scan.ts";
+import { searchSegments } from "./segments/read-segments.ts";
+import { combine, type Found, justAfter, type Query } from "./segments/scan.ts";
 import type { ActivityWriterClient } from "./writers.ts";
 
 /** The context of an operation that reads entries of the request log. */

@@ -2,8 +2,8 @@ import { sql } from "drizzle-orm";
 import { type Db, newRevision, raw } from "../db/client.ts";
 import { idBound } from "../ids/ids.ts";
 import { dayMs, hourStart } from "../time/clock.ts";
-import type { AccountLogs } from "./account-logs.ts";
-import { hasNoSegments, joinSegments } from "./segment-ids.ts";
+import type { AccountLogs } from "./log-writer/account-logs.ts";
+import { hasNoSegments, joinSegments } from "./segments/segment-ids.ts";
 
 /** The minimum and maximum retention of a log, in days. */
 export const retentionDays = { min: 2, max: 90 };

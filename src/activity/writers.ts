@@ -4,10 +4,10 @@ import { errorsOf } from "../errors/failure.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { LogAccess, LogWriterClient } from "../usage/log-context.ts";
-import type { ActivityWriter, WriterStatus } from "./activity-writer.ts";
 import { activityDatabase, activityDatabases, databaseOf, numberOf } from "./databases.ts";
 import type { Entry } from "./entry.ts";
-import type { Found, Query } from "./scan.ts";
+import type { ActivityWriter, WriterStatus } from "./log-writer/activity-writer.ts";
+import type { Found, Query } from "./segments/scan.ts";
 
 /** The bindings that give access to the log writers. */
 export interface WriterEnv {

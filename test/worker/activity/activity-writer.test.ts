@@ -1,10 +1,10 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { AccountLogs } from "../../../src/activity/account-logs.ts";
-import type { ActivityWriter } from "../../../src/activity/activity-writer.ts";
-import { cutLargest } from "../../../src/activity/cut.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
+import { AccountLogs } from "../../../src/activity/log-writer/account-logs.ts";
+import type { ActivityWriter } from "../../../src/activity/log-writer/activity-writer.ts";
+import { cutLargest } from "../../../src/activity/log-writer/cut.ts";
 import { logOf } from "../../../src/activity/writers.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { minuteMs, secondMs } from "../../../src/time/clock.ts";

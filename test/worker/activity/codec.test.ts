@@ -4,8 +4,8 @@ import { bytesToHex } from "@noble/hashes/utils.js";
 import * as fc from "fast-check";
 import * as encoding from "lib0/encoding";
 import { describe, expect, it } from "vitest";
-import { decodeEntries, encodeEntries, UnreadableEntries } from "../../../src/activity/codec.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
+import { decodeEntries, encodeEntries, UnreadableEntries } from "../../../src/activity/segments/codec.ts";
 import { entryOf } from "../support/entries.ts";
 import versionOne from "./golden/version-1.json";
 

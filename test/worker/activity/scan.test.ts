@@ -2,8 +2,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ActivityFilter, matches, mayMatch, summaryOf } from "../../../src/activity/activity-filter.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
-import { combine, isWithin, maxOpened, type Query, scan } from "../../../src/activity/scan.ts";
-import { maxSegmentEntries, segmentsOf, sorted } from "../../../src/activity/segment.ts";
+import { combine, isWithin, maxOpened, type Query, scan } from "../../../src/activity/segments/scan.ts";
+import { maxSegmentEntries, segmentsOf, sorted } from "../../../src/activity/segments/segment.ts";
 import { dayMs } from "../../../src/time/clock.ts";
 import { entryOf } from "../support/entries.ts";
 

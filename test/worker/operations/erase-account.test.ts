@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { AccountLogs } from "../../../src/activity/account-logs.ts";
+import { AccountLogs } from "../../../src/activity/log-writer/account-logs.ts";
 import { tablesOfAccounts } from "../../../src/registry/area-tables.ts";
 import { dayMs, minuteMs } from "../../../src/time/clock.ts";
 import { call, cron, makeTenant } from "../support/client.ts";

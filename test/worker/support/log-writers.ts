@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { onTestFinished } from "vitest";
-import type { ActivityWriter } from "../../../src/activity/activity-writer.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
+import type { ActivityWriter } from "../../../src/activity/log-writer/activity-writer.ts";
 import { logOf } from "../../../src/activity/writers.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";

@@ -1,12 +1,12 @@
-import { newRevision } from "../db/client.ts";
-import { idBound, timeOfId } from "../ids/ids.ts";
-import { hourMs, secondMs } from "../time/clock.ts";
-import { addLastUse, type LastUses } from "../usage/store-totals.ts";
-import { addEntryByHour, type HourlyTallies } from "../usage/tallies.ts";
+import { newRevision } from "../../db/client.ts";
+import { idBound, timeOfId } from "../../ids/ids.ts";
+import { hourMs, secondMs } from "../../time/clock.ts";
+import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
+import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
+import type { Entry } from "../entry.ts";
+import { maxSegmentEntries, segmentsOf, sorted } from "../segments/segment.ts";
 import { type AccountLog, type AccountLogs, openMs } from "./account-logs.ts";
-import type { Entry } from "./entry.ts";
 import { isOpen } from "./head.ts";
-import { maxSegmentEntries, segmentsOf, sorted } from "./segment.ts";
 import type { LogState, NewCut, WaitingCut } from "./write-ahead-log.ts";
 
 // A cut takes entries out of the head of an account and turns them into segments. The log writer records the cut on its own disk before it asks

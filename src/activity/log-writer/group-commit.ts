@@ -1,5 +1,5 @@
-import { secondMs } from "../time/clock.ts";
-import type { Entry } from "./entry.ts";
+import { secondMs } from "../../time/clock.ts";
+import type { Entry } from "../entry.ts";
 
 /** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
 const commitEveryMs = secondMs;

@@ -1,7 +1,7 @@
-import { timeOfId } from "../ids/ids.ts";
-import { addLastUse, type LastUses } from "../usage/store-totals.ts";
-import { addEntryByHour, type HourlyTallies } from "../usage/tallies.ts";
-import type { Entry } from "./entry.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
+import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
+import type { Entry } from "../entry.ts";
 
 /** The report of a response that the service did not see. `durationMs`: the response time in milliseconds. */
 export interface Report {

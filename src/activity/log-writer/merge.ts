@@ -1,11 +1,11 @@
 import { sql } from "drizzle-orm";
-import { type Db, newRevision, raw } from "../db/client.ts";
-import { idBound, timeOfId } from "../ids/ids.ts";
-import { dayMs, dayStart } from "../time/clock.ts";
+import { type Db, newRevision, raw } from "../../db/client.ts";
+import { idBound, timeOfId } from "../../ids/ids.ts";
+import { dayMs, dayStart } from "../../time/clock.ts";
+import { openSegments } from "../segments/read-segments.ts";
+import { segmentsOf, sorted } from "../segments/segment.ts";
+import { joinSegments } from "../segments/segment-ids.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
-import { openSegments } from "./read-segments.ts";
-import { segmentsOf, sorted } from "./segment.ts";
-import { joinSegments } from "./segment-ids.ts";
 import { insertSegments, segmentRow } from "./store-cuts.ts";
 
 // A quiet account gets a segment per hour or per hundred entries. When a day is over, its small segments are merged, because large segments need

@@ -1,8 +1,8 @@
-import { timeOfId } from "../ids/ids.ts";
-import { dayStart } from "../time/clock.ts";
-import { summaryOf } from "./activity-filter.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import { dayStart } from "../../time/clock.ts";
+import { summaryOf } from "../activity-filter.ts";
+import type { Entry } from "../entry.ts";
 import { decodeEntries, encodeEntries } from "./codec.ts";
-import type { Entry } from "./entry.ts";
 
 /** Entries of one account in compressed form. A segment never changes, and its entries are of one UTC day. */
 export interface Segment {

@@ -1,6 +1,6 @@
-import type { ActivityFilter } from "./activity-filter.ts";
-import { matches, mayMatch } from "./activity-filter.ts";
-import type { Entry } from "./entry.ts";
+import type { ActivityFilter } from "../activity-filter.ts";
+import { matches, mayMatch } from "../activity-filter.ts";
+import type { Entry } from "../entry.ts";
 import { sorted } from "./segment.ts";
 
 /** A search for entries of one account, newest first. */

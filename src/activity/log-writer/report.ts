@@ -1,10 +1,10 @@
-import type { Db } from "../db/client.ts";
-import { messagesOf } from "../db/failures.ts";
+import type { Db } from "../../db/client.ts";
+import { messagesOf } from "../../db/failures.ts";
+import type { Entry } from "../entry.ts";
+import { entriesInSegments } from "../segments/read-segments.ts";
 import type { AccountLogs } from "./account-logs.ts";
-import type { Entry } from "./entry.ts";
 import { type Report, type Reported, reportedOn } from "./head.ts";
 import { entriesInWaitingCuts } from "./read-head.ts";
-import { entriesInSegments } from "./read-segments.ts";
 
 /**
  * Completes open entries. Returns one outcome for each report. A report that arrives before its entry waits for it. An entry that was cut is not

@@ -1,8 +1,8 @@
 import { hexToBytes } from "@noble/hashes/utils.js";
 import { sql } from "drizzle-orm";
-import { type Db, raw } from "../db/client.ts";
-import { messagesOf } from "../db/failures.ts";
-import type { Entry } from "./entry.ts";
+import { type Db, raw } from "../../db/client.ts";
+import { messagesOf } from "../../db/failures.ts";
+import type { Entry } from "../entry.ts";
 import { type Found, isSelective, justAfter, maxOpened, type Query, scan } from "./scan.ts";
 import { entriesIn } from "./segment.ts";
 import { joinSegments } from "./segment-ids.ts";

@@ -1,5 +1,5 @@
-import { decodeEntries, encodeEntries } from "./codec.ts";
-import type { Entry } from "./entry.ts";
+import type { Entry } from "../entry.ts";
+import { decodeEntries, encodeEntries } from "../segments/codec.ts";
 
 /** Entries that a log writer keeps for another log writer. */
 export interface Hint {

@@ -1,7 +1,7 @@
-import type { Db } from "../db/client.ts";
+import type { Db } from "../../db/client.ts";
+import { entriesInSegments } from "../segments/read-segments.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { entriesInWaitingCuts } from "./read-head.ts";
-import { entriesInSegments } from "./read-segments.ts";
 
 /**
  * Decides which late entries of an account are new, and adds these entries to the head. Drops the others, because isolates send entries again if a

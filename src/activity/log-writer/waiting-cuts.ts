@@ -1,9 +1,9 @@
-import type { Db } from "../db/client.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import type { Db } from "../../db/client.ts";
+import { secondMs } from "../../time/clock.ts";
+import { withDeadline } from "../../time/deadline.ts";
+import { entriesIn } from "../segments/segment.ts";
 import type { AccountLogs } from "./account-logs.ts";
 import type { Hints } from "./hints.ts";
-import { entriesIn } from "./segment.ts";
 import { storeCuts } from "./store-cuts.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
 

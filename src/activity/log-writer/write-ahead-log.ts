@@ -1,11 +1,11 @@
-import { messagesOf } from "../db/failures.ts";
-import { dayMs } from "../time/clock.ts";
-import type { LastUses, NewTotals } from "../usage/store-totals.ts";
-import { storedKeys, talliesFrom } from "../usage/tallies.ts";
-import { decodeEntries, encodeEntries } from "./codec.ts";
-import type { Entry } from "./entry.ts";
+import { messagesOf } from "../../db/failures.ts";
+import { dayMs } from "../../time/clock.ts";
+import type { LastUses, NewTotals } from "../../usage/store-totals.ts";
+import { storedKeys, talliesFrom } from "../../usage/tallies.ts";
+import type { Entry } from "../entry.ts";
+import { decodeEntries, encodeEntries } from "../segments/codec.ts";
+import type { Segment } from "../segments/segment.ts";
 import type { Report } from "./head.ts";
-import type { Segment } from "./segment.ts";
 
 // A log writer keeps everything that it has acknowledged in its own SQLite database, until D1 has confirmed it. Each function runs
 // synchronously. The Durable Object acknowledges a call only after its writes are on disk.

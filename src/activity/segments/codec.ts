@@ -2,8 +2,8 @@ import { crc32, deflateRawSync, inflateRawSync } from "node:zlib";
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
 import * as decoding from "lib0/decoding";
 import * as encoding from "lib0/encoding";
-import { timeOfId } from "../ids/ids.ts";
-import type { Entry, LimitState } from "./entry.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import type { Entry, LimitState } from "../entry.ts";
 
 // Encodes entries of the request log as bytes. Segments in D1 and the write-ahead log of a log writer use this form.
 //

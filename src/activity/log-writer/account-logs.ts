@@ -1,7 +1,7 @@
-import { timeOfId } from "../ids/ids.ts";
-import { minuteMs } from "../time/clock.ts";
-import { isEncodable } from "./codec.ts";
-import type { Entry } from "./entry.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import { minuteMs } from "../../time/clock.ts";
+import type { Entry } from "../entry.ts";
+import { isEncodable } from "../segments/codec.ts";
 import { Head, type Report, type Reported, reportedOn } from "./head.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 

@@ -1,10 +1,10 @@
-import type { OpenTallies } from "../usage/log-context.ts";
-import { addLastUse, type LastUses } from "../usage/store-totals.ts";
+import type { OpenTallies } from "../../usage/log-context.ts";
+import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
+import { matches } from "../activity-filter.ts";
+import type { Entry } from "../entry.ts";
+import { combine, type Found, isWithin, type Query, scan } from "../segments/scan.ts";
+import { entriesIn, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
-import { matches } from "./activity-filter.ts";
-import type { Entry } from "./entry.ts";
-import { combine, type Found, isWithin, type Query, scan } from "./scan.ts";
-import { entriesIn, sorted } from "./segment.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
 
 // Reads what D1 does not have yet: the head of an account and its waiting cuts. A reader asks the log writer first, and then reads D1. A cut that

@@ -1,9 +1,9 @@
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { sql } from "drizzle-orm";
-import { type Db, jsonRows, newRevision, raw } from "../db/client.ts";
-import { type StoredTotals, totalsQueries, totalsStatements } from "../usage/store-totals.ts";
-import type { Segment } from "./segment.ts";
-import { idOfSegment } from "./segment-ids.ts";
+import { type Db, jsonRows, newRevision, raw } from "../../db/client.ts";
+import { type StoredTotals, totalsQueries, totalsStatements } from "../../usage/store-totals.ts";
+import type { Segment } from "../segments/segment.ts";
+import { idOfSegment } from "../segments/segment-ids.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
 
 // A log writer stores cuts in D1. The batch is fenced: its first statement gives each log a new revision if the log still has the revision that
