@@ -123,7 +123,7 @@ export default {
     if (pathname === "/counts") return Response.json(counts);
     if (pathname === "/sizes") return Response.json(await sizes(env.ACTIVITY_0));
     if (pathname === "/simulate") return Response.json(await writer.simulate(await request.json<Traffic>()));
-    if (pathname === "/retain") await writer.retain(await request.json<number>());
+    if (pathname === "/retain") return Response.json((await writer.retain(await request.json<number>())) ?? null);
     return new Response("ready");
   },
 } satisfies ExportedHandler<Bindings>;

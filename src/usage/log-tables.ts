@@ -7,10 +7,13 @@ export interface Totals {
   histogram: Record<string, number>;
 }
 
-/** The stored form of the tallies of a key: its id, its histogram, and its cells. */
+/**
+ * The stored form of the tallies of a key: its id, its histogram, and its cells. The histogram is a flat list, because a database has room for more
+ * requests this way: a rounded response time in milliseconds, its number of requests, the next response time, and so on.
+ */
 export type StoredKey = readonly [
   keyId: string,
-  histogram: readonly (readonly [durationMs: number, count: number])[],
+  histogram: readonly number[],
   cells: readonly (readonly [route: string, status: number, requests: number, counted: number, timed: number, durationMs: number])[],
 ];
 

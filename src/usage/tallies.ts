@@ -162,7 +162,7 @@ export const storedKeys = (tallies: Tallies): StoredKey[] =>
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([keyId, { cells, histogram }]) => [
       keyId,
-      [...histogram].toSorted(([a], [b]) => a - b),
+      [...histogram].toSorted(([a], [b]) => a - b).flat(),
       [...cells.values()].map(({ route, status, requests, counted, timed, durationMs }) => [
         route,
         status,
@@ -173,13 +173,19 @@ export const storedKeys = (tallies: Tallies): StoredKey[] =>
       ]),
     ]);
 
+/** Returns the pairs of a stored histogram. Totals that were stored before 26 November 2026 have pairs already. */
+const pairsOf = (stored: readonly number[]): [durationMs: number, count: number][] => {
+  const values = stored.flat();
+  return Array.from({ length: values.length / 2 }, (_, pair) => [values[2 * pair] ?? 0, values[2 * pair + 1] ?? 0]);
+};
+
 /** Returns tallies from the values of `storedKeys`. */
 export const talliesFrom = (stored: readonly StoredKey[]): Tallies =>
   new Map(
     stored.map(([keyId, histogram, cells]) => [
       keyId,
       {
-        histogram: new Map(histogram),
+        histogram: new Map(pairsOf(histogram)),
         cells: new Map(
           cells.map(([route, status, requests, counted, timed, durationMs]) => [
             cellName(route, status),
