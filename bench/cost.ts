@@ -273,7 +273,8 @@ async function paceEach(targets: readonly { url: string; secret: string }[], rat
   let answered = 0;
   const each = targets.map(async ({ url, secret }) => {
     for (;;) {
-      await sleep((-Math.log(1 - Math.random()) * 1000) / ratePerKey);
+      const waitMs = (-Math.log(1 - Math.random()) * 1000) / ratePerKey;
+      await sleep(Math.min(waitMs, endsAt - Date.now()));
       if (Date.now() >= endsAt) return;
       const answer = await fetch(url, { headers: { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": "198.51.100.7" } });
       await answer.arrayBuffer();

@@ -1,18 +1,17 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { heapMiB, heldMiB, inspect, inspectedAt } from "../scripts/inspector.ts";
+import { heapMiB, inspect, inspectedAt, usedMiB } from "../scripts/inspector.ts";
 import { minuteMs } from "../src/time/clock.ts";
 import { tell } from "./scale/accounts.ts";
 import { prepare } from "./variants.ts";
 import { bundle, freePort, serve } from "./workerd.ts";
 
-/** Entries of one account that fill the head of a log writer several times. `size`: which entries. */
+/** Entries of one account that fill the head of a log writer several times. `entries`: the number of entries in one of the calls. */
 const kinds = [
-  { name: "usual entries", size: "usual", calls: 120 },
-  { name: "longest entries", size: "longest", calls: 30 },
+  { name: "usual entries", size: "usual", calls: 60, entries: 5000 },
+  { name: "longest entries", size: "longest", calls: 60, entries: 500 },
 ] as const;
-const entriesAtOnce = 500;
-const lookEveryMs = 50;
+const lookEveryMs = 100;
 
 export interface HeadMemory {
   name: string;
@@ -27,20 +26,26 @@ export interface HeadMemory {
 /** Measures the memory of a log writer whose head is filled, cut and filled again. */
 export async function measureHead(folder: string): Promise<HeadMemory[]> {
   const measured: HeadMemory[] = [];
-  for (const { name, size, calls } of kinds) measured.push({ name, ...(await fill(join(folder, size), size, calls)) });
+  for (const { name, ...kind } of kinds) measured.push({ name, ...(await fill(join(folder, kind.size), kind)) });
   return measured;
 }
 
-async function fill(folder: string, size: string, calls: number): Promise<Omit<HeadMemory, "name">> {
+async function fill(
+  folder: string,
+  { size, calls, entries: atOnce }: Omit<(typeof kinds)[number], "name">,
+): Promise<Omit<HeadMemory, "name">> {
   await prepare(folder, []);
   const inspector = await freePort();
-  const served = await serve(bundle("bench/workers/filler.ts", join(folder, "filler")), join(folder, "state"), {
-    flags: inspectedAt(inspector),
-  });
+  const flags = { flags: inspectedAt(inspector), v8Flags: ["--expose-gc"] };
+  const served = await serve(bundle("bench/workers/filler.ts", join(folder, "filler")), join(folder, "state"), flags);
   try {
     const isolate = await inspect(inspector);
+    const heldMiB = async () => {
+      await tell(served.url, "collectGarbage", null);
+      return usedMiB(isolate);
+    };
     await tell(served.url, "writers", null);
-    const empty = await heldMiB(isolate);
+    const empty = await heldMiB();
     let [entries, held, highestMiB, isOver] = [0, 0, 0, false];
     const looking = (async () => {
       while (!isOver) {
@@ -50,9 +55,17 @@ async function fill(folder: string, size: string, calls: number): Promise<Omit<H
     })();
     for (let call = 0; call < calls; call++) {
       const now = Date.now();
-      await tell(served.url, "append", { accounts: ["acc_0"], keys: 5, entries: entriesAtOnce, from: now - minuteMs, to: now, size });
+      await tell(served.url, "append", {
+        accounts: ["acc_00000000000000000000000000000000"],
+        keys: 5,
+        entries: atOnce,
+        from: now - minuteMs,
+        to: now,
+        size,
+      });
       const { headEntries } = (await tell(served.url, "writers", null)) as { headEntries: number };
-      if (headEntries > entries) [entries, held] = [headEntries, await heldMiB(isolate)];
+      if (headEntries > entries) [entries, held] = [headEntries, await heldMiB()];
+      console.log(`head: call ${call + 1} of ${calls}, ${size}: ${headEntries} entries`);
     }
     isOver = true;
     await looking;

@@ -19,6 +19,11 @@ export async function inspect(port: number): Promise<Session> {
 /** Collects garbage in an isolate. Then returns the size of the used heap, in MiB. */
 export async function heldMiB(session: Session): Promise<number> {
   await session.send("HeapProfiler.collectGarbage");
+  return usedMiB(session);
+}
+
+/** Returns the size of the used heap of an isolate, in MiB. Includes garbage that was not collected yet. */
+export async function usedMiB(session: Session): Promise<number> {
   const { usedSize } = (await session.send("Runtime.getHeapUsage")) as { usedSize: number };
   return usedSize / 2 ** 20;
 }

@@ -102,6 +102,8 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   accountIds: async (_, env) =>
     (await env.DB.prepare("SELECT id FROM accounts ORDER BY id").all<{ id: string }>()).results.map(({ id }) => id),
   writers: async (_, env) => readWriters(env),
+  /** Collects garbage. V8 offers the function `gc` only with its flag `--expose-gc`. */
+  collectGarbage: async () => (globalThis as unknown as { gc: () => void }).gc(),
   /**
    * Runs the job that deletes old log entries. In the result, `next` is the cursor for the next run. If nothing is left to delete, `next` is
    * null.

@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Entry } from "../../src/activity/entry.ts";
 import { AccountLogs } from "../../src/activity/log-writer/account-logs.ts";
-import { cutDue } from "../../src/activity/log-writer/cut.ts";
+import { cutDue, cutLargest } from "../../src/activity/log-writer/cut.ts";
 import { Hints } from "../../src/activity/log-writer/hints.ts";
 import { mergeOldSegments } from "../../src/activity/log-writer/merge.ts";
 import { nextCuts, storeWaitingCuts } from "../../src/activity/log-writer/waiting-cuts.ts";
@@ -68,6 +68,7 @@ export class ActivityWriter extends DurableObject<Env> {
     for (let at = traffic.from; at < traffic.to; at += secondMs) {
       const own = Array.from({ length: traffic.perSecond }, () => entryAt(at + any(secondMs), traffic));
       this.#logs.append(own);
+      if (cutLargest(this.#logs, at) > 0) await this.#store();
       made += own.length;
       if (at % cutEveryMs === 0) await this.#cut(at);
     }
@@ -85,8 +86,12 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   async #cut(now: number): Promise<void> {
-    const db = connect(this.env.ACTIVITY_0);
     cutDue(this.#logs, now);
+    await this.#store();
+  }
+
+  async #store(): Promise<void> {
+    const db = connect(this.env.ACTIVITY_0);
     for (let cuts = nextCuts(this.#logs); cuts.length > 0; cuts = nextCuts(this.#logs))
       await storeWaitingCuts({ db, logs: this.#logs, hints: this.#hints, owner: 0 }, cuts);
   }

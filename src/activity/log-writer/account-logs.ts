@@ -2,7 +2,8 @@ import { timeOfId } from "../../ids/ids.ts";
 import { minuteMs } from "../../time/clock.ts";
 import type { Entry } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
-import { Head, type Report, type Reported, reportedOn } from "./head.ts";
+import { bytesOf, Head, type Report, type Reported, reportedOn } from "./head.ts";
+import { SharedStrings } from "./shared-strings.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The time for which a response can be reported, and for which a report waits for its entry, in milliseconds. */
@@ -42,6 +43,7 @@ export class AccountLogs {
   readonly #early = new Map<string, Report>();
   /** The accounts that were erased. Their late entries are rejected. */
   readonly #erased: Set<string>;
+  readonly #strings = new SharedStrings();
 
   /** Reads everything that the log writer has acknowledged and that D1 has not confirmed. */
   constructor(storage: DurableObjectStorage) {
@@ -52,6 +54,13 @@ export class AccountLogs {
     const { entries, reports } = this.wal.readAll();
     for (const entry of entries) this.#add(entry);
     for (const report of reports) this.#report(report);
+  }
+
+  /** The memory of all late entries that are not checked yet, in bytes. */
+  get uncheckedBytes(): number {
+    let bytes = 0;
+    for (const { unchecked } of this.accounts.values()) for (const entry of unchecked.values()) bytes += bytesOf(entry);
+    return bytes;
   }
 
   /** The memory of all heads, in bytes. */
@@ -108,11 +117,11 @@ export class AccountLogs {
   }
 
   /** Frees cuts that D1 has stored. */
-  removeCuts(cuts: readonly Pick<WaitingCut, "accountId" | "number">[]): void {
+  removeCuts(cuts: readonly WaitingCut[]): void {
     this.wal.removeCuts(cuts);
-    for (const { accountId, number } of cuts) {
+    for (const { accountId, row } of cuts) {
       const log = this.of(accountId);
-      log.waiting = log.waiting.filter((waiting) => waiting.number !== number);
+      log.waiting = log.waiting.filter((waiting) => waiting.row !== row);
     }
   }
 
@@ -123,13 +132,15 @@ export class AccountLogs {
     log.state = { ...log.state, startId };
     this.wal.storeState(log.state);
     for (const id of log.head.entries.keys()) if (id < startId) log.head.remove(id);
+    for (const id of log.unchecked.keys()) if (id < startId) log.unchecked.delete(id);
   }
 
-  /** Raises the numbers of an account's waiting cuts, so that the next one has the number after `cut`, which is the last cut in D1. */
-  renumberAfter(accountId: string, cut: number): void {
-    const log = this.of(accountId);
-    const by = cut + 1 - (log.waiting[0]?.number ?? log.state.cut + 1);
-    if (by <= 0) return;
+  /** Raises the numbers of an account's waiting cuts, so that the oldest cut `first` has the number after `last`, which is the last cut in D1. */
+  renumberAfter(first: WaitingCut, last: number): void {
+    const log = this.of(first.accountId);
+    const by = last + 1 - first.number;
+    // If D1 has stored the cut in the meantime, nothing has to change.
+    if (by <= 0 || log.waiting[0]?.id !== first.id) return;
     log.state = { ...log.state, cut: log.state.cut + by };
     log.waiting = log.waiting.map((waiting) => ({ ...waiting, number: waiting.number + by }));
     this.wal.renumberCuts(log.state, by);
@@ -150,9 +161,9 @@ export class AccountLogs {
   #add(entry: Entry): void {
     const { state, head, unchecked } = this.of(entry.accountId);
     const early = this.#early.get(entry.id);
-    if (entry.id < state.startId) return;
-    if (entry.id <= state.highestId) unchecked.set(entry.id, entry);
-    else head.add(entry);
+    if (entry.id < state.startId || this.#erased.has(entry.accountId)) return;
+    if (entry.id <= state.highestId) unchecked.set(entry.id, this.#strings.share(entry));
+    else head.add(this.#strings.share(entry));
     if (early) this.#report(early);
   }
 

@@ -199,14 +199,14 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Returns the tallies of an account that D1 may not have yet. */
   openTallies(accountId: string): Promise<OpenTallies> {
-    return this.#read(accountId, (log) => readOpenTallies(log));
+    return this.#read(accountId, (log) => readOpenTallies(this.#logs, log));
   }
 
   /** Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. */
   openTalliesOf(accountIds: readonly string[]): Map<string, OpenTallies> {
     this.#commits.commit();
     const logs = accountIds.map((id) => this.#logs.accounts.get(id)).filter((log) => log !== undefined);
-    return new Map(logs.filter(hasEntries).map((log) => [log.state.accountId, readOpenTallies(log)]));
+    return new Map(logs.filter(hasEntries).map((log) => [log.state.accountId, readOpenTallies(this.#logs, log)]));
   }
 
   /** Returns keys that were used in requests that D1 may not have yet, sorted by account and key, after the key `after`. */
@@ -217,7 +217,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Returns the latest admitted entry of each key of an account that D1 may not have yet. */
   lastUses(accountId: string): Promise<LastUses> {
-    return this.#read(accountId, (log) => readOpenUses(log));
+    return this.#read(accountId, (log) => readOpenUses(this.#logs, log));
   }
 
   /** Searches the entries of an account that D1 may not have yet. */

@@ -7,7 +7,7 @@ import type { Entry } from "../entry.ts";
 import { maxSegmentEntries, segmentsOf, sorted } from "../segments/segment.ts";
 import { type AccountLog, type AccountLogs, openMs } from "./account-logs.ts";
 import { isOpen } from "./head.ts";
-import type { LogState, NewCut, WaitingCut } from "./write-ahead-log.ts";
+import type { LogState, NewCut } from "./write-ahead-log.ts";
 
 // A cut takes entries out of the head of an account and turns them into segments. The log writer records the cut on its own disk before it asks
 // D1 to store it.
@@ -87,16 +87,16 @@ function record(logs: AccountLogs, taken: readonly Taken[], now: number): number
   const { entries, reports } = logs.acknowledged(now);
   const left = entries.filter(({ accountId, id }) => !cutIds.get(accountId)?.has(id));
   const cuts = due.flatMap((each) => each.cuts);
-  logs.wal.recordCuts(
+  const recorded = logs.wal.recordCuts(
     cuts,
     due.map(({ state }) => state),
     { entries: left, reports },
   );
-  for (const { log, entries: own, cuts: ownCuts, state } of due) {
+  for (const { log, entries: own, state } of due) {
     log.state = state;
     for (const { id } of own) log.head.remove(id);
-    log.waiting.push(...ownCuts.map(waitingOf));
   }
+  for (const cut of recorded) logs.of(cut.accountId).waiting.push(cut);
   return cuts.length;
 }
 
@@ -126,11 +126,5 @@ export function cutOf(state: LogState, entries: readonly Entry[], at: number): N
   const segments = [...segmentsOf(late), ...segmentsOf(entries.slice(late.length))];
   return { accountId: state.accountId, number: state.cut + 1, id: newRevision(), at, tallies, lastUses, segments };
 }
-
-const waitingOf = ({ segments, ...cut }: NewCut): WaitingCut => ({
-  ...cut,
-  segments: segments.map(({ body: _, ...segment }) => segment),
-  bytes: segments.reduce((sum, { body }) => sum + body.length, 0),
-});
 
 const higher = (one: string, other: string) => (one > other ? one : other);

@@ -2,7 +2,7 @@ import type { OpenTallies } from "../../usage/log-context.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import { matches } from "../activity-filter.ts";
 import type { Entry } from "../entry.ts";
-import { combine, type Found, isWithin, type Query, scan } from "../segments/scan.ts";
+import { combine, type Found, isSelective, isWithin, type Query, scan } from "../segments/scan.ts";
 import { entriesIn, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
@@ -11,18 +11,18 @@ import type { WaitingCut } from "./write-ahead-log.ts";
 // D1 stores in between is therefore in both answers, but no cut is in neither.
 
 /** Returns the tallies of an account that D1 may not have yet. */
-export function readOpenTallies({ state, head, waiting }: AccountLog): OpenTallies {
+export function readOpenTallies({ wal }: AccountLogs, { state, head, waiting }: AccountLog): OpenTallies {
   return {
     head: head.tallies,
-    waiting: waiting.map(({ number, tallies }) => ({ number, tallies })),
+    waiting: waiting.map((cut) => ({ number: cut.number, tallies: wal.totalsOf(cut).tallies })),
     cut: state.cut,
   };
 }
 
 /** Returns the latest admitted entry of each key that D1 may not have yet. */
-export function readOpenUses({ head, waiting }: AccountLog): LastUses {
+export function readOpenUses({ wal }: AccountLogs, { head, waiting }: AccountLog): LastUses {
   const uses: LastUses = new Map(head.lastUses);
-  for (const { lastUses } of waiting) for (const [keyId, use] of lastUses) addLastUse(uses, keyId, use);
+  for (const cut of waiting) for (const [keyId, use] of wal.totalsOf(cut).lastUses) addLastUse(uses, keyId, use);
   return uses;
 }
 
@@ -34,18 +34,24 @@ export interface UsedKey {
 
 /** Returns the keys with admitted requests in a head or a waiting cut, sorted by account and key, after the key `after`. */
 export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): UsedKey[] {
-  const keys = [...logs.accounts].flatMap(([account, log]) => [...readOpenUses(log).keys()].map((id) => ({ account, id })));
+  const keys = [...logs.accounts].flatMap(([account, log]) => [...readOpenUses(logs, log).keys()].map((id) => ({ account, id })));
   const position = ({ account, id }: UsedKey) => `${account}/${id}`;
   const isAfter = keys.filter((key) => position(key) > position(after));
   return isAfter.toSorted((one, other) => (position(one) < position(other) ? -1 : 1)).slice(0, limit);
 }
 
 /** Searches the head and the waiting cuts of an account. */
-export async function searchHead(logs: AccountLogs, log: AccountLog, query: Query): Promise<Found> {
+export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Query): Promise<Found> {
+  const { startId } = log.state;
+  const query = wanted.from === null || wanted.from < startId ? { ...wanted, from: startId } : wanted;
   const inHead = newestFirst([...log.head.entries.values()].filter((entry) => isWithin(query, entry) && matches(query.filter, entry)));
   const page = inHead.slice(0, query.limit);
   const head = { entries: page, completeFrom: inHead.length > query.limit ? (page.at(-1)?.id ?? null) : null };
-  const refs = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
+  const overlapping = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
+  const refs = overlapping.map((ref) => ({
+    ...ref,
+    summary: isSelective(query.filter) ? (logs.wal.summariesOf(ref.cut)[ref.part] ?? null) : null,
+  }));
   const open = (some: readonly (typeof refs)[number][]) =>
     some.map(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
   return combine([head, await scan(refs, open, query)], query.limit);

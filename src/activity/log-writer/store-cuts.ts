@@ -4,15 +4,15 @@ import { type Db, jsonRows, newRevision, raw } from "../../db/client.ts";
 import { type StoredTotals, totalsQueries, totalsStatements } from "../../usage/store-totals.ts";
 import type { Segment } from "../segments/segment.ts";
 import { idOfSegment } from "../segments/segment-ids.ts";
-import type { WaitingCut } from "./write-ahead-log.ts";
+import type { NewCut } from "./write-ahead-log.ts";
 
 // A log writer stores cuts in D1. The batch is fenced: its first statement gives each log a new revision if the log still has the revision that
 // the log writer has read. All other statements require the new revision. If D1 runs a batch late, after the log writer
 // has given it up, the batch therefore does nothing.
 
-/** A cut with the bodies of its segments. */
-export interface CutToStore extends WaitingCut {
-  segments: readonly Segment[];
+/** A cut to store. `startId`: entries whose id sorts before this id are past their retention, and are not shown. */
+export interface CutToStore extends NewCut {
+  startId: string;
 }
 
 /** The row of a log in D1. */
@@ -27,16 +27,16 @@ export interface StoredLog {
 
 /** The outcome for one cut. `lost`: D1 was set back, and this number of earlier cuts is missing there. */
 export type Stored =
-  | { cut: WaitingCut; outcome: "stored"; lost: number }
+  | { outcome: "stored"; lost: number }
   /** The log belongs to another log writer. */
-  | { cut: WaitingCut; outcome: "foreign"; owner: number }
+  | { outcome: "foreign"; owner: number }
   /** D1 has cuts that this log writer does not know, because its disk was lost. `last`: the number of the last cut in D1. */
-  | { cut: WaitingCut; outcome: "behind"; last: number }
+  | { outcome: "behind"; last: number }
   /** Another batch has changed the log in the meantime. The log writer tries again. */
-  | { cut: WaitingCut; outcome: "overtaken" };
+  | { outcome: "overtaken" };
 
 /**
- * Stores one cut of each of some accounts: its segments and the new totals. Returns one outcome for each cut. Throws if D1 does not respond.
+ * Stores one cut of each of some accounts: its segments and the new totals. Returns one outcome for each cut, in their order. Throws if D1 does not respond.
  * D1 may still store the cuts later.
  */
 export async function storeCuts(
@@ -63,8 +63,8 @@ export async function storeCuts(
   const written = await write({ db, now }, toWrite, totals as unknown as StoredTotals);
   return plans.map((plan): Stored => {
     if ("outcome" in plan) return plan;
-    if (!written.has(plan.cut.accountId)) return { cut: plan.cut, outcome: "overtaken" };
-    return { cut: plan.cut, outcome: "stored", lost: Math.max(0, plan.cut.number - 1 - plan.log.cut) };
+    if (!written.has(plan.cut.accountId)) return { outcome: "overtaken" };
+    return { outcome: "stored", lost: Math.max(0, plan.cut.number - 1 - plan.log.cut) };
   });
 }
 
@@ -74,10 +74,10 @@ interface Plan {
 }
 
 function planOf(cut: CutToStore, log: StoredLog | undefined, owner: number): Plan | Stored {
-  if (!log) return { cut, outcome: "overtaken" };
-  if (log.owner !== owner) return { cut, outcome: "foreign", owner: log.owner };
-  if (log.cut === cut.number && log.cutId === cut.id) return { cut, outcome: "stored", lost: 0 };
-  if (log.cut >= cut.number) return { cut, outcome: "behind", last: log.cut };
+  if (!log) return { outcome: "overtaken" };
+  if (log.owner !== owner) return { outcome: "foreign", owner: log.owner };
+  if (log.cut === cut.number && log.cutId === cut.id) return { outcome: "stored", lost: 0 };
+  if (log.cut >= cut.number) return { outcome: "behind", last: log.cut };
   return { cut, log };
 }
 
@@ -85,7 +85,9 @@ async function write({ db, now }: { db: Db; now: number }, plans: readonly Plan[
   if (plans.length === 0) return new Set();
   const revision = newRevision();
   const changes = JSON.stringify(
-    plans.map(({ cut, log }) => [log.accountId, log.revision, cut.number, log.segments + cut.segments.length, cut.id] as const),
+    plans.map(
+      ({ cut, log }) => [log.accountId, log.revision, cut.number, log.segments + cut.segments.length, cut.id, cut.startId] as const,
+    ),
   );
   const segments = plans.flatMap(({ cut, log }) =>
     cut.segments.map((segment, at) => segmentRow(log.accountId, log.segments + at + 1, segment)),
@@ -95,7 +97,7 @@ async function write({ db, now }: { db: Db; now: number }, plans: readonly Plan[
     raw<{ accountId: string }>(
       db,
       sql`UPDATE activity_logs SET revision = ${revision}, cut = change.value ->> 2, segments = change.value ->> 3, cut_id = change.value ->> 4,
-          as_of = ${now}
+          as_of = ${now}, start_id = max(start_id, change.value ->> 5)
         FROM json_each(${changes}) AS change
         WHERE activity_logs.account_id = change.value ->> 0 AND activity_logs.revision = change.value ->> 1
         RETURNING activity_logs.account_id AS accountId`,

@@ -32,17 +32,18 @@ export async function storeWaitingCuts(
   cuts: readonly WaitingCut[],
 ): Promise<void> {
   const toStore = cuts.map((cut) => ({
-    ...cut,
-    segments: cut.segments.map((segment, part) => ({ ...segment, body: logs.wal.bodyOf(cut, part) })),
+    ...logs.wal.totalsOf(cut),
+    ...{ number: cut.number, id: cut.id, at: cut.at, startId: logs.of(cut.accountId).state.startId },
+    segments: logs.wal.segmentsOf(cut),
   }));
   const outcomes = await withDeadline(storeCuts({ db, owner, now: Date.now() }, toStore), timeoutMs, "Storing cuts in D1");
-  logs.removeCuts(outcomes.filter(({ outcome }) => outcome === "stored").map(({ cut }) => cut));
-  for (const each of outcomes) {
-    const { accountId, number } = each.cut;
-    if (each.outcome === "stored" && each.lost > 0)
-      console.error(`D1 was set back: the cuts ${number - each.lost} to ${number - 1} of ${accountId} are lost`);
-    if (each.outcome === "behind") logs.renumberAfter(accountId, each.last);
-    if (each.outcome === "foreign") handOver({ logs, hints }, each.cut, each.owner);
+  const stored = cuts.map((cut, at) => ({ cut, outcome: outcomes[at] }));
+  logs.removeCuts(stored.filter(({ outcome }) => outcome?.outcome === "stored").map(({ cut }) => cut));
+  for (const { cut, outcome } of stored) {
+    if (outcome?.outcome === "stored" && outcome.lost > 0)
+      console.error(`D1 was set back: the cuts ${cut.number - outcome.lost} to ${cut.number - 1} of ${cut.accountId} are lost`);
+    if (outcome?.outcome === "behind") logs.renumberAfter(cut, outcome.last);
+    if (outcome?.outcome === "foreign") handOver({ logs, hints }, cut, outcome.owner);
   }
 }
 

@@ -23,20 +23,31 @@ export interface Acknowledged {
   reports: readonly Report[];
 }
 
-/** A cut that D1 has not confirmed yet. Its number is one higher than the number of the account's cut before it. */
-export interface WaitingCut extends NewTotals {
+/** A cut with everything that it adds to D1. */
+export interface NewCut extends NewTotals {
+  /** One higher than the number of the account's cut before it. */
   number: number;
   /** A random id. It shows whether D1 has this cut, or another cut with the same number. */
   id: string;
   /** The time when the cut was recorded, in milliseconds since the epoch. */
   at: number;
-  segments: readonly Omit<Segment, "body">[];
-  bytes: number;
+  segments: readonly Segment[];
 }
 
-/** A cut that is recorded with the bodies of its segments. */
-export interface NewCut extends Omit<WaitingCut, "segments" | "bytes"> {
-  segments: readonly Segment[];
+/**
+ * A recorded cut that D1 has not confirmed yet, as far as it is in memory. Its contents stay on disk, because a log writer has thousands of waiting
+ * cuts after an outage of D1.
+ */
+export interface WaitingCut {
+  /** The row on disk. */
+  row: number;
+  accountId: string;
+  number: number;
+  id: string;
+  at: number;
+  segments: readonly { firstId: string; lastId: string; entries: number }[];
+  /** The size of the bodies of its segments, in bytes. */
+  bytes: number;
 }
 
 /** What a log writer knows about the log of an account. */
@@ -77,6 +88,14 @@ interface SegmentRow extends Record<string, SqlStorageValue> {
   entries: number;
   requests: number;
   summary: ArrayBuffer;
+  body: ArrayBuffer;
+}
+
+interface SegmentRefRow extends Record<string, SqlStorageValue> {
+  cut: number;
+  first_id: string;
+  last_id: string;
+  entries: number;
   bytes: number;
 }
 
@@ -123,27 +142,13 @@ export class WriteAheadLog {
     return { entries, reports };
   }
 
-  /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. */
-  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], left: Acknowledged): void {
-    this.#storage.transactionSync(() => {
-      for (const { accountId, number, id, at, tallies, lastUses, segments } of cuts) {
-        const { row } = this.#sql
-          .exec<{ row: number }>(
-            "INSERT INTO cuts (account_id, number, id, at, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?) RETURNING row",
-            ...[accountId, number, id, at],
-            JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
-            JSON.stringify([...lastUses]),
-          )
-          .one();
-        segments.forEach(({ firstId, lastId, entries, requests, summary, body }, part) => {
-          this.#sql.exec(
-            "INSERT INTO cut_segments (cut, part, first_id, last_id, entries, requests, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            ...[row, part, firstId, lastId, entries, requests, bufferOf(summary), bufferOf(body)],
-          );
-        });
-      }
+  /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. Returns the recorded cuts. */
+  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], left: Acknowledged): WaitingCut[] {
+    return this.#storage.transactionSync(() => {
+      const recorded = cuts.map((cut) => this.#insertCut(cut));
       for (const state of states) this.#storeState(state);
       this.#replace(left);
+      return recorded;
     });
   }
 
@@ -173,43 +178,60 @@ export class WriteAheadLog {
     return [...rows].map((row) => ({ accountId: row.account_id, cut: row.cut, highestId: row.highest_id, startId: row.start_id }));
   }
 
-  /** Returns the recorded cuts that were not removed, without the bodies of their segments. The cuts of an account are in their order. */
+  /** Returns the recorded cuts that were not removed, oldest first. */
   waitingCuts(): WaitingCut[] {
-    return [...this.#sql.exec<CutRow>("SELECT * FROM cuts ORDER BY row")].map((cut) => {
-      const rows = [
-        ...this.#sql.exec<SegmentRow>(
-          "SELECT first_id, last_id, entries, requests, summary, length(body) AS bytes FROM cut_segments WHERE cut = ? ORDER BY part",
-          cut.row,
-        ),
-      ];
-      const hours = JSON.parse(cut.tallies) as [number, ReturnType<typeof storedKeys>][];
+    const segments = [
+      ...this.#sql.exec<SegmentRefRow>(
+        "SELECT cut, first_id, last_id, entries, length(body) AS bytes FROM cut_segments ORDER BY cut, part",
+      ),
+    ];
+    const segmentsOf = Map.groupBy(segments, ({ cut }) => cut);
+    const rows = this.#sql.exec<Pick<CutRow, "row" | "account_id" | "number" | "id" | "at">>(
+      "SELECT row, account_id, number, id, at FROM cuts ORDER BY row",
+    );
+    return [...rows].map(({ row, account_id, number, id, at }) => {
+      const own = segmentsOf.get(row) ?? [];
       return {
-        accountId: cut.account_id,
-        number: cut.number,
-        id: cut.id,
-        at: cut.at,
-        lastUses: new Map(JSON.parse(cut.last_uses)) as LastUses,
-        tallies: new Map(hours.map(([start, keys]) => [start, talliesFrom(keys)])),
-        segments: rows.map((segment) => ({
-          firstId: segment.first_id,
-          lastId: segment.last_id,
-          entries: segment.entries,
-          requests: segment.requests,
-          summary: new Uint8Array(segment.summary),
-        })),
-        bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0),
+        ...{ row, accountId: account_id, number, id, at },
+        segments: own.map(({ first_id, last_id, entries }) => ({ firstId: first_id, lastId: last_id, entries })),
+        bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
       };
     });
   }
 
+  /** Returns the totals that a recorded cut adds to D1. */
+  totalsOf({ row, accountId }: WaitingCut): NewTotals {
+    const cut = this.#sql.exec<Pick<CutRow, "tallies" | "last_uses">>("SELECT tallies, last_uses FROM cuts WHERE row = ?", row).one();
+    const hours = JSON.parse(cut.tallies) as [number, ReturnType<typeof storedKeys>][];
+    return {
+      accountId,
+      tallies: new Map(hours.map(([start, keys]) => [start, talliesFrom(keys)])),
+      lastUses: new Map(JSON.parse(cut.last_uses)) as LastUses,
+    };
+  }
+
+  /** Returns the segments of a recorded cut. */
+  segmentsOf({ row }: WaitingCut): Segment[] {
+    const rows = this.#sql.exec<SegmentRow>(
+      "SELECT first_id, last_id, entries, requests, summary, body FROM cut_segments WHERE cut = ? ORDER BY part",
+      row,
+    );
+    return [...rows].map(({ first_id, last_id, entries, requests, summary, body }) => ({
+      ...{ firstId: first_id, lastId: last_id, entries, requests },
+      summary: new Uint8Array(summary),
+      body: new Uint8Array(body),
+    }));
+  }
+
+  /** Returns the summaries of the segments of a recorded cut. */
+  summariesOf({ row }: WaitingCut): Uint8Array[] {
+    const rows = this.#sql.exec<Pick<SegmentRow, "summary">>("SELECT summary FROM cut_segments WHERE cut = ? ORDER BY part", row);
+    return [...rows].map(({ summary }) => new Uint8Array(summary));
+  }
+
   /** Returns the body of a segment of a recorded cut. `part`: the position of the segment in the cut. */
-  bodyOf({ accountId, number }: Pick<WaitingCut, "accountId" | "number">, part: number): Uint8Array {
-    const { body } = this.#sql
-      .exec<{ body: ArrayBuffer }>(
-        "SELECT body FROM cut_segments WHERE part = ? AND cut = (SELECT row FROM cuts WHERE account_id = ? AND number = ?)",
-        ...[part, accountId, number],
-      )
-      .one();
+  bodyOf({ row }: WaitingCut, part: number): Uint8Array {
+    const { body } = this.#sql.exec<Pick<SegmentRow, "body">>("SELECT body FROM cut_segments WHERE cut = ? AND part = ?", row, part).one();
     return new Uint8Array(body);
   }
 
@@ -222,17 +244,40 @@ export class WriteAheadLog {
   }
 
   /** Removes recorded cuts after D1 has confirmed them. */
-  removeCuts(cuts: readonly Pick<WaitingCut, "accountId" | "number">[]): void {
+  removeCuts(cuts: readonly WaitingCut[]): void {
     this.#storage.transactionSync(() => {
-      for (const { accountId, number } of cuts) {
-        this.#sql.exec(
-          "DELETE FROM cut_segments WHERE cut = (SELECT row FROM cuts WHERE account_id = ? AND number = ?)",
-          accountId,
-          number,
-        );
-        this.#sql.exec("DELETE FROM cuts WHERE account_id = ? AND number = ?", accountId, number);
+      for (const { row } of cuts) {
+        this.#sql.exec("DELETE FROM cut_segments WHERE cut = ?", row);
+        this.#sql.exec("DELETE FROM cuts WHERE row = ?", row);
       }
     });
+  }
+
+  #insertCut({ accountId, number, id, at, tallies, lastUses, segments }: NewCut): WaitingCut {
+    const { row } = this.#sql
+      .exec<{ row: number }>(
+        "INSERT INTO cuts (account_id, number, id, at, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?) RETURNING row",
+        ...[accountId, number, id, at],
+        JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
+        JSON.stringify([...lastUses]),
+      )
+      .one();
+    segments.forEach(({ firstId, lastId, entries, requests, summary, body }, part) => {
+      this.#sql.exec(
+        "INSERT INTO cut_segments (cut, part, first_id, last_id, entries, requests, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ...[row, part, firstId, lastId, entries, requests, bufferOf(summary), bufferOf(body)],
+      );
+    });
+    const bytes = segments.reduce((sum, { body }) => sum + body.length, 0);
+    return {
+      row,
+      accountId,
+      number,
+      id,
+      at,
+      segments: segments.map(({ firstId, lastId, entries }) => ({ firstId, lastId, entries })),
+      bytes,
+    };
   }
 
   #storeState({ accountId, cut, highestId, startId }: LogState): void {

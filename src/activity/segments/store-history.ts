@@ -16,6 +16,6 @@ export async function storeHistory(db: Db, entries: readonly Entry[], now: numbe
   if (!first) return;
   const { accountId } = first;
   const cut = cutOf({ accountId, cut: 0, highestId: "", startId: "" }, all, now);
-  await storeCuts({ db, owner: numberOf(firstLogWriter), now }, [{ ...cut, bytes: 0 }]);
+  await storeCuts({ db, owner: numberOf(firstLogWriter), now }, [{ ...cut, startId: "" }]);
   await db.run(sql`UPDATE activity_logs SET cut = 0, cut_id = '' WHERE account_id = ${accountId}`);
 }

@@ -7,7 +7,7 @@ import { AccountLogs } from "../../../src/activity/log-writer/account-logs.ts";
 import { checkLate } from "../../../src/activity/log-writer/check-late.ts";
 import { cutAccount, cutDue, cutLargest } from "../../../src/activity/log-writer/cut.ts";
 import { readOpenTallies, searchHead } from "../../../src/activity/log-writer/read-head.ts";
-import { type CutToStore, storeCuts } from "../../../src/activity/log-writer/store-cuts.ts";
+import { storeCuts } from "../../../src/activity/log-writer/store-cuts.ts";
 import { searchSegments } from "../../../src/activity/segments/read-segments.ts";
 import { combine, type Query } from "../../../src/activity/segments/scan.ts";
 import { connect, type Db } from "../../../src/db/client.ts";
@@ -88,15 +88,14 @@ class Log {
   async store(): Promise<void> {
     const [cut] = this.own.waiting;
     if (!cut) return;
-    const segments = cut.segments.map((segment, part) => ({ ...segment, body: this.logs.wal.bodyOf(cut, part) }));
-    const toStore: CutToStore = { ...cut, segments };
+    const { number, id, at } = cut;
+    const toStore = { ...this.logs.wal.totalsOf(cut), number, id, at, startId: "", segments: this.logs.wal.segmentsOf(cut) };
     this.d1.batches = 0;
     try {
       const [stored] = await storeCuts({ db: this.d1.db, owner: 0, now: this.now }, [toStore]);
       if (stored?.outcome !== "stored") return;
       expect(stored.lost).toBe(0);
-      this.logs.wal.removeCuts([cut]);
-      this.own.waiting.shift();
+      this.logs.removeCuts([cut]);
     } catch {
       // The cut stays and is stored later.
     }
@@ -121,7 +120,7 @@ class Log {
 
   /** Adds up the figures: the totals in D1, the waiting cuts that D1 does not have, and the head. */
   async figures(): Promise<HourlyTallies> {
-    const open = readOpenTallies(this.own);
+    const open = readOpenTallies(this.logs, this.own);
     const { results } = await env.ACTIVITY_0.prepare("SELECT start, keys FROM hour_totals WHERE account_id = ?")
       .bind(this.accountId)
       .all<{ start: number; keys: string }>();
