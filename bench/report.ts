@@ -100,7 +100,7 @@ export const memoryTable = (memories: readonly Memory[]): string =>
 
 export const headTable = (heads: readonly HeadMemory[]): string =>
   table(
-    ["a full head of a log writer", "entries", "held, MiB", "highest heap of the isolate, MiB"],
+    ["a full head of a log writer, with a heap of 96 MiB at most", "entries", "held, MiB", "highest heap of the isolate, MiB"],
     heads.map(({ name, entries, heldMiB, highestMiB }) => [name, whole(entries), whole(heldMiB), whole(highestMiB)]),
   );
 

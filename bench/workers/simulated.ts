@@ -97,8 +97,7 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   async #merge(now: number): Promise<void> {
-    const isLeft = () => [...this.#logs.accounts.values()].some(({ mergedTo }) => mergedTo === 0);
-    while (isLeft()) await mergeOldSegments({ db: connect(this.env.ACTIVITY_0), logs: this.#logs, now, endsAt: Number.POSITIVE_INFINITY });
+    while (await mergeOldSegments({ db: connect(this.env.ACTIVITY_0), logs: this.#logs, now, endsAt: Number.POSITIVE_INFINITY }));
   }
 }
 

@@ -105,7 +105,8 @@ export class ActivityBuffer {
     const hasAbandoned = this.#sent.some(({ at }) => now - at > abandonedMs);
     if (this.#entries.length === 0 && !hasAbandoned) return this.#shared.closesAt === null ? null : intervalMs;
     if (this.#inFlight(now) >= maxInFlight) return shortestWaitMs;
-    return Math.max(0, this.#lastSentAt + intervalMs - now);
+    // The clock may step back.
+    return Math.min(intervalMs, Math.max(0, this.#lastSentAt + intervalMs - now));
   }
 
   /** Takes the next batch. It starts with the entries of batches that count as lost. */

@@ -41,7 +41,8 @@ export class EntryAggregator {
     }
     if (group.shared) group.shared.count++;
     else group.shared = makeEntry();
-    group.durationMs += endedAt - startedAt;
+    // The clock may step back.
+    group.durationMs += Math.max(0, endedAt - startedAt);
     return null;
   }
 

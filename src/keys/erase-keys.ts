@@ -1,5 +1,6 @@
 import { callGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
+import type { LogAccess } from "../usage/log-context.ts";
 
 // Erases the keys of an account. Each guard is erased before the row of its key. Without the key id from the row, the guard can no longer
 // be found.
@@ -8,24 +9,23 @@ const guardsAtOnce = 50;
 /** One call erases at most this many groups of 50 keys. The platform limits the number of requests that one invocation may send. */
 const maxGroups = 15;
 
-/** The context for erasing keys. `activity` is the database of the account's log. */
-export interface ErasingKeys {
+/** The context for erasing keys, with access to the log of their account. */
+export interface ErasingKeys extends LogAccess {
   db: Db;
   guards: Guards;
-  activity: D1Database;
 }
 
 const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((id) => callGuard(guards, id, (guard) => guard.erase())));
 
 /**
- * Erases the guards of keys whose rows were lost when D1 was restored to an earlier state. Finds the ids of the lost keys in the audit log and in the
- * table of last uses.
+ * Erases the guards of keys whose rows were lost when D1 was restored to an earlier state. Finds the ids of the lost keys in the audit log, in
+ * the log writer and in the table of last uses.
  */
-export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, accountId: string): Promise<void> {
+export async function forgetLostKeys({ db, guards, activity, writer }: ErasingKeys, accountId: string): Promise<void> {
   const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";
   const ofUses = "SELECT use.value ->> 0 AS id FROM last_uses, json_each(uses) AS use WHERE account_id = ?";
-  const ids = new Set<string>();
-  for (const [d1, query] of [[db.$client, ofAudit] as const, [activity, ofUses] as const])
+  const ids = new Set((await writer.lastUses(accountId)).keys());
+  for (const [d1, query] of [[db.$client, ofAudit] as const, [activity.$client, ofUses] as const])
     for (const { id } of (await d1.prepare(query).bind(accountId).all<{ id: string }>()).results) ids.add(id);
   const there = await db.$client.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
   for (const { id } of there.results) ids.delete(id);

@@ -2,7 +2,7 @@ import { and, eq, isNull, lt, or, sql } from "drizzle-orm";
 import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import { eraseSegments } from "../activity/retention.ts";
-import { eraseInWriters, type WriterEnv } from "../activity/writers.ts";
+import { eraseInWriters, logOf, type WriterEnv } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect, type Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
@@ -152,8 +152,8 @@ async function erasePieces(erasing: Erasing, { accountId, logWriter, erased }: E
     }
     return true;
   };
-  const keys = { db, guards, activity: activityDatabase(env, logWriter) };
-  // This step reads the ids of keys from the audit log and the key uses. The step must run before the rows of these tables are deleted.
+  const keys = { db, guards, ...logOf(env, logWriter) };
+  // This step reads the ids of keys from the audit log and the key uses. The step must run before these are deleted.
   if (erased.keys === undefined) await forgetLostKeys(keys, accountId);
   if (!(await eraseKeys(keys, accountId, endsAt, (gone) => count("keys", gone)))) return false;
   await count("requests", await eraseInWriters(env, logWriter, accountId));

@@ -38,6 +38,7 @@ export interface AccountTraffic {
 const accountsAtOnce = 500;
 const daysBefore = 7;
 const openTimeoutMs = 3 * secondMs;
+const maxAttempts = 3;
 
 /**
  * Returns the traffic of all accounts. `unknown`: the log writers whose accounts are missing or incomplete, because the log writer or its database did
@@ -47,29 +48,43 @@ export async function readTraffic(
   { db, env }: { db: Db; env: WriterEnv },
   now: number,
 ): Promise<{ accounts: AccountTraffic[]; unknown: string[] }> {
-  const unknown = new Set<string>();
+  const accounts = await allAccounts(db);
   const all: AccountTraffic[] = [];
-  for (let after = ""; ; ) {
-    const accounts = await accountsAfter(db, after, accountsAtOnce);
-    for (const [logWriter, own] of Map.groupBy(accounts, (account) => account.logWriter)) {
-      const fail = (error: unknown) => {
-        console.error(`cannot read the traffic in ${logWriter} for the operator:`, messagesOf(error));
-        unknown.add(logWriter);
-      };
-      const open = await readOpen(env, logWriter, own).catch((error: unknown) => {
+  const unknown = new Set<string>();
+  for (const [logWriter, ofWriter] of Map.groupBy(accounts, (account) => account.logWriter)) {
+    const fail = (error: unknown) => {
+      console.error(`cannot read the traffic in ${logWriter} for the operator:`, messagesOf(error));
+      unknown.add(logWriter);
+    };
+    const readOpen = (accounts: readonly Account[]) =>
+      openTalliesOf(env, logWriter, accounts).catch((error: unknown) => {
         fail(error);
         return new Map<string, OpenTallies>();
       });
-      await trafficOf(db, activityDatabase(env, logWriter), { accounts: own, open }, now).then((traffic) => all.push(...traffic), fail);
+    for (let from = 0; from < ofWriter.length; from += accountsAtOnce) {
+      const some = ofWriter.slice(from, from + accountsAtOnce);
+      await trafficOf({ db, activity: activityDatabase(env, logWriter), readOpen }, some, now).then(
+        (traffic) => all.push(...traffic),
+        fail,
+      );
     }
+  }
+  return { accounts: all, unknown: [...unknown] };
+}
+
+async function allAccounts(db: Db): Promise<Account[]> {
+  const all: Account[] = [];
+  for (let after = ""; ; ) {
+    const accounts = await accountsAfter(db, after, accountsAtOnce);
+    all.push(...accounts);
     const last = accounts.at(-1);
-    if (!last || accounts.length < accountsAtOnce) return { accounts: all, unknown: [...unknown] };
+    if (!last || accounts.length < accountsAtOnce) return all;
     after = last.id;
   }
 }
 
 /** Asks a log writer for the tallies of accounts that D1 may not have yet. */
-const readOpen = (env: WriterEnv, logWriter: string, accounts: readonly Account[]): Promise<Map<string, OpenTallies>> =>
+const openTalliesOf = (env: WriterEnv, logWriter: string, accounts: readonly Account[]): Promise<Map<string, OpenTallies>> =>
   withDeadline(
     writerAt(env, logWriter).openTalliesOf(accounts.map(({ id }) => id)) as Promise<Map<string, OpenTallies>>,
     openTimeoutMs,
@@ -91,13 +106,23 @@ interface Use {
   counted: number;
 }
 
-async function trafficOf(
-  db: Db,
-  activity: D1Database,
-  { accounts, open }: { accounts: readonly Account[]; open: ReadonlyMap<string, OpenTallies> },
-  now: number,
-): Promise<AccountTraffic[]> {
-  const ids = JSON.stringify(accounts.map(({ id }) => id));
+/** What is needed to read the traffic of accounts of one log writer. `activity` is their database. */
+interface TrafficContext {
+  db: Db;
+  activity: D1Database;
+  /** Returns the tallies of accounts that D1 may not have yet. */
+  readOpen: (accounts: readonly Account[]) => Promise<Map<string, OpenTallies>>;
+}
+
+/** The figures of accounts in D1. */
+interface StoredTraffic {
+  sums: Sums[];
+  uses: Use[];
+  /** The number of the last cut of each account. */
+  cuts: ReadonlyMap<string, number>;
+}
+
+async function readStored(activity: D1Database, ids: string, now: number): Promise<StoredTraffic> {
   const yesterday = dayStart(now) - dayMs;
   const [logs, days, hour] = await activity.batch([
     activity.prepare("SELECT account_id AS id, cut FROM activity_logs WHERE account_id IN (SELECT value FROM json_each(?))").bind(ids),
@@ -118,21 +143,41 @@ async function trafficOf(
       .bind(ids, hourStart(now)),
   ]);
   const cuts = new Map(((logs?.results ?? []) as { id: string; cut: number }[]).map(({ id, cut }) => [id, cut]));
-  // If the log writer has stored a cut after it was asked, its requests are in both answers. They are left out here.
-  const missing = [...open].map(([id, tallies]) => [id, missingIn(tallies, cuts.get(id) ?? 0)] as const);
-  const used = [...((hour?.results ?? []) as Use[]), ...missing.flatMap(([id, hours]) => usesIn(id, hours.get(hourStart(now))))];
+  return { sums: (days?.results ?? []) as Sums[], uses: (hour?.results ?? []) as Use[], cuts };
+}
+
+/**
+ * Asks the log writer, and then reads from D1. If D1 has a cut that the log writer did not know, its requests would be counted twice, so both are read
+ * again.
+ */
+async function readBoth({ activity, readOpen }: TrafficContext, accounts: readonly Account[], now: number) {
+  const ids = JSON.stringify(accounts.map(({ id }) => id));
+  for (let attempt = 1; ; attempt++) {
+    const open = await readOpen(accounts);
+    const stored = await readStored(activity, ids, now);
+    const isConsistent = [...open].every(([id, { cut }]) => (stored.cuts.get(id) ?? 0) <= cut);
+    if (!isConsistent && attempt < maxAttempts) continue;
+    const missing = [...open].map(([id, tallies]) => [id, missingIn(tallies, stored.cuts.get(id) ?? 0)] as const);
+    return { stored, missing };
+  }
+}
+
+async function trafficOf(context: TrafficContext, accounts: readonly Account[], now: number): Promise<AccountTraffic[]> {
+  const { db } = context;
+  const { stored, missing } = await readBoth(context, accounts, now);
+  const used = [...stored.uses, ...missing.flatMap(([id, hours]) => usesIn(id, hours.get(hourStart(now))))];
   const usedBy = Map.groupBy(used, ({ id }) => id);
-  const sums = [...((days?.results ?? []) as Sums[]), ...missing.map(([id, hours]) => sumsOf(id, hours, yesterday))];
+  const sums = [...stored.sums, ...missing.map(([id, hours]) => sumsOf(id, hours, dayStart(now) - dayMs))];
   const sumsBy = Map.groupBy(sums, ({ id }) => id);
   const limits = await limitsOf(
     db,
     used.map(({ keyId }) => keyId),
   );
-  const stored = await db
+  const storage = await db
     .select({ id: accountStorage.accountId, bytes: accountStorage.bytes })
     .from(accountStorage)
-    .where(sql`${accountStorage.accountId} IN (SELECT value FROM json_each(${ids}))`);
-  const storedBy = new Map(stored.map(({ id, bytes }) => [id, bytes]));
+    .where(sql`${accountStorage.accountId} IN (SELECT value FROM json_each(${JSON.stringify(accounts.map(({ id }) => id))}))`);
+  const storedBy = new Map(storage.map(({ id, bytes }) => [id, bytes]));
   return accounts.map(({ id, name, suspendedAt, storageQuotaBytes }) => {
     const [recent = [], before = []] = [1, 0].map((isRecent) => (sumsBy.get(id) ?? []).filter((each) => each.isRecent === isRecent));
     const byKey = Map.groupBy(usedBy.get(id) ?? [], ({ keyId }) => keyId);

@@ -3,10 +3,10 @@ import { type Db, raw } from "../db/client.ts";
 import { insertTotals } from "./store-totals.ts";
 import { addEntry, type Talliable, type Tallies } from "./tallies.ts";
 
-/** The requests of an hour or day that stay after older requests were deleted. */
+/** The requests of an hour or day that stay after older requests were deleted. Null if they are not known. The totals then stay as they are. */
 interface Rest {
   start: number;
-  entries: readonly Talliable[];
+  entries: readonly Talliable[] | null;
 }
 
 /**
@@ -21,9 +21,10 @@ export function replaceTotals(
 ) {
   const replace = (table: "hour_totals" | "day_totals", { start, entries }: Rest) => {
     const tallies: Tallies = new Map();
-    for (const entry of entries) addEntry(tallies, entry);
+    for (const entry of entries ?? []) addEntry(tallies, entry);
+    const isOld = entries === null ? sql`start < ${start}` : sql`start <= ${start}`;
     return [
-      raw(db, sql`DELETE FROM ${sql.raw(table)} WHERE account_id = ${accountId} AND start <= ${start} AND ${mayWrite}`),
+      raw(db, sql`DELETE FROM ${sql.raw(table)} WHERE account_id = ${accountId} AND ${isOld} AND ${mayWrite}`),
       ...(tallies.size === 0 ? [] : insertTotals(db, table, [{ accountId, start, tallies }], mayWrite)),
     ];
   };

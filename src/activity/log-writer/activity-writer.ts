@@ -25,6 +25,8 @@ import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
 /** The time between two cuts, in milliseconds. */
 const cutEveryMs = 5 * minuteMs;
+/** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */
+const mergeEveryMs = 20 * secondMs;
 const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
 /** If a database is full, its size is measured again after this time, in milliseconds. */
@@ -34,7 +36,9 @@ const maxStoredBytes = 1e9;
 /** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
 const maxBatches = 50;
 /** The maximum number of accounts whose late entries one alarm checks. Each of them needs about two statements. */
-const maxLateAccounts = 100;
+const maxLateAccounts = 50;
+/** The maximum memory of late entries that are not checked, in bytes. If it is reached, senders keep their entries or use the next log writer. */
+const maxUncheckedBytes = 16 * 1024 * 1024;
 const maxAlarmMs = minuteMs;
 const d1TimeoutMs = 10 * secondMs;
 const maxHintsAtOnce = 20;
@@ -105,6 +109,7 @@ export class ActivityWriter extends DurableObject<Env> {
    */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
     if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
+    if (this.#logs.uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
     return this.#commits.add(entries);
   }
 
@@ -116,8 +121,9 @@ export class ActivityWriter extends DurableObject<Env> {
     return outcomes;
   }
 
-  /** Keeps entries for the log writer that owns them, until it can be reached. */
+  /** Keeps entries for the log writer that owns them, until it can be reached. Throws if the disk is full. */
   keepFor(owner: number, entries: readonly Entry[]): void {
+    if (this.#logs.wal.bytes > maxStoredBytes) throw new Error(`the disk of ${this.#name} is full`);
     this.#hints.add(owner, entries.filter(isEncodable));
     this.#setAlarmBy(Date.now() + this.#backOff());
   }
@@ -136,13 +142,16 @@ export class ActivityWriter extends DurableObject<Env> {
   /** Decides about late entries. If D1 does not respond, they are decided before the next cut. */
   async #checkLate(logs: readonly AccountLog[]): Promise<void> {
     this.#isChecking = true;
-    try {
-      for (const log of logs) await withDeadline(checkLate(this.#logs, log, this.#db), d1TimeoutMs, "Looking for late entries in D1");
-    } catch (error) {
-      console.error(`${this.#name} cannot check late entries:`, messagesOf(error));
-    } finally {
-      this.#isChecking = false;
+    const endsAt = Date.now() + 2 * d1TimeoutMs;
+    for (const log of logs) {
+      if (Date.now() > endsAt) break;
+      try {
+        await withDeadline(checkLate(this.#logs, log, this.#db), d1TimeoutMs, "Looking for late entries in D1");
+      } catch (error) {
+        console.error(`${this.#name} cannot check late entries of ${log.state.accountId}:`, messagesOf(error));
+      }
     }
+    this.#isChecking = false;
   }
 
   #late(): AccountLog[] {
@@ -161,9 +170,10 @@ export class ActivityWriter extends DurableObject<Env> {
       cutDue(this.#logs, Date.now());
       await this.#storeWaiting(endsAt);
       await this.#forwardHints(endsAt);
-      await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
+      const isMoreToMerge = await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
       this.#retryMs = firstRetryMs;
       await this.#setNextAlarm();
+      if (isMoreToMerge) this.#setAlarmBy(Date.now() + mergeEveryMs);
     } catch (error) {
       console.error(`an alarm of the log writer ${this.#name} failed:`, messagesOf(error));
       await this.#setNextAlarm(Date.now() + this.#backOff());
@@ -307,7 +317,7 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   async #isDatabaseFull(): Promise<boolean> {
-    if (Date.now() - this.#measuredAt < fullProbeMs) return this.#isFull;
+    if (Math.abs(Date.now() - this.#measuredAt) < fullProbeMs) return this.#isFull;
     const { meta } = await withDeadline(this.#db.$client.prepare("SELECT 1").run(), d1TimeoutMs, "Measuring a database");
     this.#measuredAt = Date.now();
     this.#isFull = (meta.size_after ?? 0) >= fullBytes.activity;

@@ -1,4 +1,5 @@
 import type { Db } from "../../db/client.ts";
+import { entriesAtOnce } from "../entry.ts";
 import { entriesInSegments } from "../segments/read-segments.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { entriesInWaitingCuts } from "./read-head.ts";
@@ -8,14 +9,18 @@ import { entriesInWaitingCuts } from "./read-head.ts";
  * call fails. Throws if D1 does not respond. The late entries then stay in the write-ahead log and are not shown.
  */
 export async function checkLate(logs: AccountLogs, log: AccountLog, db: Db): Promise<void> {
-  const late = [...log.unchecked.keys()];
-  if (late.length === 0) return;
-  // The waiting cuts are searched first. A cut that D1 stores in the meantime is therefore found in at least one of both places.
-  const inCuts = entriesInWaitingCuts(logs, log, late);
-  const inSegments = await entriesInSegments(db, log.state.accountId, late);
-  for (const id of late) {
-    const entry = log.unchecked.get(id);
-    log.unchecked.delete(id);
-    if (entry && !inCuts.has(id) && !inSegments.has(id)) log.head.add(entry);
+  const all = [...log.unchecked];
+  for (let from = 0; from < all.length; from += entriesAtOnce) {
+    const late = new Map(all.slice(from, from + entriesAtOnce));
+    const ids = [...late.keys()];
+    // The waiting cuts are searched first. A cut that D1 stores in the meantime is therefore found in at least one of both places.
+    const inCuts = entriesInWaitingCuts(logs, log, ids);
+    const inSegments = await entriesInSegments(db, log.state.accountId, ids);
+    for (const [id, entry] of late) {
+      // In the meantime, another check may have decided about the entry, and the entry may have been sent again. This result is then too old.
+      if (log.unchecked.get(id) !== entry) continue;
+      log.unchecked.delete(id);
+      if (!inCuts.has(id) && !inSegments.has(id)) log.head.add(entry);
+    }
   }
 }

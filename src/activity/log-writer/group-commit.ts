@@ -53,7 +53,8 @@ export class GroupCommit {
   }
 
   #plan(): void {
-    const waitMs = this.#committedAt + commitEveryMs - Date.now();
+    // The clock may step back.
+    const waitMs = Math.min(commitEveryMs, this.#committedAt + commitEveryMs - Date.now());
     if (waitMs <= 0) this.commit();
     else {
       this.#isPlanned = true;

@@ -1,3 +1,4 @@
+import { messagesOf } from "../../db/failures.ts";
 import type { Entry } from "../entry.ts";
 import { decodeEntries, encodeEntries } from "../segments/codec.ts";
 
@@ -33,13 +34,20 @@ export class Hints {
     this.#sql.exec("INSERT INTO hints (owner, count, entries) VALUES (?, ?, ?)", owner, entries.length, bytes);
   }
 
-  /** Returns the oldest hint after `row`, or null if there is none. */
+  /** Returns the oldest hint after `row`, or null if there is none. Skips rows that this release cannot read. They stay for a later release. */
   next(row: number): Hint | null {
-    const [hint] = this.#sql.exec<{ row: number; owner: number; entries: ArrayBuffer }>(
-      "SELECT row, owner, entries FROM hints WHERE row > ? ORDER BY row LIMIT 1",
+    const rows = this.#sql.exec<{ row: number; owner: number; entries: ArrayBuffer }>(
+      "SELECT row, owner, entries FROM hints WHERE row > ? ORDER BY row",
       row,
     );
-    return hint ? { ...hint, entries: decodeEntries(new Uint8Array(hint.entries)) } : null;
+    for (const hint of rows) {
+      try {
+        return { ...hint, entries: decodeEntries(new Uint8Array(hint.entries)) };
+      } catch (error) {
+        console.error(`the hint ${hint.row} cannot be read:`, messagesOf(error));
+      }
+    }
+    return null;
   }
 
   remove(row: number): void {

@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import { type Db, newRevision, raw } from "../../db/client.ts";
 import { idBound, timeOfId } from "../../ids/ids.ts";
 import { dayMs, dayStart } from "../../time/clock.ts";
+import type { Entry } from "../entry.ts";
 import { openSegments } from "../segments/read-segments.ts";
 import { segmentsOf, sorted } from "../segments/segment.ts";
 import { joinSegments } from "../segments/segment-ids.ts";
@@ -13,8 +14,11 @@ import { insertSegments, segmentRow } from "./store-cuts.ts";
 
 /** Segments with fewer entries than this number are merged. */
 const smallEntries = 1000;
-const maxSegments = 40;
-const accountsAtOnce = 20;
+/** The maximum number of segments and of entries that are merged together. Their entries are in memory meanwhile. */
+const maxSegments = 100;
+const maxEntries = 8000;
+/** The maximum number of merges of one call. Each of them has about six statements. */
+const mergesAtOnce = 40;
 
 /** A small segment in D1, with the state of its log. */
 interface Small {
@@ -25,7 +29,7 @@ interface Small {
   revision: string;
 }
 
-/** Merges the small segments of some accounts whose last days were not merged yet. */
+/** Merges the small segments of some accounts whose last days were not merged yet. Returns whether more accounts are due. */
 export async function mergeOldSegments({
   db,
   logs,
@@ -36,16 +40,23 @@ export async function mergeOldSegments({
   logs: AccountLogs;
   now: number;
   endsAt: number;
-}): Promise<void> {
+}): Promise<boolean> {
   const before = dayStart(now - dayMs);
   const due = [...logs.accounts.values()].filter(({ mergedTo, state }) => mergedTo < before && state.cut > 0);
-  for (const log of due.slice(0, accountsAtOnce)) {
-    if (Date.now() > endsAt) return;
-    if (await mergeBefore(db, log, before)) log.mergedTo = before;
+  let merges = 0;
+  for (const log of due) {
+    do {
+      if (merges++ === mergesAtOnce || Date.now() > endsAt) return true;
+    } while (!(await mergeBefore(db, log, before)));
+    log.mergedTo = before;
   }
+  return false;
 }
 
-/** Merges the small segments of an account from before a time. Returns false if there may be more to merge. */
+/**
+ * Merges the small segments of an account from before a time, as far as one batch can. Returns false if there may be more to merge. Segments that
+ * cannot be read stay as they are.
+ */
 export async function mergeBefore(db: Db, { state: { accountId } }: Pick<AccountLog, "state">, before: number): Promise<boolean> {
   const small = await raw<Small>(
     db,
@@ -54,23 +65,39 @@ export async function mergeBefore(db: Db, { state: { accountId } }: Pick<Account
       ${joinSegments}
       WHERE log.account_id = ${accountId} AND entries < ${smallEntries} AND last_id < ${idBound("req", before)}`,
   );
-  const groups = Map.groupBy(small, ({ firstId }) => dayStart(timeOfId(firstId)));
-  for (const group of groups.values()) {
-    if (group.length < 2) continue;
-    await merge(db, accountId, group.slice(0, maxSegments));
-    // The merge has changed the revision of the log. The other days are merged the next time.
+  for (const ofDay of Map.groupBy(small, ({ firstId }) => dayStart(timeOfId(firstId))).values()) {
+    if (ofDay.length < 2) continue;
+    const group = firstOf(ofDay);
+    const bodies = await openSegments(db, accountId, group);
+    const readable = group
+      .map((segment, at) => ({ segment, entries: bodies[at] ?? [] }))
+      .filter((each) => each.entries.length === each.segment.entries);
+    if (readable.length < 2) continue;
+    await merge(
+      db,
+      accountId,
+      readable.map(({ segment }) => segment),
+      readable.flatMap(({ entries }) => entries),
+    );
+    // The merge has changed the revision of the log. The other segments are merged the next time.
     return false;
   }
   return true;
 }
 
-async function merge(db: Db, accountId: string, group: readonly Small[]): Promise<void> {
+/** Returns the first segments, as many as are merged together. */
+function firstOf(segments: readonly Small[]): Small[] {
+  let entries = 0;
+  return segments.slice(0, maxSegments).filter((segment, at) => {
+    entries += segment.entries;
+    return at < 2 || entries <= maxEntries;
+  });
+}
+
+async function merge(db: Db, accountId: string, group: readonly Small[], entries: readonly Entry[]): Promise<void> {
   const [first] = group;
   if (!first) return;
-  const entries = sorted((await openSegments(db, accountId, group)).flat());
-  // A segment that cannot be read stays as it is.
-  if (entries.length !== group.reduce((sum, segment) => sum + segment.entries, 0)) return;
-  const merged = segmentsOf(entries);
+  const merged = segmentsOf(sorted(entries));
   const revision = newRevision();
   const ids = JSON.stringify(group.map(({ id }) => id));
   await db.batch([

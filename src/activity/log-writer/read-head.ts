@@ -2,7 +2,7 @@ import type { OpenTallies } from "../../usage/log-context.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import { matches } from "../activity-filter.ts";
 import type { Entry } from "../entry.ts";
-import { combine, type Found, isSelective, isWithin, type Query, scan } from "../segments/scan.ts";
+import { combine, type Found, isSelective, isWithin, type Query, scan, searchFurther } from "../segments/scan.ts";
 import { entriesIn, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import type { WaitingCut } from "./write-ahead-log.ts";
@@ -54,7 +54,8 @@ export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Que
   }));
   const open = (some: readonly (typeof refs)[number][]) =>
     some.map(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
-  return combine([head, await scan(refs, open, query)], query.limit);
+  const waiting = await searchFurther(query, (mayOpen) => scan(refs, open, query, mayOpen));
+  return combine([head, waiting], query.limit);
 }
 
 /** Returns the entries with these ids that are in a waiting cut of an account, by id. */

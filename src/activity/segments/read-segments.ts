@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm";
 import { type Db, raw } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
 import type { Entry } from "../entry.ts";
-import { type Found, isSelective, justAfter, maxOpened, type Query, scan } from "./scan.ts";
+import { type Found, isSelective, justAfter, maxOpened, type Query, scan, searchFurther } from "./scan.ts";
 import { entriesIn } from "./segment.ts";
 import { joinSegments } from "./segment-ids.ts";
 
@@ -32,18 +32,18 @@ class SegmentGone extends Error {
 export async function searchSegments(db: Db, accountId: string, query: Query): Promise<Found> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await searchOnce(db, accountId, query);
+      return await searchFurther(query, (mayOpen) => searchOnce(db, accountId, query, mayOpen));
     } catch (error) {
       if (!(error instanceof SegmentGone) || attempt === maxAttempts) throw error;
     }
   }
 }
 
-async function searchOnce(db: Db, accountId: string, query: Query): Promise<Found> {
-  const limit = isSelective(query.filter) ? maxSummaries : maxOpened + 1;
+async function searchOnce(db: Db, accountId: string, query: Query, mayOpen: number): Promise<Found> {
+  const limit = isSelective(query.filter) ? Math.max(maxSummaries, mayOpen + 1) : mayOpen + 1;
   const refs = await listSegments(db, accountId, query, limit);
   const from = [query.from ?? "", refs[0]?.startId ?? ""].toSorted().at(-1) ?? null;
-  const found = await scan(refs, (some) => openSegments(db, accountId, some), { ...query, from });
+  const found = await scan(refs, (some) => openSegments(db, accountId, some), { ...query, from }, mayOpen);
   const last = refs.at(-1);
   // There may be more segments than were listed. If so, the search is complete down to the last one.
   if (found.completeFrom !== null || refs.length < limit || !last) return found;
@@ -87,11 +87,14 @@ export async function openSegments(db: Db, accountId: string, refs: readonly Pic
 /** Returns the entries with these ids that are in a segment of the account, by id. */
 export async function entriesInSegments(db: Db, accountId: string, ids: readonly string[]): Promise<Map<string, Entry>> {
   const wanted = JSON.stringify(ids);
+  const inOrder = ids.toSorted();
+  // Most segments are outside of these bounds, and need no comparison with single ids.
+  const [first = "", last = ""] = [inOrder[0], inOrder.at(-1)];
   const rows = await raw<{ id: number }>(
     db,
     sql`SELECT segment.id FROM activity_logs AS log
       ${joinSegments}
-      WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
+      WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId} AND last_id >= ${first} AND first_id <= ${last}
         AND EXISTS (SELECT 1 FROM json_each(${wanted}) WHERE value BETWEEN first_id AND last_id)`,
   );
   const asked = new Set(ids);

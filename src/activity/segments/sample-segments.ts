@@ -30,13 +30,18 @@ export async function deleteSampleSegments(db: Db, accountId: string, until: num
 
 async function deleteOnce(db: Db, accountId: string, until: number): Promise<boolean> {
   const bound = idBound("req", until);
-  const old = await raw<{ id: number; lastId: string; segments: number; revision: string }>(
-    db,
-    sql`SELECT segment.id, last_id AS lastId, log.segments, revision FROM activity_logs AS log
-      ${joinSegments}
-      WHERE log.account_id = ${accountId} AND first_id < ${bound}`,
-  );
-  const [log] = old;
+  const [[log], old] = await db.batch([
+    raw<{ segments: number; revision: string; startId: string }>(
+      db,
+      sql`SELECT segments, revision, start_id AS startId FROM activity_logs WHERE account_id = ${accountId}`,
+    ),
+    raw<{ id: number; lastId: string }>(
+      db,
+      sql`SELECT segment.id, last_id AS lastId FROM activity_logs AS log
+        ${joinSegments}
+        WHERE log.account_id = ${accountId} AND first_id < ${bound}`,
+    ),
+  ]);
   if (!log) return true;
   // A segment may have other entries too. They are stored again.
   const mixed = (
@@ -47,9 +52,9 @@ async function deleteOnce(db: Db, accountId: string, until: number): Promise<boo
     )
   ).flat();
   const left = segmentsOf(sorted(mixed.filter(({ id }) => id >= bound)));
-  // The hour and the day of `until` may have other requests too.
+  // The hour and the day of `until` may have other requests too. If they are past their retention, nothing shows which requests they were.
   const day = dayStart(until);
-  const rest = await readEntries(db, accountId, until, day + dayMs);
+  const rest = log.startId > bound ? null : await readEntries(db, accountId, until, day + dayMs);
   const revision = newRevision();
   const isFenced = sql`EXISTS (SELECT 1 FROM activity_logs WHERE account_id = ${accountId} AND revision = ${revision})`;
   const ids = JSON.stringify(old.map(({ id }) => id));
@@ -69,7 +74,7 @@ async function deleteOnce(db: Db, accountId: string, until: number): Promise<boo
       db,
       accountId,
       {
-        hour: { start: hourStart(until), entries: rest.filter(({ id }) => timeOfId(id) < hourStart(until) + hourMs) },
+        hour: { start: hourStart(until), entries: rest?.filter(({ id }) => timeOfId(id) < hourStart(until) + hourMs) ?? null },
         day: { start: day, entries: rest },
         usesBefore: bound,
       },

@@ -31,7 +31,7 @@ export interface SegmentRef {
   summary: Uint8Array | null;
 }
 
-/** The maximum number of segments that one search opens. */
+/** The number of segments that one search opens at most, unless more segments overlap. */
 export const maxOpened = 11;
 
 /** Returns whether a filter compares more than times. */
@@ -40,29 +40,33 @@ export const isSelective = ({ method, statuses, keyId, path }: ActivityFilter): 
 
 /**
  * Searches segments. `refs`: the segments that overlap with the times of the search, sorted by their last id, highest first. `open` returns the
- * entries of segments. A search opens as many segments as it needs to fill the page, and at most eleven.
+ * entries of segments. A search opens as many segments as it needs to fill the page, and at most `mayOpen`.
  */
 export async function scan<Ref extends SegmentRef>(
   refs: readonly Ref[],
   open: (refs: readonly Ref[]) => Promise<readonly (readonly Entry[])[]> | readonly (readonly Entry[])[],
   query: Query,
+  mayOpen = maxOpened,
 ): Promise<Found> {
   const { filter, limit } = query;
   const mayHelp = refs.filter(({ summary }) => summary === null || mayMatch(filter, summary));
   // A selective filter usually needs several segments. They are opened with one call, because each call to D1 takes time.
   const atOnce = isSelective(filter) ? maxOpened : 2;
   let found: Entry[] = [];
-  for (let opened = 0; opened < maxOpened; opened += atOnce) {
-    const next = mayHelp.slice(opened, Math.min(opened + atOnce, maxOpened));
+  for (let opened = 0; opened < mayOpen; opened += atOnce) {
+    const next = mayHelp.slice(opened, Math.min(opened + atOnce, mayOpen));
     const [first] = next;
     if (!first) return { entries: found.slice(0, limit), completeFrom: lastIfFull(found, limit) };
     const sure = found[limit - 1];
     if (sure && sure.id > first.lastId) return { entries: found.slice(0, limit), completeFrom: sure.id };
     const bodies = await open(next);
-    found = sorted([...found, ...bodies.flatMap((entries) => entries.filter((entry) => isWithin(query, entry) && matches(filter, entry)))]);
-    found.reverse();
+    const matching = bodies.flatMap((entries) => entries.filter((entry) => isWithin(query, entry) && matches(filter, entry)));
+    // One entry more than the page needs shows that the page is full.
+    found = sorted([...found, ...matching])
+      .reverse()
+      .slice(0, limit + 1);
   }
-  const notOpened = mayHelp[maxOpened];
+  const notOpened = mayHelp[mayOpen];
   if (!notOpened) return { entries: found.slice(0, limit), completeFrom: lastIfFull(found, limit) };
   return combine([{ entries: found, completeFrom: justAfter(notOpened.lastId) }], limit);
 }
@@ -73,6 +77,18 @@ export const justAfter = (id: string): string => `${id}~`;
 /** If a page is full, the result is complete from its last entry on. */
 const lastIfFull = (found: readonly Entry[], limit: number): string | null =>
   found.length > limit ? (found[limit - 1]?.id ?? null) : null;
+
+/**
+ * Runs a search that opens at most `mayOpen` segments. If more segments overlap, the search may find nothing and stop where it began, and the next
+ * search would do the same. Such a search is run again and opens more segments.
+ */
+export async function searchFurther({ before }: Query, search: (mayOpen: number) => Promise<Found>): Promise<Found> {
+  for (let mayOpen = maxOpened; ; mayOpen *= 2) {
+    const found = await search(mayOpen);
+    const { entries, completeFrom } = found;
+    if (entries.length > 0 || completeFrom === null || before === null || completeFrom < before) return found;
+  }
+}
 
 /** Returns whether an entry is within the times of a search. */
 export const isWithin = ({ before, from }: Query, { id }: { id: string }): boolean =>

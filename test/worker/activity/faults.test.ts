@@ -1,11 +1,26 @@
-import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { SQL } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
 import type { Entry } from "../../../src/activity/entry.ts";
-import { minuteMs, secondMs } from "../../../src/time/clock.ts";
+import { AccountLogs } from "../../../src/activity/log-writer/account-logs.ts";
+import { checkLate } from "../../../src/activity/log-writer/check-late.ts";
+import { cutAccount } from "../../../src/activity/log-writer/cut.ts";
+import { connect } from "../../../src/db/client.ts";
+import { dayMs, dayStart, hourMs, minuteMs, secondMs } from "../../../src/time/clock.ts";
 import { makeTenant } from "../support/client.ts";
 import { d1With, d1WithoutBatches } from "../support/d1.ts";
-import { countSegments, entriesOf, idsOf, makeOwned, readIds, readRequests, replaceD1 } from "../support/log-writers.ts";
+import { entryOf } from "../support/entries.ts";
+import {
+  countSegments,
+  damageFirstSegment,
+  entriesOf,
+  idsOf,
+  makeOwned,
+  readIds,
+  readRequests,
+  replaceD1,
+} from "../support/log-writers.ts";
 
 const D1 = env.ACTIVITY_0;
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -70,5 +85,94 @@ describe("The log", () => {
     expect(await Promise.all(others.map((other) => readRequests(other, name)))).toEqual(others.map(() => 120));
     expect(await Promise.all(others.map(({ accountId }) => countSegments(accountId)))).toEqual(others.map(() => 1));
     expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([busy.length, busy.length]);
+  });
+
+  it("does not store an entry twice if a check of late entries ends after the entry was cut and sent again", async () => {
+    const { writer, tenant } = await makeOwned();
+    await runInDurableObject(writer, async (_, { storage }) => {
+      const logs = new AccountLogs(storage);
+      const log = logs.of(tenant.accountId);
+      const now = Date.now();
+      const [late, first] = [entryOf(tenant, now - minuteMs), entryOf(tenant, now)];
+      logs.append([first]);
+      cutAccount(logs, log, now);
+      logs.append([late]);
+      const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+      const slowDb = new Proxy(connect(D1), {
+        get: (db, name) =>
+          name === "all"
+            ? (query: SQL) =>
+                Object.assign(
+                  answered.then(() => db.all(query)),
+                  { getQuery: () => db.all(query).getQuery() },
+                )
+            : Reflect.get(db, name),
+      });
+      const slowCheck = checkLate(logs, log, slowDb);
+      await checkLate(logs, log, connect(D1));
+      expect(log.head.entries.has(late.id)).toBe(true);
+      cutAccount(logs, log, now);
+      logs.append([late]);
+      answer();
+      await slowCheck;
+      expect(log.head.entries.size).toBe(0);
+      await checkLate(logs, log, connect(D1));
+      expect([log.head.entries.size, log.unchecked.size]).toEqual([0, 0]);
+    });
+  });
+
+  it("goes on with other hints, and erases accounts, although a later release has written a hint that this release cannot read", async () => {
+    const [next, { name, writer, tenant }] = [await makeOwned(), await makeOwned()];
+    const owner = Number(name.split("/")[1]);
+    const entries = entriesOf(tenant, 2);
+    await next.writer.keepFor(owner, entries);
+    await runInDurableObject(next.writer, (_, { storage }) => storage.sql.exec("UPDATE hints SET entries = X'ff00'"));
+    const other = await makeTenant({}, name);
+    await next.writer.keepFor(owner, entriesOf(other, 3));
+    await runDurableObjectAlarm(next.writer);
+    expect([await readRequests(other, name), (await next.writer.status()).hinted]).toEqual([3, 2]);
+    expect(await next.writer.erase(tenant.accountId)).toBe(0);
+    expect((await writer.status()).headEntries).toBe(3);
+  });
+
+  it("rejects the entries of an erased account that are still on disk", async () => {
+    const { writer, tenant } = await makeOwned();
+    await runInDurableObject(writer, (_, { storage }) => {
+      const logs = new AccountLogs(storage);
+      logs.erase(tenant.accountId, Date.now());
+      logs.wal.append({ entries: entriesOf(tenant, 1), reports: [] });
+      expect(new AccountLogs(storage).of(tenant.accountId).head.entries.size).toBe(0);
+    });
+  });
+
+  it("does not show entries that are past their retention, although their cut waits for D1", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const [old, recent] = [entriesOf(tenant, 120, 3 * dayMs), entriesOf(tenant, 2)];
+    await replaceD1(writer, d1WithoutBatches(D1));
+    await writer.write(old);
+    await runDurableObjectAlarm(writer);
+    await writer.write(recent);
+    const retention = [{ accountId: tenant.accountId, days: 2 }];
+    await writer.deleteOld(retention, Date.now()).catch(() => {});
+    expect(await readIds(tenant, name)).toEqual(idsOf(recent));
+    await evictDurableObject(writer);
+    await runDurableObjectAlarm(writer);
+    expect([await countSegments(tenant.accountId), await readIds(tenant, name)]).toEqual([1, idsOf(recent)]);
+  });
+
+  it("merges the segments of a day although one of them is damaged", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    // All entries are of the same day.
+    const noon = dayStart(Date.now() - 4 * dayMs) + 12 * hourMs;
+    for (let part = 0; part < 4; part++) {
+      const writing = writer.write(Array.from({ length: 3 }, (_, at) => entryOf(tenant, noon + part * minuteMs + at)));
+      await writer.openTallies(tenant.accountId);
+      await writing;
+      await writer.flush(tenant.accountId);
+    }
+    await damageFirstSegment(tenant.accountId);
+    await writer.write(entriesOf(tenant, 1));
+    await runDurableObjectAlarm(writer);
+    expect([await countSegments(tenant.accountId), (await readIds(tenant, name)).length]).toEqual([2, 10]);
   });
 });

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ActivityFilter, matches, mayMatch, summaryOf } from "../../../src/activity/activity-filter.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
-import { combine, isWithin, maxOpened, type Query, scan } from "../../../src/activity/segments/scan.ts";
+import { combine, isWithin, type Query, scan, searchFurther } from "../../../src/activity/segments/scan.ts";
 import { maxSegmentEntries, segmentsOf, sorted } from "../../../src/activity/segments/segment.ts";
 import { dayMs } from "../../../src/time/clock.ts";
 import { entryOf } from "../support/entries.ts";
@@ -51,7 +51,7 @@ describe("A search", () => {
   it("finds in overlapping segments, page by page, exactly the entries that match", async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.array(entry, { minLength: 1, maxLength: 8 }), { maxLength: 20 }),
+        fc.array(fc.array(entry, { minLength: 1, maxLength: 8 }), { maxLength: 30, size: "max" }),
         filter,
         fc.integer({ min: 1, max: 9 }),
         async (groups, given, limit) => {
@@ -59,25 +59,29 @@ describe("A search", () => {
             .map((group) => sorted(group))
             .map((entries) => ({ firstId: entries[0]?.id ?? "", lastId: entries.at(-1)?.id ?? "", summary: summaryOf(entries), entries }))
             .toSorted((a, b) => (a.lastId > b.lastId ? -1 : 1));
-          const found: Entry[] = [];
+          const all: Entry[] = [];
           for (let before: string | null = null; ; ) {
             const query: Query = { filter: given, before, from: null, limit };
-            let opened = 0;
-            const open = (some: readonly (typeof refs)[number][]) => {
-              opened += some.length;
-              return some.map(({ entries }) => entries);
-            };
             const overlapping = refs.filter(({ firstId }) => before === null || firstId < before);
-            const page = combine([await scan(overlapping, open, query)], limit);
-            expect(opened).toBeLessThanOrEqual(maxOpened);
+            const found = await searchFurther(query, async (mayOpen) => {
+              let opened = 0;
+              const open = (some: readonly (typeof refs)[number][]) => {
+                opened += some.length;
+                return some.map(({ entries }) => entries);
+              };
+              const result = await scan(overlapping, open, query, mayOpen);
+              expect(opened).toBeLessThanOrEqual(mayOpen);
+              return result;
+            });
+            const page = combine([found], limit);
             expect(page.entries.length).toBeLessThanOrEqual(limit);
             expect(page.entries.every((each) => isWithin(query, each))).toBe(true);
-            found.push(...page.entries);
+            all.push(...page.entries);
             if (page.completeFrom === null) break;
             before = page.completeFrom;
           }
           const expected = sorted(groups.flat().filter((each) => matches(given, each))).reverse();
-          expect(found.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
+          expect(all.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
         },
       ),
     );

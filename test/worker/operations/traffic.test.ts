@@ -29,6 +29,21 @@ describe("The operator's traffic", () => {
     expect(await trafficOf(tenant, now)).toMatchObject(expected);
   });
 
+  it("counts no request twice if the log writer stores it between the two reads", async () => {
+    const tenant = await makeTenant({}, logWriter);
+    await writer.write([entryOf(tenant, Date.now())]);
+    const storing = {
+      openTalliesOf: async (ids: string[]) => {
+        const open = await writer.openTalliesOf(ids);
+        await writer.flush(tenant.accountId);
+        return open;
+      },
+    };
+    const ACTIVITY_WRITER = { ...env.ACTIVITY_WRITER, getByName: () => storing };
+    const { accounts } = await readTraffic({ db: connect(env.DB), env: { ...env, ACTIVITY_WRITER } as unknown as Env }, Date.now());
+    expect(accounts.find(({ id }) => id === tenant.accountId)?.requests).toBe(1);
+  });
+
   it("names a log writer that does not respond", async () => {
     const tenant = await makeTenant({}, logWriter);
     const { ACTIVITY_WRITER } = env;

@@ -44,3 +44,11 @@ export const readRequests = async (tenant: Tenant, name: string) => {
 
 export const countSegments = (accountId: string) =>
   env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM activity_segments WHERE account_id = ?").bind(accountId).first<number>("count");
+
+/** Overwrites the body of the oldest segment of an account. */
+export const damageFirstSegment = (accountId: string) =>
+  env.ACTIVITY_0.prepare(
+    "UPDATE activity_segments SET body = X'00' WHERE id = (SELECT min(id) FROM activity_segments WHERE account_id = ?)",
+  )
+    .bind(accountId)
+    .run();
