@@ -8,8 +8,8 @@ export interface Totals {
 }
 
 /**
- * The stored form of the tallies of a key: its id, its histogram, and its cells. The histogram is a flat list, because a database has room for more
- * requests this way: a rounded response time in milliseconds, its number of requests, the next response time, and so on.
+ * The stored form of the tallies of a key: its id, its histogram, and its cells. The histogram is a flat list of rounded response times in
+ * milliseconds, each followed by its number of requests. A list of pairs would need more room.
  */
 export type StoredKey = readonly [
   keyId: string,
