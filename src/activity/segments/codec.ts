@@ -42,7 +42,11 @@ function readSigned(decoder: Decoder): number {
   return value % 2 === 1 ? -(value + 1) / 2 : value / 2;
 }
 
-const readAll = <Value>(count: number, read: () => Value): Value[] => Array.from({ length: count }, read);
+function readAll<Value>(count: number, read: () => Value): Value[] {
+  const values: Value[] = [];
+  for (let at = 0; at < count; at++) values.push(read());
+  return values;
+}
 
 /** The length of the part of an id that is not its time, in bytes. */
 const randomBytes = 10;
@@ -66,7 +70,9 @@ const ids: Column<string> = {
       before += readSigned(decoder);
       return before;
     });
-    return times.map((time) => `req_${time.toString(16).padStart(12, "0")}${bytesToHex(readUint8Array(decoder, randomBytes))}`);
+    const random = bytesToHex(readUint8Array(decoder, randomBytes * count));
+    const digits = 2 * randomBytes;
+    return times.map((time, at) => `req_${time.toString(16).padStart(12, "0")}${random.slice(digits * at, digits * (at + 1))}`);
   },
 };
 
@@ -239,8 +245,39 @@ function decodeContent(content: Decoder): Entry[] {
     if (column === null) throw new RangeError(`the column ${name} is unknown`);
     values.set(name, column.read(decoding.createDecoder(decoding.readVarUint8Array(content)), count));
   }
-  return readAll(count, () => ({}) as Record<string, unknown>).map((entry, at) => {
-    for (const [name] of allColumns) entry[name] = values.get(name)?.[at] ?? null;
-    return entry as unknown as Entry;
-  });
+  const nulls = readAll(count, () => null);
+  const of = <Name extends keyof Entry>(name: Name) => {
+    const column = values.get(name) ?? nulls;
+    return (at: number) => column[at] as Entry[Name];
+  };
+  const [id, accountId, keyId, method, path, route] = [of("id"), of("accountId"), of("keyId"), of("method"), of("path"), of("route")];
+  const [status, durationMs, ip, country, userAgent] = [of("status"), of("durationMs"), of("ip"), of("country"), of("userAgent")];
+  const [errorCode, admitted, counted, requests, secret] = [of("errorCode"), of("admitted"), of("counted"), of("count"), of("secret")];
+  const [cost, violated, limits, problem] = [of("cost"), of("violated"), of("limits"), of("problem")];
+  const entries: Entry[] = [];
+  // Each field is written out, because a loop over the names of the fields takes three times as long.
+  for (let at = 0; at < count; at++)
+    entries.push({
+      id: id(at),
+      accountId: accountId(at),
+      keyId: keyId(at),
+      method: method(at),
+      path: path(at),
+      route: route(at),
+      status: status(at),
+      durationMs: durationMs(at),
+      ip: ip(at),
+      country: country(at),
+      userAgent: userAgent(at),
+      errorCode: errorCode(at),
+      admitted: admitted(at),
+      counted: counted(at),
+      count: requests(at),
+      secret: secret(at),
+      cost: cost(at),
+      violated: violated(at),
+      limits: limits(at),
+      problem: problem(at),
+    });
+  return entries;
 }

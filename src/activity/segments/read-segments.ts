@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm";
 import { type Db, raw } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
 import type { Entry } from "../entry.ts";
-import { type Found, isSelective, justAfter, maxOpened, type Query, scan, searchFurther } from "./scan.ts";
+import { type Found, isSelective, justAfter, maxOpened, openedFirst, type Query, scan, searchFurther } from "./scan.ts";
 import { entriesIn } from "./segment.ts";
 import { joinSegments } from "./segment-ids.ts";
 
@@ -41,37 +41,68 @@ export async function searchSegments(db: Db, accountId: string, query: Query): P
 
 async function searchOnce(db: Db, accountId: string, query: Query, mayOpen: number): Promise<Found> {
   const limit = isSelective(query.filter) ? Math.max(maxSummaries, mayOpen + 1) : mayOpen + 1;
-  const refs = await listSegments(db, accountId, query, limit);
+  const { refs, bodies } = await listSegments(db, accountId, query, limit);
   const from = [query.from ?? "", refs[0]?.startId ?? ""].toSorted().at(-1) ?? null;
-  const found = await scan(refs, (some) => openSegments(db, accountId, some), { ...query, from }, mayOpen);
+  const found = await scan(refs, (some) => openSegments(db, accountId, some, bodies), { ...query, from }, mayOpen);
   const last = refs.at(-1);
   // There may be more segments than were listed. If so, the search is complete down to the last one.
   if (found.completeFrom !== null || refs.length < limit || !last) return found;
   return { ...found, completeFrom: justAfter(last.lastId) };
 }
 
-/** Returns the segments that overlap with the times of a search, sorted by their last id, highest first. */
-async function listSegments(db: Db, accountId: string, { filter, before, from }: Query, limit: number): Promise<StoredRef[]> {
-  const rows = await raw<Omit<StoredRef, "summary"> & { summary: string | null }>(
+interface StoredBody {
+  id: number;
+  /** The body in hexadecimal digits. Null if it was not read. */
+  body: string | null;
+}
+/** The bodies of some segments in hexadecimal digits, by the ids of the segments. */
+type Bodies = ReadonlyMap<number, string>;
+
+const bodiesOf = (rows: readonly StoredBody[]): Bodies => new Map(rows.flatMap(({ id, body }) => (body === null ? [] : [[id, body]])));
+
+/**
+ * Returns the segments that overlap with the times of a search, sorted by their last id, highest first. If the search must open the first of them in any
+ * case, also returns their bodies, because each call to D1 takes time.
+ */
+async function listSegments(
+  db: Db,
+  accountId: string,
+  { filter, before, from }: Query,
+  limit: number,
+): Promise<{ refs: StoredRef[]; bodies: Bodies }> {
+  const isNeeded = isSelective(filter);
+  const rows = await raw<Omit<StoredRef, "summary"> & { summary: string | null; body: string | null }>(
     db,
-    sql`SELECT segment.id, first_id AS firstId, last_id AS lastId, start_id AS startId, ${isSelective(filter) ? sql`hex(summary)` : sql`NULL`} AS summary
-      FROM activity_logs AS log
-      ${joinSegments}
-      WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
-        AND first_id < ${before ?? "~"} AND last_id >= max(${from ?? ""}, start_id)
-      ORDER BY last_id DESC LIMIT ${limit}`,
+    sql`WITH refs AS MATERIALIZED (
+        SELECT segment.id, first_id AS firstId, last_id AS lastId, start_id AS startId, ${isNeeded ? sql`hex(summary)` : sql`NULL`} AS summary
+        FROM activity_logs AS log
+        ${joinSegments}
+        WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
+          AND first_id < ${before ?? "~"} AND last_id >= max(${from ?? ""}, start_id)
+        ORDER BY last_id DESC LIMIT ${limit})
+      SELECT refs.*, iif(opened.id IS NULL, NULL, hex(opened.body)) AS body FROM refs
+      LEFT JOIN activity_segments AS opened ON opened.id = refs.id AND refs.id IN (SELECT id FROM refs ORDER BY lastId DESC LIMIT ${isNeeded ? 0 : openedFirst})
+      ORDER BY lastId DESC`,
   );
-  return rows.map((row) => ({ ...row, summary: row.summary === null ? null : hexToBytes(row.summary.toLowerCase()) }));
+  const refs = rows.map(({ body: _, ...row }) => ({
+    ...row,
+    summary: row.summary === null ? null : hexToBytes(row.summary.toLowerCase()),
+  }));
+  return { refs, bodies: bodiesOf(rows) };
 }
 
-/** Returns the entries of segments, in the order of the segments. A damaged segment counts as empty and is reported. */
-export async function openSegments(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Entry[][]> {
-  const ids = JSON.stringify(refs.map(({ id }) => id));
-  const rows = await raw<{ id: number; body: string }>(
-    db,
-    sql`SELECT id, hex(body) AS body FROM activity_segments WHERE id IN (SELECT value FROM json_each(${ids})) AND account_id = ${accountId}`,
-  );
-  const bodies = new Map(rows.map(({ id, body }) => [id, body]));
+/**
+ * Returns the entries of segments, in the order of the segments. A damaged segment counts as empty and is reported. `known`: bodies that were already
+ * read.
+ */
+export async function openSegments(
+  db: Db,
+  accountId: string,
+  refs: readonly Pick<StoredRef, "id">[],
+  known: Bodies = new Map(),
+): Promise<Entry[][]> {
+  const isKnown = refs.every(({ id }) => known.has(id));
+  const bodies = isKnown ? known : await readBodies(db, accountId, refs);
   return refs.map(({ id }) => {
     const body = bodies.get(id);
     if (body === undefined) throw new SegmentGone(`the segment ${id} is gone`);
@@ -82,6 +113,16 @@ export async function openSegments(db: Db, accountId: string, refs: readonly Pic
       return [];
     }
   });
+}
+
+async function readBodies(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Bodies> {
+  const ids = JSON.stringify(refs.map(({ id }) => id));
+  return bodiesOf(
+    await raw<StoredBody>(
+      db,
+      sql`SELECT id, hex(body) AS body FROM activity_segments WHERE id IN (SELECT value FROM json_each(${ids})) AND account_id = ${accountId}`,
+    ),
+  );
 }
 
 /** Returns the entries with these ids that are in a segment of the account, by id. */

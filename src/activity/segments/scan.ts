@@ -34,6 +34,9 @@ export interface SegmentRef {
 /** The number of segments that one search opens at most, unless more segments overlap. */
 export const maxOpened = 11;
 
+/** The number of segments that are opened first, one after the other, if the filter is not selective. */
+export const openedFirst = 2;
+
 /** Returns whether a filter compares more than times. */
 export const isSelective = ({ method, statuses, keyId, path }: ActivityFilter): boolean =>
   method !== undefined || statuses !== undefined || keyId !== undefined || path !== undefined;
@@ -50,11 +53,13 @@ export async function scan<Ref extends SegmentRef>(
 ): Promise<Found> {
   const { filter, limit } = query;
   const mayHelp = refs.filter(({ summary }) => summary === null || mayMatch(filter, summary));
-  // A selective filter usually needs several segments. They are opened with one call, because each call to D1 takes time.
-  const atOnce = isSelective(filter) ? maxOpened : 2;
   let found: Entry[] = [];
-  for (let opened = 0; opened < mayOpen; opened += atOnce) {
-    const next = mayHelp.slice(opened, Math.min(opened + atOnce, mayOpen));
+  for (let opened = 0; opened < mayOpen; ) {
+    // A page without a selective filter usually needs one segment, and opens the first ones singly. All others are opened together, because each
+    // call to D1 takes time.
+    const atOnce = !isSelective(filter) && opened < openedFirst ? 1 : mayOpen - opened;
+    const next = mayHelp.slice(opened, opened + atOnce);
+    opened += atOnce;
     const [first] = next;
     if (!first) return { entries: found.slice(0, limit), completeFrom: lastIfFull(found, limit) };
     const sure = found[limit - 1];
