@@ -217,7 +217,7 @@ export interface paths {
         };
         /**
          * List requests
-         * @description Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search. Requires a key with the scope `activity:read`.
+         * @description Lists the requests that used a key of the account, newest first. A request is in the log within a second after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search. Requires a key with the scope `activity:read`.
          */
         get: operations["listActivity"];
         put?: never;

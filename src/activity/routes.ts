@@ -111,7 +111,7 @@ const list = createRoute({
   operationId: "listActivity",
   summary: "List requests",
   description:
-    "Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search.",
+    "Lists the requests that used a key of the account, newest first. A request is in the log within a second after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search.",
   tags,
   ...requireScope("activity:read"),
   ...failsWith("not_found"),
