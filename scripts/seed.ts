@@ -2,7 +2,7 @@ import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { firstLogWriter } from "../src/activity/databases.ts";
 import { type Entry, notRecorded } from "../src/activity/entry.ts";
-import { storeHistory } from "../src/activity/segments/store-history.ts";
+import { storeHistory } from "../src/activity/log-writer/store-history.ts";
 import type { SigningSecret } from "../src/credentials/key-format.ts";
 import type { Db } from "../src/db/client.ts";
 import { newId } from "../src/ids/ids.ts";

@@ -1,8 +1,8 @@
 import { listAccounts } from "../../src/accounts/account.ts";
 import { systemOn } from "../../src/accounts/actor.ts";
 import type { Entry } from "../../src/activity/entry.ts";
+import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
 import { search } from "../../src/activity/read-activity.ts";
-import { storeHistory } from "../../src/activity/segments/store-history.ts";
 import { logOf, readWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";

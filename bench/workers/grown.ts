@@ -1,5 +1,5 @@
 import { type Entry, notRecorded } from "../../src/activity/entry.ts";
-import { storeHistory } from "../../src/activity/segments/store-history.ts";
+import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { dayMs, hourStart } from "../../src/time/clock.ts";

@@ -10,7 +10,6 @@ import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
 import { deleteOldSegments, type Retention } from "../retention.ts";
 import { isEncodable } from "../segments/codec.ts";
-import { deleteSampleSegments } from "../segments/sample-segments.ts";
 import type { Found, Query } from "../segments/scan.ts";
 import { type AccountLog, AccountLogs } from "./account-logs.ts";
 import { checkLate } from "./check-late.ts";
@@ -21,6 +20,7 @@ import { Hints } from "./hints.ts";
 import { mergeOldSegments } from "./merge.ts";
 import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
 import { reportAll } from "./report.ts";
+import { deleteSampleSegments } from "./sample-segments.ts";
 import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
 /** The time between two cuts, in milliseconds. */

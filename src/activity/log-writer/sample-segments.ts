@@ -4,10 +4,10 @@ import { idBound, timeOfId } from "../../ids/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../time/clock.ts";
 import { replaceTotals } from "../../usage/replace-totals.ts";
 import type { Entry } from "../entry.ts";
-import { insertSegments, segmentRow } from "../log-writer/store-cuts.ts";
-import { openSegments, searchSegments } from "./read-segments.ts";
-import { segmentsOf, sorted } from "./segment.ts";
-import { joinSegments } from "./segment-ids.ts";
+import { openSegments, searchSegments } from "../segments/read-segments.ts";
+import { segmentsOf, sorted } from "../segments/segment.ts";
+import { joinSegments } from "../segments/segment-ids.ts";
+import { insertSegments, segmentRow } from "./store-cuts.ts";
 
 /** Returns the entries of an account from `from` to before `to`, in milliseconds since the epoch. */
 async function readEntries(db: Db, accountId: string, from: number, to: number): Promise<Entry[]> {

@@ -2,9 +2,9 @@ import { sql } from "drizzle-orm";
 import type { Db } from "../../db/client.ts";
 import { firstLogWriter, numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
-import { cutOf } from "../log-writer/cut.ts";
-import { storeCuts } from "../log-writer/store-cuts.ts";
-import { sorted } from "./segment.ts";
+import { sorted } from "../segments/segment.ts";
+import { cutOf } from "./cut.ts";
+import { storeCuts } from "./store-cuts.ts";
 
 /**
  * Stores entries of an account in its log. The log writer of the account does not take part, and its first cut has the number 1. `now`: the time up to
