@@ -11,7 +11,7 @@ import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfi
 import { EventJournal } from "./event-journal.ts";
 import { dueLimitEvents, lowestThreshold } from "./events.ts";
 import { readConfig } from "./read-config.ts";
-import { countOne, openWindow, recoveredWindow, releaseReservation, resetsAt, type Window, windowAt } from "./window.ts";
+import { afterQuiet, countOne, openWindow, recoveredWindow, releaseReservation, resetsAt, type Window, windowAt } from "./window.ts";
 
 const quietMs = 5 * secondMs;
 const loadTimeoutMs = 5 * secondMs;
@@ -159,7 +159,8 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   #count(config: KeyConfig, now: number): boolean {
-    const before = windowAt(this.#window, now);
+    const current = windowAt(this.#window, now);
+    const before = now >= this.#lastCountedAt + quietMs ? afterQuiet(current) : current;
     const after = countOne(before, config.hourlyLimit);
     if (after === null) {
       // After a crash, the whole reservation counts as used. The window may therefore be full although its events do not exist yet.

@@ -39,5 +39,8 @@ export function countOne(window: Window, limit: number): Window | null {
   return { ...window, used, reserved: Math.min(window.used + window.block, limit), block: Math.min(window.block * 2, largestBlock) };
 }
 
+/** Returns the window after a quiet period. Only requests that follow each other quickly reserve more than one request at a time. */
+export const afterQuiet = (window: Window): Window => (window.block === 1 ? window : { ...window, block: 1 });
+
 /** Releases the unused part of the reservation and resets the block size to 1. Called after a quiet period. */
 export const releaseReservation = (window: Window): Window => ({ ...window, reserved: window.used, block: 1 });

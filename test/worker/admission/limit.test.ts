@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { secondMs } from "../../../src/time/clock.ts";
+import { hourMs, hourStart, secondMs } from "../../../src/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 
@@ -101,6 +101,23 @@ describe("The hourly limit of an API key", () => {
     expect(await readReserved()).toBe(10);
     await evictDurableObject(guard);
     expect(await readUsed(tenant.key)).toBe(10);
+  });
+
+  it("reserves one request at a time and needs no alarm, if its requests are more than five seconds apart", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 100 });
+    const guard = env.KEY_GUARD.getByName(tenant.keyId);
+    // The requests are in one hour.
+    const start = hourStart(Date.now()) + hourMs;
+    try {
+      for (let count = 1; count <= 5; count++) {
+        vi.setSystemTime(start + 6 * secondMs * count);
+        await admit(tenant);
+        expect(await runInDurableObject(guard, (_, { storage }) => storage.kv.get("window"))).toMatchObject({ reserved: count });
+      }
+      expect(await runInDurableObject(guard, (_, { storage }) => storage.getAlarm())).toBeNull();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("loses nothing when the guard is evicted after every request, because a single request reserves only itself", async () => {
