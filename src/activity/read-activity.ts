@@ -1,3 +1,4 @@
+import { eq } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { messagesOf } from "../db/failures.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
@@ -13,6 +14,9 @@ import type { ActivityWriterClient } from "./writers.ts";
 
 /** The context of an operation that reads entries of the request log. */
 export interface ActivityReadContext extends ReadContext, LogAccess<ActivityWriterClient> {}
+
+/** The number of key names that are read while the log is searched. */
+const namesAtOnce = 100;
 
 /** An entry with the current name of its key. If the key no longer exists, the name is null. */
 export type ReadEntry = Entry & { keyName: string | null };
@@ -37,10 +41,10 @@ export async function listActivity(
   const bounds = [after, to === undefined ? undefined : idBound("req", to)].filter((bound) => bound !== undefined);
   const before = bounds.toSorted()[0] ?? null;
   const query = { filter, before, from: from === undefined ? null : idBound("req", from), limit };
-  const { entries, completeFrom } = await search(context, query);
+  const [{ entries, completeFrom }, names] = await Promise.all([search(context, query), readKeyNames(context)]);
   const isShort = completeFrom !== null && entries.length < limit;
   return {
-    entries: await withKeyNames(context, entries),
+    entries: await withKeyNames(context, entries, names),
     next: completeFrom,
     lookedBackTo: isShort ? timeOfId(completeFrom) : null,
   };
@@ -48,8 +52,9 @@ export async function listActivity(
 
 /** Returns one entry of the account. Throws `not_found` if the entry does not exist. */
 export async function readEntry(context: ActivityReadContext, id: string): Promise<ReadEntry> {
-  const { entries } = await search(context, { filter: {}, before: justAfter(id), from: id, limit: 1 });
-  const [entry] = await withKeyNames(context, entries);
+  const query = { filter: {}, before: justAfter(id), from: id, limit: 1 };
+  const [{ entries }, names] = await Promise.all([search(context, query), readKeyNames(context)]);
+  const [entry] = await withKeyNames(context, entries, names);
   if (!entry) throw new Failure("not_found", "There is no such entry.");
   return entry;
 }
@@ -67,14 +72,29 @@ export async function search({ writer, activity, actor: { accountId } }: Activit
   return combine([open, await searchSegments(activity, accountId, query)], query.limit);
 }
 
-/** Adds the current name of the key to each entry. The keys are stored in the main database. */
-async function withKeyNames({ db, actor }: ActivityReadContext, entries: readonly Entry[]): Promise<ReadEntry[]> {
-  const ids = [...new Set(entries.map(({ keyId }) => keyId))];
-  if (ids.length === 0) return [];
+/** The names of keys, by the ids of the keys. */
+type KeyNames = ReadonlyMap<string, string>;
+
+/** Returns the names of some keys of the account. They are read while the log is searched, and most accounts have no other keys. */
+async function readKeyNames({ db, actor }: ActivityReadContext): Promise<KeyNames> {
   const keys = await db
     .select({ id: apiKeys.id, name: apiKeys.name })
     .from(apiKeys)
-    .where(isOwnOneOf(apiKeys, actor.accountId, ids));
-  const names = new Map(keys.map(({ id, name }) => [id, name]));
+    .where(eq(apiKeys.accountId, actor.accountId))
+    .limit(namesAtOnce);
+  return new Map(keys.map(({ id, name }) => [id, name]));
+}
+
+/** Adds the current name of the key to each entry. The keys are stored in the main database. `known`: names that were already read. */
+async function withKeyNames({ db, actor }: ActivityReadContext, entries: readonly Entry[], known: KeyNames): Promise<ReadEntry[]> {
+  const ids = [...new Set(entries.map(({ keyId }) => keyId))].filter((id) => !known.has(id));
+  const more =
+    ids.length === 0
+      ? []
+      : await db
+          .select({ id: apiKeys.id, name: apiKeys.name })
+          .from(apiKeys)
+          .where(isOwnOneOf(apiKeys, actor.accountId, ids));
+  const names = new Map([...known, ...more.map(({ id, name }) => [id, name] as const)]);
   return entries.map((entry) => ({ ...entry, keyName: names.get(entry.keyId) ?? null }));
 }
