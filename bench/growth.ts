@@ -9,7 +9,7 @@ const sizes = [1000, 1_000_000, 10_000_000];
 /** The maximum number of entries that are created together. */
 const atOnce = 100_000;
 const daysOfLog = 29;
-const calls = 300;
+const calls = 500;
 /** The network latency in each direction between the Worker and D1, in milliseconds. A round trip takes twice as long. */
 const oneWayMs = 5;
 
@@ -20,9 +20,8 @@ export interface Growth {
   ratio: number;
 }
 
-/** A log of a certain size, and the Worker that serves it. `ids`: some request ids of the log. */
+/** A log, and the Worker that serves it. `ids`: some request ids of the log. */
 interface Grown {
-  size: number;
   served: Served;
   key: string;
   ids: string[];
@@ -39,27 +38,26 @@ const reads: { name: string; path: (ids: string[]) => string }[] = [
 ];
 
 /**
- * Measures the response times of reads from logs of different sizes. D1 is ten milliseconds away. The calls alternate between the log sizes. Other
- * load on the machine therefore affects all sizes.
+ * Measures the response times of reads from logs of different sizes, one log after the other. D1 is ten milliseconds away. Only one log is served at
+ * a time, because idle processes of others would lengthen the slowest responses.
  */
 export async function measureGrowth(folder: string): Promise<Growth[]> {
-  const logs: Grown[] = [];
-  try {
-    for (const size of sizes) logs.push(await grow(join(folder, String(size)), size));
-    const growths: Growth[] = [];
-    for (const { name, path } of reads) {
-      const times = logs.map((): number[] => []);
-      for (let call = 0; call < calls; call++)
-        for (const [index, { served, key, ids }] of logs.entries()) times[index]?.push(await timeOf(served.url + path(ids), key));
-      const ms = sizes.map((size, index) => ({ size, median: median(times[index] ?? []), p99: p99(times[index] ?? []) }));
-      const medians = ms.map((each) => each.median);
-      growths.push({ name, ms, ratio: Math.max(...medians) / Math.min(...medians) });
-      console.log(`growth: ${name}`);
+  const times = reads.map((): { size: number; ms: number[] }[] => []);
+  for (const size of sizes) {
+    const { served, key, ids, stop } = await grow(join(folder, String(size)), size);
+    for (const [index, { name, path }] of reads.entries()) {
+      const ms: number[] = [];
+      for (let call = 0; call < calls; call++) ms.push(await timeOf(served.url + path(ids), key));
+      times[index]?.push({ size, ms });
+      console.log(`growth: ${name}, ${size} entries`);
     }
-    return growths;
-  } finally {
-    for (const { stop } of logs) await stop();
+    await stop();
   }
+  return reads.map(({ name }, index) => {
+    const ms = (times[index] ?? []).map((each) => ({ size: each.size, median: median(each.ms), p99: p99(each.ms) }));
+    const medians = ms.map((each) => each.median);
+    return { name, ms, ratio: Math.max(...medians) / Math.min(...medians) };
+  });
 }
 
 const p99 = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.floor(0.99 * values.length)] ?? Number.NaN;
@@ -91,7 +89,7 @@ async function grow(folder: string, size: number): Promise<Grown> {
   };
   // The first requests to each path warm up the Worker.
   for (const { path } of reads) for (let call = 0; call < 20; call++) await timeOf(served.url + path(ids), key);
-  return { size, served, key, ids, stop };
+  return { served, key, ids, stop };
 }
 
 async function timeOf(url: string, key: string): Promise<number> {
