@@ -241,7 +241,9 @@ async function needsOf(
   { path, ratePerKey, everyMinute, cut, retain }: Way,
 ): Promise<Needs> {
   const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
-  const warmUp = await paceEach(targets, ratePerKey, warmUpMs);
+  // The first request of a key makes its guard read the key from D1 and store it.
+  for (const { url, secret } of targets) await request(url, secret);
+  const warmUp = targets.length + (await paceEach(targets, ratePerKey, warmUpMs));
   await sleep(settledMs);
   const before = await countsOf(served);
   const cpuBefore = cpuMsOf([served.pid]);
@@ -274,16 +276,20 @@ async function paceEach(targets: readonly { url: string; secret: string }[], rat
   const each = targets.map(async ({ url, secret }) => {
     for (;;) {
       const waitMs = (-Math.log(1 - Math.random()) * 1000) / ratePerKey;
-      await sleep(Math.min(waitMs, endsAt - Date.now()));
+      await sleep(Math.max(0, Math.min(waitMs, endsAt - Date.now())));
       if (Date.now() >= endsAt) return;
-      const answer = await fetch(url, { headers: { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": "198.51.100.7" } });
-      await answer.arrayBuffer();
-      if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`);
+      await request(url, secret);
       answered++;
     }
   });
   await Promise.all(each);
   return answered;
+}
+
+async function request(url: string, secret: string): Promise<void> {
+  const answer = await fetch(url, { headers: { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": "198.51.100.7" } });
+  await answer.arrayBuffer();
+  if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`);
 }
 
 /** Returns each count, summed over all isolates. */

@@ -53,7 +53,7 @@ async function receive(
   const isolate = async () => {
     const buffers = new Map<string, ActivityBuffer>();
     for (;;) {
-      await sleep(Math.min(-Math.log(1 - Math.random()) * meanMs, endsAt - Date.now()));
+      await sleep(Math.max(0, Math.min(-Math.log(1 - Math.random()) * meanMs, endsAt - Date.now())));
       if (Date.now() >= endsAt) return;
       const own = account();
       const entry = benchEntry({ accountId: `acc_${own}`, id: newId("req", Date.now()), keyId: `key_${own}` });

@@ -10,18 +10,20 @@ export interface Window {
   used: number;
   reserved: number;
   /**
-   * The size of the next reservation, in requests: 1, 2, 4 and so on, up to 64. Bursts therefore need few writes to disk, and keys with
-   * little traffic waste no requests.
+   * The number of reservations since the last quiet period. It sets the size of the next reservation: 1, 1, 2, 4 and so on, up to
+   * 64 requests. Bursts therefore need few writes to disk, and keys with little traffic neither waste requests nor write twice for one.
    */
-  block: number;
+  reservations: number;
 }
+
+const sizeOf = (reservations: number) => Math.min(2 ** Math.max(0, reservations - 1), largestBlock);
 
 export const largestBlock = 64;
 
-export const openWindow = (startsAt: number): Window => ({ startsAt, used: 0, reserved: 0, block: 1 });
+export const openWindow = (startsAt: number): Window => ({ startsAt, used: 0, reserved: 0, reservations: 0 });
 
 /** Rebuilds the window after the object has lost its in-memory state. The whole reservation counts as used. */
-export const recoveredWindow = (startsAt: number, reserved: number): Window => ({ startsAt, used: reserved, reserved, block: 1 });
+export const recoveredWindow = (startsAt: number, reserved: number): Window => ({ startsAt, used: reserved, reserved, reservations: 0 });
 
 /** Returns the window at `now`. If the clock is set back, the window stays the same. */
 export const windowAt = (window: Window, now: number): Window => (now >= window.startsAt + hourMs ? openWindow(hourStart(now)) : window);
@@ -36,11 +38,12 @@ export function countOne(window: Window, limit: number): Window | null {
   if (window.used >= limit) return null;
   const used = window.used + 1;
   if (used <= window.reserved) return { ...window, used };
-  return { ...window, used, reserved: Math.min(window.used + window.block, limit), block: Math.min(window.block * 2, largestBlock) };
+  const { reservations } = window;
+  return { ...window, used, reserved: Math.min(window.used + sizeOf(reservations), limit), reservations: reservations + 1 };
 }
 
 /** Returns the window after a quiet period. Only requests that follow each other quickly reserve more than one request at a time. */
-export const afterQuiet = (window: Window): Window => (window.block === 1 ? window : { ...window, block: 1 });
+export const afterQuiet = (window: Window): Window => (window.reservations === 0 ? window : { ...window, reservations: 0 });
 
-/** Releases the unused part of the reservation and resets the block size to 1. Called after a quiet period. */
-export const releaseReservation = (window: Window): Window => ({ ...window, reserved: window.used, block: 1 });
+/** Releases the unused part of the reservation. Called after a quiet period. */
+export const releaseReservation = (window: Window): Window => ({ ...window, reserved: window.used, reservations: 0 });

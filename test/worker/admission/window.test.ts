@@ -34,12 +34,12 @@ describe("A rate limit window", () => {
       if (next.reserved !== window.reserved) blocks.push(next.reserved - window.reserved);
       window = next;
     }
-    expect(blocks).toEqual([1, 2, 4, 8, 16, 32, 64, 64, 64, 45]);
+    expect(blocks).toEqual([1, 1, 2, 4, 8, 16, 32, 64, 64, 64, 44]);
     expect([window.used, window.reserved]).toEqual([300, 300]);
   });
 
   it("applies a limit that was lowered or raised within the hour", () => {
-    const window = { startsAt, used: 40, reserved: 63, block: 64 };
+    const window = { startsAt, used: 40, reserved: 63, reservations: 7 };
     expect(countOne(window, 40)).toBeNull();
     expect(countOne(window, 41)?.used).toBe(41);
     expect(countOne({ ...window, used: 63 }, 5000)?.reserved).toBe(127);
