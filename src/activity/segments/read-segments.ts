@@ -3,7 +3,8 @@ import { sql } from "drizzle-orm";
 import { type Db, raw } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
 import type { Entry } from "../entry.ts";
-import { type Found, isSelective, justAfter, maxOpened, openedFirst, type Query, scan, searchFurther } from "./scan.ts";
+import type { Choose } from "./codec.ts";
+import { chooseFor, type Found, isSelective, justAfter, maxOpened, type Query, scan, searchFurther } from "./scan.ts";
 import { entriesIn } from "./segment.ts";
 import { joinSegments } from "./segment-ids.ts";
 
@@ -43,7 +44,8 @@ async function searchOnce(db: Db, accountId: string, query: Query, mayOpen: numb
   const limit = isSelective(query.filter) ? Math.max(maxSummaries, mayOpen + 1) : mayOpen + 1;
   const { refs, bodies } = await listSegments(db, accountId, query, limit);
   const from = [query.from ?? "", refs[0]?.startId ?? ""].toSorted().at(-1) ?? null;
-  const found = await scan(refs, (some) => openSegments(db, accountId, some, bodies), { ...query, from }, mayOpen);
+  const wanted = { ...query, from };
+  const found = await scan(refs, (some) => openSegments(db, accountId, some, { bodies, choose: chooseFor(wanted) }), wanted, mayOpen);
   const last = refs.at(-1);
   // There may be more segments than were listed. If so, the search is complete down to the last one.
   if (found.completeFrom !== null || refs.length < limit || !last) return found;
@@ -62,44 +64,43 @@ const bodiesOf = (rows: readonly StoredBody[]): Bodies => new Map(rows.flatMap((
 
 /**
  * Returns the segments that overlap with the times of a search, sorted by their last id, highest first. If the search must open the first of them in any
- * case, also returns their bodies, because each call to D1 takes time.
+ * case, also returns their bodies, as many as fill a page, because each call to D1 takes time.
  */
 async function listSegments(
   db: Db,
   accountId: string,
-  { filter, before, from }: Query,
+  { filter, before, from, limit: pageLimit }: Query,
   limit: number,
 ): Promise<{ refs: StoredRef[]; bodies: Bodies }> {
   const isNeeded = isSelective(filter);
   const rows = await raw<Omit<StoredRef, "summary"> & { summary: string | null; body: string | null }>(
     db,
     sql`WITH refs AS MATERIALIZED (
-        SELECT segment.id, first_id AS firstId, last_id AS lastId, start_id AS startId, ${isNeeded ? sql`hex(summary)` : sql`NULL`} AS summary
+        SELECT segment.id, first_id AS firstId, last_id AS lastId, start_id AS startId, entries, ${isNeeded ? sql`hex(summary)` : sql`NULL`} AS summary
         FROM activity_logs AS log
         ${joinSegments}
         WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId}
           AND first_id < ${before ?? "~"} AND last_id >= max(${from ?? ""}, start_id)
         ORDER BY last_id DESC LIMIT ${limit})
-      SELECT refs.*, iif(opened.id IS NULL, NULL, hex(opened.body)) AS body FROM refs
-      LEFT JOIN activity_segments AS opened ON opened.id = refs.id AND refs.id IN (SELECT id FROM refs ORDER BY lastId DESC LIMIT ${isNeeded ? 0 : openedFirst})
+      SELECT id, firstId, lastId, startId, summary,
+        iif(${isNeeded ? 0 : 1} AND sum(entries) OVER (ORDER BY lastId DESC ROWS UNBOUNDED PRECEDING) - entries <= ${pageLimit},
+          (SELECT hex(body) FROM activity_segments AS opened WHERE opened.id = refs.id), NULL) AS body
+      FROM refs
       ORDER BY lastId DESC`,
   );
-  const refs = rows.map(({ body: _, ...row }) => ({
-    ...row,
-    summary: row.summary === null ? null : hexToBytes(row.summary.toLowerCase()),
-  }));
+  const refs = rows.map(({ body: _, ...row }) => ({ ...row, summary: row.summary === null ? null : hexToBytes(row.summary) }));
   return { refs, bodies: bodiesOf(rows) };
 }
 
 /**
- * Returns the entries of segments, in the order of the segments. A damaged segment counts as empty and is reported. `known`: bodies that were already
- * read.
+ * Returns the entries of segments, in the order of the segments. A damaged segment counts as empty and is reported. `bodies`: bodies that were
+ * already read. `choose`: chooses the entries that are needed.
  */
 export async function openSegments(
   db: Db,
   accountId: string,
   refs: readonly Pick<StoredRef, "id">[],
-  known: Bodies = new Map(),
+  { bodies: known = new Map(), choose }: { bodies?: Bodies; choose?: Choose } = {},
 ): Promise<Entry[][]> {
   const isKnown = refs.every(({ id }) => known.has(id));
   const bodies = isKnown ? known : await readBodies(db, accountId, refs);
@@ -107,7 +108,7 @@ export async function openSegments(
     const body = bodies.get(id);
     if (body === undefined) throw new SegmentGone(`the segment ${id} is gone`);
     try {
-      return entriesIn(hexToBytes(body.toLowerCase()), accountId);
+      return entriesIn(hexToBytes(body), accountId, choose);
     } catch (error) {
       console.error(`the segment ${id} cannot be read:`, messagesOf(error));
       return [];

@@ -35,7 +35,7 @@ export interface SegmentRef {
 export const maxOpened = 11;
 
 /** The number of segments that are opened first, one after the other, if the filter is not selective. */
-export const openedFirst = 2;
+const openedFirst = 2;
 
 /** Returns whether a filter compares more than times. */
 export const isSelective = ({ method, statuses, keyId, path }: ActivityFilter): boolean =>
@@ -94,6 +94,14 @@ export async function searchFurther({ before }: Query, search: (mayOpen: number)
     if (entries.length > 0 || completeFrom === null || before === null || completeFrom < before) return found;
   }
 }
+
+/** Chooses the entries of a segment that a search needs. The ids must be sorted. If the filter is not selective, a page needs the newest entries. */
+export const chooseFor =
+  (query: Query) =>
+  (ids: readonly string[]): number[] => {
+    const within = [...ids.keys()].filter((at) => isWithin(query, { id: ids[at] ?? "" }));
+    return isSelective(query.filter) ? within : within.slice(-query.limit - 1);
+  };
 
 /** Returns whether an entry is within the times of a search. */
 export const isWithin = ({ before, from }: Query, { id }: { id: string }): boolean =>

@@ -2,7 +2,7 @@ import { timeOfId } from "../../ids/ids.ts";
 import { dayStart } from "../../time/clock.ts";
 import { summaryOf } from "../activity-filter.ts";
 import type { Entry } from "../entry.ts";
-import { decodeEntries, encodeEntries } from "./codec.ts";
+import { type Choose, decodeEntries, encodeEntries } from "./codec.ts";
 
 /** Entries of one account in compressed form. A segment never changes, and its entries are of one UTC day. */
 export interface Segment {
@@ -48,11 +48,11 @@ function segmentsWithin(entries: readonly Entry[]): Segment[] {
 }
 
 /**
- * Decodes the body of a segment. Throws `UnreadableEntries` if the body is damaged or was written by a later release, and an error if an
+ * Decodes the body of a segment. Returns the chosen entries, or all. Throws `UnreadableEntries` if the body is damaged or was written by a later release, and an error if an
  * entry belongs to another account.
  */
-export function entriesIn(body: Uint8Array, accountId: string): Entry[] {
-  const entries = decodeEntries(body);
+export function entriesIn(body: Uint8Array, accountId: string, choose?: Choose): Entry[] {
+  const entries = decodeEntries(body, choose);
   if (entries.some((entry) => entry.accountId !== accountId)) throw new Error("a segment has entries of another account");
   return entries;
 }
