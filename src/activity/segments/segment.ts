@@ -48,8 +48,8 @@ function segmentsWithin(entries: readonly Entry[]): Segment[] {
 }
 
 /**
- * Decodes the body of a segment. Returns the chosen entries, or all. Throws `UnreadableEntries` if the body is damaged or was written by a later release, and an error if an
- * entry belongs to another account.
+ * Decodes the body of a segment. Returns the chosen entries, or all. Throws `UnreadableEntries` if the body is damaged or was written by a later
+ * release, and an error if a returned entry belongs to another account.
  */
 export function entriesIn(body: Uint8Array, accountId: string, choose?: Choose): Entry[] {
   const entries = decodeEntries(body, choose);
