@@ -2,7 +2,7 @@ import { timeOfId } from "../../ids/ids.ts";
 import { minuteMs } from "../../time/clock.ts";
 import type { Entry } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
-import { bytesOf, Head, type Report, type Reported, reportedOn } from "./head.ts";
+import { bytesOf, Head, isOpen, type Report, type Reported, reportedOn } from "./head.ts";
 import { SharedStrings } from "./shared-strings.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -172,11 +172,12 @@ export class AccountLogs {
     const { accountId, id, status, durationMs, route } = report;
     const { head, unchecked } = this.of(accountId);
     const late = unchecked.get(id);
-    if (late && late.status === null) unchecked.set(id, { ...late, status, durationMs, route: route ?? late.route });
-    const outcome = head.complete(report);
-    if (late || outcome !== "unknown") {
+    const completed = late && isOpen(late) ? { ...late, status, durationMs, route: route ?? late.route } : late;
+    if (completed) unchecked.set(id, completed);
+    const outcome = completed ? reportedOn(completed, report) : head.complete(report);
+    if (outcome !== "unknown") {
       this.#early.delete(id);
-      return late ? "completed" : outcome;
+      return outcome;
     }
     if (this.#early.size < maxEarlyReports) this.#early.set(id, this.#early.get(id) ?? report);
     return "unknown";

@@ -81,6 +81,8 @@ export class ActivityWriter extends DurableObject<Env> {
     else this.#append(entries);
   });
   #isChecking = false;
+  /** The memory of late entries at the last commit or check, in bytes. Adding it up for each call would take too long. */
+  #uncheckedBytes = 0;
   #dropped = 0;
   #tooOld = 0;
   #closed = 0;
@@ -109,7 +111,7 @@ export class ActivityWriter extends DurableObject<Env> {
    */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
     if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
-    if (this.#logs.uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
+    if (this.#uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
     return this.#commits.add(entries);
   }
 
@@ -133,6 +135,7 @@ export class ActivityWriter extends DurableObject<Env> {
     if (unfit > 0) this.#drop(unfit, `because ${this.#name} cannot store them`);
     if (tooOld > 0) console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
     this.#tooOld += tooOld;
+    this.#uncheckedBytes = this.#logs.uncheckedBytes;
     this.#count(entries.length);
     const cuts = cutLargest(this.#logs, Date.now());
     this.#setAlarmBy(cuts > 0 ? Date.now() : this.#nextCutAt());
@@ -152,6 +155,7 @@ export class ActivityWriter extends DurableObject<Env> {
       }
     }
     this.#isChecking = false;
+    this.#uncheckedBytes = this.#logs.uncheckedBytes;
   }
 
   #late(): AccountLog[] {
