@@ -1,8 +1,9 @@
-import { type Entry, notRecorded } from "../../src/activity/entry.ts";
+import type { Entry } from "../../src/activity/entry.ts";
 import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { dayMs, hourStart } from "../../src/time/clock.ts";
+import { benchEntry } from "./entry.ts";
 import { rareStatus } from "./rare-status.ts";
 
 export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
@@ -35,25 +36,18 @@ export default {
       const isRare = (part * count + index) % oneIn === oneIn - 1;
       const status = isRare ? rareStatus : (statuses[Math.floor(Math.random() * statuses.length)] ?? 200);
       const route = routes[Math.floor(Math.random() * routes.length)] ?? "";
-      return {
-        accountId: key.account_id,
-        id: newId("req", timeOf(index)),
-        keyId: key.id,
-        method: "GET",
-        path: route,
-        route,
-        status,
-        durationMs: Math.floor(2 ** (Math.random() * 11)),
-        ip: "198.51.100.7",
-        country: "NL",
-        userAgent: "bench/1.0",
-        errorCode: status === 429 ? "rate_limit_exceeded" : null,
-        admitted: status !== 429,
-        counted: status !== 429,
-        count: 1,
-        secret: "current",
-        ...notRecorded,
-      };
+      return benchEntry(
+        { accountId: key.account_id, id: newId("req", timeOf(index)), keyId: key.id },
+        {
+          path: route,
+          route,
+          status,
+          durationMs: Math.floor(2 ** (Math.random() * 11)),
+          errorCode: status === 429 ? "rate_limit_exceeded" : null,
+          admitted: status !== 429,
+          counted: status !== 429,
+        },
+      );
     });
     for (let from = 0; from < count; from += atOnce) await storeHistory(connect(env.ACTIVITY_0), entries.slice(from, from + atOnce), now);
     return Response.json(entries.filter((_, index) => index % Math.ceil(count / 20) === 0).map(({ id }) => id));

@@ -11,7 +11,7 @@ export interface Window {
   reserved: number;
   /**
    * The number of reservations since the last quiet period. It sets the size of the next reservation: 1, 1, 2, 4 and so on, up to
-   * 64 requests. Bursts therefore need few writes to disk, and keys with little traffic neither waste requests nor write twice for one.
+   * 64 requests. Bursts therefore need few writes to disk. Keys with little traffic write once for each request, and waste none.
    */
   reservations: number;
 }
