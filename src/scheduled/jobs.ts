@@ -28,7 +28,7 @@ export const jobs: readonly Job[] = [
     name: "push_keys",
     description: "push key changes that the guards have not confirmed",
     everyMs: minuteMs,
-    atMost: 450,
+    atMost: 200,
     run: async ({ env, outbox, cursor, atMost }) => {
       const push = { db: outbox.db, guards: env.KEY_GUARD };
       const { done, last } = await pushWaitingKeys(push, cursor, atMost);

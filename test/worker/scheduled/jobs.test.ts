@@ -51,6 +51,10 @@ async function insertWorkForAllJobs(accountId: string, now: number): Promise<voi
       `INSERT INTO endings (account_id, target_id, target_name, action, actor_type, created_at)
         SELECT account_id, id, 'n', 'revoke_key', 'operator', 0 FROM api_keys WHERE account_id = ?1 AND id LIKE 'key_y%' LIMIT 30`,
     ).bind(accountId),
+    env.DB.prepare(
+      `INSERT INTO erasures (account_id, log_writer, operator, requested_at, erased, finished_at)
+        SELECT 'acc_e' || value, 'ACTIVITY_0/0', 'tests', 0, '{"keys":0}', 0 FROM json_each(?)`,
+    ).bind(numbers(4)),
   ]);
   const counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)";
   await env.DB.batch([
@@ -78,6 +82,7 @@ const countOldResponses = () =>
 const deleteRemainingWork = () =>
   env.DB.batch([
     env.DB.prepare("DELETE FROM endings WHERE target_id LIKE 'key_y%'"),
+    env.DB.prepare("DELETE FROM erasures WHERE account_id LIKE 'acc_e0%'"),
     env.DB.prepare("DELETE FROM api_keys WHERE id LIKE 'key_y%'"),
     env.DB.prepare("DELETE FROM users WHERE id LIKE 'usr_y%'"),
     env.DB.prepare("DELETE FROM deliveries WHERE id LIKE 'dlv_y%'"),
@@ -120,7 +125,8 @@ describe("The scheduled jobs", () => {
   });
 
   it("reach every account in turn, and continue an unfinished round in the next minute", async () => {
-    const name = "delete_old_log_entries";
+    const job = jobs.find(({ name }) => name === "delete_old_log_entries");
+    const name = job?.name;
     // The job processes accounts in groups of 50. One run cannot process all groups, because the number of batches in a run is limited.
     await insertAccounts("acc_z", 2500, 5);
     const lastAccount = { accountId: "acc_z02499", keyId: "key_1" };
@@ -129,10 +135,12 @@ describe("The scheduled jobs", () => {
     await flush(lastAccount);
     try {
       await deleteJobs();
+      // The round is past the accounts of other tests. How many accounts these tests have left is not known.
+      await insertJob(job?.description ?? "", "acc_z", now - 60_000, true);
       await cron(now);
       const run = await readJob(name);
       expect(run).toMatchObject({ done: 40, has_more: 1 });
-      expect(run?.cursor).toMatch(/^acc_z/);
+      expect(run?.cursor).toBe("acc_z01999");
       expect(await countEntries(lastAccount.accountId)).toBe(1);
       await cron(now + 60_000);
       expect(await readJob(name)).toMatchObject({ has_more: 0, cursor: "" });
@@ -156,7 +164,13 @@ describe("The scheduled jobs", () => {
     await deleteRemainingWork();
     expect(unfinished.length).toBeGreaterThan(3);
     expect(unfinished).toEqual(
-      expect.arrayContaining(["finish_removals", "delete_old_responses", "delete_old_deliveries", "delete_ended_sessions"]),
+      expect.arrayContaining([
+        "finish_erasures",
+        "finish_removals",
+        "delete_old_responses",
+        "delete_old_deliveries",
+        "delete_ended_sessions",
+      ]),
     );
     expect(oldResponses).toBe(0);
     expect(statements).toBeGreaterThan(300);
