@@ -2222,7 +2222,8 @@ export interface components {
          *       ],
          *       "next_cursor": null,
          *       "has_more": false,
-         *       "looked_back_to": "2026-01-31T09:30:00.000Z"
+         *       "looked_back_to": "2026-01-31T09:30:00.000Z",
+         *       "as_of": "2026-01-31T09:30:00.000Z"
          *     }
          */
         ActivityPage: {
@@ -2244,6 +2245,12 @@ export interface components {
              * @example 2026-01-31T09:30:00.000Z
              */
             looked_back_to?: string;
+            /**
+             * Format: date-time
+             * @description The time up to which the log is complete. Only a page that may lack the latest requests has this member.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            as_of?: string;
         };
         /**
          * @description A logged request.
@@ -7552,7 +7559,8 @@ export interface operations {
                      *       ],
                      *       "next_cursor": null,
                      *       "has_more": false,
-                     *       "looked_back_to": "2026-01-31T09:30:00.000Z"
+                     *       "looked_back_to": "2026-01-31T09:30:00.000Z",
+                     *       "as_of": "2026-01-31T09:30:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["ActivityPage"];

@@ -18,7 +18,7 @@ const maxInFlight = 5;
 const shortestWaitMs = 50;
 /**
  * The maximum time that one request flushes the buffer, in milliseconds. The platform ends the work of a request 30 s after its response.
- * Sending one batch takes at most 15 s.
+ * Sending one batch takes about ten seconds at most.
  */
 const maxFlushMs = 10 * secondMs;
 const abandonedMs = 20 * secondMs;

@@ -1,6 +1,6 @@
 import { idBound, timeOfId } from "../ids/ids.ts";
 import type { Entry } from "./entry.ts";
-import { type ActivityReadContext, search } from "./read-activity.ts";
+import { type ActivityReadContext, requireComplete, search } from "./read-activity.ts";
 
 /** Figures about the recent requests of a key. */
 export interface KeyTraffic {
@@ -15,16 +15,16 @@ export interface KeyTraffic {
   byRoute: { method: string; route: string; requests: number }[];
 }
 
-/** The maximum number of entries that are counted. They fit into ten segments. */
+/** The maximum number of entries that are counted. */
 const maxEntries = 10_000;
 
 /**
  * Counts the requests that a key has made since the given time: in total, by secret and by operation. The busiest operation comes first.
- * Reads at most the latest 10,000 entries of the key, and at most eleven segments.
+ * Reads at most the latest 10,000 entries of the key, as far as one search finds them. Throws `unavailable` if the log writer does not respond.
  */
 export async function readKeyTraffic(context: ActivityReadContext, keyId: string, since: number): Promise<KeyTraffic> {
   const query = { filter: { keyId }, before: null, from: idBound("req", since), limit: maxEntries };
-  const { entries, completeFrom } = await search(context, query);
+  const { entries, completeFrom } = requireComplete(await search(context, query));
   const byRoute = [...Map.groupBy(entries, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {
     const [first] = group;
     return first ? [{ method: first.method, route: first.route, requests: sum(group) }] : [];

@@ -13,7 +13,7 @@ export const activityLogs = sqliteTable("activity_logs", {
   cutId: text("cut_id").notNull(),
   /** The number of the last segment that was stored. */
   segments: integer().notNull(),
-  /** The log is complete up to this time, in milliseconds since the epoch. */
+  /** The segments contain all entries from before this time, in milliseconds since the epoch. 0 if no cut was stored yet. */
   asOf: integer("as_of").notNull(),
   /** Entries whose id sorts before this id are past their retention. */
   startId: text("start_id").notNull(),

@@ -6,6 +6,7 @@ import { Failure } from "../errors/failure.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { apiKeys } from "../keys/tables.ts";
 import type { LogAccess } from "../usage/log-context.ts";
+import { readStoredTo } from "../usage/open-log.ts";
 import type { ActivityFilter } from "./activity-filter.ts";
 import type { Entry } from "./entry.ts";
 import { searchSegments } from "./segments/read-segments.ts";
@@ -27,6 +28,11 @@ export interface ActivityPage {
   next: string | null;
   /** If the page ended before it was full, the time down to which the log was searched, in milliseconds since the epoch. Otherwise null. */
   lookedBackTo: number | null;
+  /**
+   * If the log writer did not respond, the page has only entries from D1. This is then the time up to which D1 has all entries, in milliseconds since the
+   * epoch. Otherwise null.
+   */
+  asOf: number | null;
 }
 
 /**
@@ -41,35 +47,53 @@ export async function listActivity(
   const bounds = [after, to === undefined ? undefined : idBound("req", to)].filter((bound) => bound !== undefined);
   const before = bounds.toSorted()[0] ?? null;
   const query = { filter, before, from: from === undefined ? null : idBound("req", from), limit };
-  const [{ entries, completeFrom }, names] = await Promise.all([search(context, query), readKeyNames(context)]);
+  const [{ entries, completeFrom, asOf }, names] = await Promise.all([search(context, query), readKeyNames(context)]);
   const isShort = completeFrom !== null && entries.length < limit;
   return {
     entries: await withKeyNames(context, entries, names),
     next: completeFrom,
     lookedBackTo: isShort ? timeOfId(completeFrom) : null,
+    asOf,
   };
 }
 
-/** Returns one entry of the account. Throws `not_found` if the entry does not exist. */
+/**
+ * Returns one entry of the account. Throws `not_found` if the entry does not exist, and `unavailable` if only the log writer could know, but does not
+ * respond.
+ */
 export async function readEntry(context: ActivityReadContext, id: string): Promise<ReadEntry> {
   const query = { filter: {}, before: justAfter(id), from: id, limit: 1 };
-  const [{ entries }, names] = await Promise.all([search(context, query), readKeyNames(context)]);
-  const [entry] = await withKeyNames(context, entries, names);
+  const [found, names] = await Promise.all([search(context, query), readKeyNames(context)]);
+  const [entry] = await withKeyNames(context, found.entries, names);
+  if (!entry && found.asOf !== null && timeOfId(id) >= found.asOf) requireComplete(found);
   if (!entry) throw new Failure("not_found", "There is no such entry.");
   return entry;
+}
+
+/** The result of a search in the log writer and D1. `asOf`: as in `ActivityPage`. */
+export interface Searched extends Found {
+  asOf: number | null;
 }
 
 /**
  * Searches the log writer and then D1. An entry that the log writer moves to D1 in the meantime is therefore found in at least one place. If the
  * log writer does not respond, returns what D1 has.
  */
-export async function search({ writer, activity, actor: { accountId } }: ActivityReadContext, query: Query): Promise<Found> {
-  const nothing: Found = { entries: [], completeFrom: null };
-  const open = await writer.search(accountId, query).catch((error: unknown) => {
+export async function search(context: ActivityReadContext, query: Query): Promise<Searched> {
+  const { accountId } = context.actor;
+  const open = await context.writer.search(accountId, query).catch((error: unknown) => {
     console.error(`the log writer of ${accountId} does not respond:`, messagesOf(error));
-    return nothing;
+    return null;
   });
-  return combine([open, await searchSegments(activity, accountId, query)], query.limit);
+  const asOf = open === null ? await readStoredTo(context) : null;
+  const stored = await searchSegments(context.activity, accountId, query);
+  return { ...combine(open === null ? [stored] : [open, stored], query.limit), asOf };
+}
+
+/** Throws `unavailable` if the log writer did not respond, and the result of a search may therefore lack entries. */
+export function requireComplete<Result extends Pick<Searched, "asOf">>(result: Result): Result {
+  if (result.asOf !== null) throw new Failure("unavailable", "The latest requests cannot be read right now. Try again in a moment.");
+  return result;
 }
 
 /** The names of keys, by the ids of the keys. */

@@ -77,6 +77,9 @@ const Page = pageOf(Entry, "ActivityPage", {
   looked_back_to: time.optional().meta({
     description: "The time down to which the log was searched. Only a page that ended before it was full has this member.",
   }),
+  as_of: time.optional().meta({
+    description: "The time up to which the log is complete. Only a page that may lack the latest requests has this member.",
+  }),
 });
 
 const tags = ["Activity"];
@@ -144,8 +147,11 @@ routes.openapi(list, async (c) => {
   const after = positionAt(c, cursor, z.string());
   const context = logContext(c);
   if (keyId !== undefined) await requireKey(context, keyId);
-  const { entries, next, lookedBackTo } = await listActivity(context, { filter, after, limit });
-  return respondPage(c, entries.map(entryJson), next, lookedBackTo === null ? {} : { looked_back_to: iso(lookedBackTo) });
+  const { entries, next, lookedBackTo, asOf } = await listActivity(context, { filter, after, limit });
+  return respondPage(c, entries.map(entryJson), next, {
+    ...(lookedBackTo === null ? {} : { looked_back_to: iso(lookedBackTo) }),
+    ...(asOf === null ? {} : { as_of: iso(asOf) }),
+  });
 });
 
 const read = createRoute({

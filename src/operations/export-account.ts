@@ -1,7 +1,7 @@
 import { readAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
 import type { Entry } from "../activity/entry.ts";
-import { type ActivityReadContext, search } from "../activity/read-activity.ts";
+import { type ActivityReadContext, requireComplete, search } from "../activity/read-activity.ts";
 import { logOf, type WriterEnv } from "../activity/writers.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
@@ -60,7 +60,7 @@ const logSections: readonly LogSection[] = [
     type: "request",
     read: async (context, [before = null]) => {
       const query = { filter: {}, before: before as string | null, from: null, limit: requestsAtOnce };
-      const { entries, completeFrom } = await search(context, query);
+      const { entries, completeFrom } = requireComplete(await search(context, query));
       return { data: entries.map(requestData), next: completeFrom === null ? null : [completeFrom] };
     },
   },

@@ -1,6 +1,6 @@
 import type { Account } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
-import { search } from "../activity/read-activity.ts";
+import { requireComplete, search } from "../activity/read-activity.ts";
 import { logOf, type WriterEnv } from "../activity/writers.ts";
 import type { Db } from "../db/client.ts";
 import { idBound } from "../ids/ids.ts";
@@ -10,7 +10,7 @@ const requestsAtOnce = 4000;
 
 /**
  * Returns one page of the request log of an account, newest first. `from` and `to` are times in milliseconds since the epoch. `after`: the cursor of the
- * page. `next`: the cursor of the next page, or null after the last page.
+ * page. `next`: the cursor of the next page, or null after the last page. Throws `unavailable` if the log writer does not respond.
  */
 export async function exportLog(
   { db, env }: { db: Db; env: WriterEnv },
@@ -18,11 +18,12 @@ export async function exportLog(
   { from, to, after }: { from?: number | undefined; to?: number | undefined; after?: string | undefined },
 ): Promise<{ lines: object[]; next: string | null }> {
   const context = { db, actor: operatorOn(id), now: Date.now(), ...logOf(env, logWriter) };
-  const { entries, completeFrom } = await search(context, {
+  const query = {
     filter: {},
     before: after ?? (to === undefined ? null : idBound("req", to)),
     from: from === undefined ? null : idBound("req", from),
     limit: requestsAtOnce,
-  });
+  };
+  const { entries, completeFrom } = requireComplete(await search(context, query));
   return { lines: entries.map(requestData), next: completeFrom };
 }

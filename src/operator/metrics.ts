@@ -72,7 +72,11 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     },
     { name: "dvo_log_head_entries", help: "Log entries in log writers that are in no cut yet.", values: ofLog(status.log.headEntries) },
     { name: "dvo_log_hinted_entries", help: "Log entries that wait for their log writer.", values: ofLog(status.log.hinted) },
-    { name: "dvo_log_rejected_reports", help: "Reports whose log entry was already closed.", values: ofLog(status.log.closedReports) },
+    {
+      name: "dvo_log_rejected_reports",
+      help: "Reports that came too late for their log entry, or that could not wait for it.",
+      values: ofLog(status.log.closedReports),
+    },
     { name: "dvo_log_rejected_entries", help: "Log entries that were older than their log.", values: ofLog(status.log.tooOld) },
     {
       name: "dvo_log_unreadable_rows",

@@ -1,4 +1,5 @@
 import { sql } from "drizzle-orm";
+import { readAccount } from "../accounts/account.ts";
 import { raw } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
@@ -24,12 +25,12 @@ const maxAttempts = 4;
 
 /**
  * Asks the log writer for the requests that are not in D1 yet. If the log writer does not respond, readers get the figures from D1. In that
- * case, `asOf` is the time of the last cut.
+ * case, `asOf` is the time up to which D1 has all requests.
  */
 export async function openLog<Context extends LogReadContext>(context: Context): Promise<OpenedLog<Context>> {
   const latest = await ask(context);
-  const asOf = await withDeadline(Promise.resolve(cutOf(context)), timeoutMs, "Reading the state of a log").then(
-    ([log]) => (latest === null ? (log?.asOf ?? context.now) : context.now),
+  const asOf = await withDeadline(readStoredTo(context), timeoutMs, "Reading the state of a log").then(
+    (storedTo) => (latest === null ? storedTo : context.now),
     (error: unknown) => {
       console.error(`the log of ${context.actor.accountId} cannot be read:`, messagesOf(error));
       return null;
@@ -38,9 +39,20 @@ export async function openLog<Context extends LogReadContext>(context: Context):
   return { ...context, asOf, open: { latest } } as OpenedLog<Context>;
 }
 
+/**
+ * Returns the time up to which D1 has all requests of the account, in milliseconds since the epoch. Before the first cut, this is the time when the account
+ * was created.
+ */
+export async function readStoredTo(context: LogReadContext): Promise<number> {
+  const [log] = await cutOf(context);
+  return log && log.asOf > 0 ? log.asOf : (await readAccount(context.db, context.actor.accountId)).createdAt;
+}
+
+const unavailable = () => new Failure("unavailable", "The log of this account cannot be reached right now. Try again in a moment.");
+
 /** Returns the time up to which the figures are complete. Throws `unavailable` if the log's database is not available. */
 export function requireAsOf({ asOf }: OpenedLog): number {
-  if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached right now. Try again in a moment.");
+  if (asOf === null) throw unavailable();
   return asOf;
 }
 
@@ -50,13 +62,14 @@ const ask = ({ writer, actor }: LogReadContext): Promise<OpenTallies | null> =>
     return null;
   });
 
-/** The statement that reads the number of the last cut in D1, and the time of this cut. */
+/** The statement that reads the number of the last cut in D1, and the time up to which D1 has all requests. */
 export const cutOf = ({ activity, actor }: LogReadContext) =>
   raw<{ cut: number; asOf: number }>(activity, sql`SELECT cut, as_of AS asOf FROM activity_logs WHERE account_id = ${actor.accountId}`);
 
 /**
  * Reads from D1, and returns the result together with the tallies that D1 does not have. `read` returns the number of the last cut in D1, read
- * in the same batch as the result. If D1 has a cut that the log writer did not know, asks the log writer and reads again.
+ * in the same batch as the result. If D1 has a cut that the log writer did not know, asks the log writer and reads again. Throws `unavailable` if the log
+ * writer responded when the log was opened, but not anymore: the figures would be older than `asOf`.
  */
 export async function readWithOpen<Result>(
   context: OpenedLog,
@@ -67,7 +80,9 @@ export async function readWithOpen<Result>(
     const { latest } = context.open;
     if (latest === null) return { result, open: new Map() };
     if (cut <= latest.cut || attempt === maxAttempts) return { result, open: missingIn(latest, cut) };
-    context.open.latest = await ask(context);
+    const next = await ask(context);
+    if (next === null) throw unavailable();
+    context.open.latest = next;
   }
 }
 

@@ -117,12 +117,15 @@ export function insertTotals(
 function storeUses(db: Db, changes: readonly NewTotals[], stored: readonly UsesRow[], mayWrite: SQL) {
   const rows = changes.flatMap(({ accountId, lastUses }) => {
     const all: LastUses = new Map();
-    for (const row of stored)
-      if (row.accountId === accountId)
-        for (const [keyId, id, path] of JSON.parse(row.uses) as [string, string, string][]) all.set(keyId, { id, path });
+    const own = stored.filter((row) => row.accountId === accountId);
+    for (const row of own)
+      for (const [keyId, id, path] of JSON.parse(row.uses) as [string, string, string][]) addLastUse(all, keyId, { id, path });
     for (const [keyId, use] of lastUses) addLastUse(all, keyId, use);
     const sorted = [...all].toSorted(([a], [b]) => (a < b ? -1 : 1));
-    return partsOf(sorted.map(([keyId, { id, path }]) => [keyId, id, path] as const)).map((uses, part) => [accountId, part, uses] as const);
+    const parts = partsOf(sorted.map(([keyId, { id, path }]) => [keyId, id, path] as const));
+    // Parts that are not needed anymore become empty.
+    while (parts.length < own.length) parts.push([]);
+    return parts.map((uses, part) => [accountId, part, uses] as const);
   });
   return jsonRows(rows).map((text) =>
     raw(

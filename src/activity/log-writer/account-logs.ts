@@ -17,7 +17,7 @@ export interface AccountLog {
   head: Head;
   /**
    * Late entries: their ids are not above the highest id that was ever cut. They may already be in a cut or in D1, because isolates send entries
-   * again. They are not shown until they are checked.
+   * again. They are not shown until they are checked. After a restart, the entries that a cut has left are checked again.
    */
   unchecked: Map<string, Entry>;
   /** The recorded cuts that D1 has not confirmed, oldest first. */
@@ -48,7 +48,7 @@ export class AccountLogs {
   /** Reads everything that the log writer has acknowledged and that D1 has not confirmed. */
   constructor(storage: DurableObjectStorage) {
     this.wal = new WriteAheadLog(storage);
-    this.#erased = new Set(this.wal.erased());
+    this.#erased = new Set(this.wal.erased(Date.now()));
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
     for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
     const { entries, reports } = this.wal.readAll();
@@ -93,13 +93,16 @@ export class AccountLogs {
 
   /** Completes open entries, on disk and in memory. A report that arrives before its entry waits for it. Returns one outcome for each report. */
   report(reports: readonly Report[], now: number): Reported[] {
+    this.#removeExpired(now);
     const isTooLate = ({ id }: Report) => timeOfId(id) < now - openMs;
-    const due = reports.filter((report) => !isTooLate(report));
-    if (due.length > 0) this.wal.append({ entries: [], reports: due });
+    let room = maxEarlyReports - this.#early.size;
+    const mayWait = ({ accountId, id }: Report) => !this.#erased.has(accountId) && (this.#early.has(id) || room-- > 0);
+    const due = new Set(reports.filter((report) => !isTooLate(report) && (this.get(report) !== undefined || mayWait(report))));
+    if (due.size > 0) this.wal.append({ entries: [], reports: [...due] });
     return reports.map((report) => {
-      if (!isTooLate(report)) return this.#report(report);
+      if (due.has(report)) return this.#report(report);
       const entry = this.get(report);
-      return entry ? reportedOn(entry, report) : "unknown";
+      return entry ? reportedOn(entry, report) : "refused";
     });
   }
 
@@ -111,7 +114,7 @@ export class AccountLogs {
 
   /** Everything that is in no cut, for the write-ahead log. Reports that have waited for too long are left out. */
   acknowledged(now: number): Acknowledged {
-    for (const [id] of this.#early) if (timeOfId(id) < now - openMs) this.#early.delete(id);
+    this.#removeExpired(now);
     const entries = [...this.accounts.values()].flatMap(({ head, unchecked }) => [...head.entries.values(), ...unchecked.values()]);
     return { entries, reports: [...this.#early.values()] };
   }
@@ -179,7 +182,13 @@ export class AccountLogs {
       this.#early.delete(id);
       return outcome;
     }
-    if (this.#early.size < maxEarlyReports) this.#early.set(id, this.#early.get(id) ?? report);
+    // The first report of an entry wins.
+    if (!this.#early.has(id)) this.#early.set(id, report);
     return "unknown";
+  }
+
+  /** Removes reports that have waited too long for their entries. */
+  #removeExpired(now: number): void {
+    for (const [id] of this.#early) if (timeOfId(id) < now - openMs) this.#early.delete(id);
   }
 }

@@ -8,12 +8,13 @@ import type { OpenTallies } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
 import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
-import { deleteOldSegments, type Retention } from "../retention.ts";
+import type { Retention } from "../retention.ts";
 import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
 import { type AccountLog, AccountLogs } from "./account-logs.ts";
 import { checkLate } from "./check-late.ts";
 import { cutAccount, cutDue, cutLargest } from "./cut.ts";
+import { deleteOldSegments } from "./delete-old-segments.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { Report, Reported } from "./head.ts";
 import { Hints } from "./hints.ts";
@@ -59,7 +60,7 @@ export interface WriterStatus {
   dropped: number;
   /** The number of entries since the start that were older than their account's log, and were therefore rejected. */
   tooOld: number;
-  /** The number of reports since the start whose entries were already closed. */
+  /** The number of reports since the start that came too late, or that found too many waiting reports. */
   closedReports: number;
   /** The number of rows of the write-ahead log that this release cannot read. */
   unreadable: number;
@@ -76,6 +77,8 @@ export class ActivityWriter extends DurableObject<Env> {
   readonly #name: string;
   readonly #logs: AccountLogs;
   readonly #hints: Hints;
+  /** The time from which an alarm cuts accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
+  #cutsAt = 0;
   readonly #commits = new GroupCommit((entries) => {
     if (this.#logs.wal.bytes > maxStoredBytes) this.#drop(entries.length, `because the disk of ${this.#name} is full`);
     else this.#append(entries);
@@ -110,23 +113,27 @@ export class ActivityWriter extends DurableObject<Env> {
    * `dropped` is the number of entries that the sender has dropped since its last call.
    */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
-    if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
     if (this.#uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
-    return this.#commits.add(entries);
+    const committed = this.#commits.add(entries);
+    // If a call is rejected, the sender reports its dropped entries again.
+    if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
+    return committed;
   }
 
   /** Completes open entries. A report that arrives before its entry waits for it. Returns one outcome for each report. */
   async report(reports: readonly Report[]): Promise<Reported[]> {
     this.#commits.commit();
     const outcomes = await reportAll({ logs: this.#logs, db: this.#db, now: Date.now() }, reports);
-    this.#closed += outcomes.filter((outcome) => outcome === "closed").length;
+    this.#closed += outcomes.filter((outcome) => outcome === "closed" || outcome === "refused").length;
     return outcomes;
   }
 
   /** Keeps entries for the log writer that owns them, until it can be reached. Throws if the disk is full. */
   keepFor(owner: number, entries: readonly Entry[]): void {
     if (this.#logs.wal.bytes > maxStoredBytes) throw new Error(`the disk of ${this.#name} is full`);
-    this.#hints.add(owner, entries.filter(isEncodable));
+    const encodable = entries.filter(isEncodable);
+    this.#hints.add(owner, encodable);
+    if (encodable.length < entries.length) this.#drop(entries.length - encodable.length, `because ${this.#name} cannot store them`);
     this.#setAlarmBy(Date.now() + this.#backOff());
   }
 
@@ -171,7 +178,10 @@ export class ActivityWriter extends DurableObject<Env> {
       // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm again.
       this.#setAlarmBy(endsAt + this.#retryMs);
       await this.#checkLate(this.#late().slice(0, maxLateAccounts));
-      cutDue(this.#logs, Date.now());
+      if (Date.now() >= this.#cutsAt) {
+        cutDue(this.#logs, Date.now());
+        this.#cutsAt = this.#nextCutAt();
+      }
       await this.#storeWaiting(endsAt);
       await this.#forwardHints(endsAt);
       const isMoreToMerge = await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
@@ -216,7 +226,10 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#read(accountId, (log) => readOpenTallies(this.#logs, log));
   }
 
-  /** Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. */
+  /**
+   * Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. Late entries count as soon as
+   * they are checked.
+   */
   openTalliesOf(accountIds: readonly string[]): Map<string, OpenTallies> {
     this.#commits.commit();
     const logs = accountIds.map((id) => this.#logs.accounts.get(id)).filter((log) => log !== undefined);
@@ -249,7 +262,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   // Commands
 
-  /** Stores everything that the log writer has of an account in D1. */
+  /** Stores everything that the log writer has of an account in D1, except entries whose responses can still be reported. */
   async flush(accountId: string): Promise<void> {
     this.#commits.commit();
     const log = this.#logs.of(accountId);
@@ -288,7 +301,7 @@ export class ActivityWriter extends DurableObject<Env> {
     const logs = [...this.#logs.accounts.values()];
     const oldest = logs.flatMap(({ waiting: [cut] }) => (cut ? [cut.at] : []));
     return {
-      accounts: logs.length,
+      accounts: logs.filter(hasEntries).length,
       recentEntries: this.#recent.entries + this.#recent.before,
       headEntries: logs.reduce((sum, { head, unchecked }) => sum + head.entries.size + unchecked.size, 0),
       oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),

@@ -26,12 +26,16 @@ const maxEntries = 2 * maxSegmentEntries;
 /** The maximum memory of all heads together, in bytes. Above it, the largest accounts are cut until the heads need half of it. */
 export const maxHeadBytes = 32 * 1024 * 1024;
 
-/** Returns the entries of a head that a cut takes, sorted by id. */
-function entriesToCut({ head }: AccountLog, now: number, { all = false } = {}): Entry[] {
-  const settled = idBound("req", now - settledMs);
-  const closed = idBound("req", now - openMs);
-  const taken = [...head.entries.values()].filter((entry) => all || (entry.id < settled && (!isOpen(entry) || entry.id < closed)));
-  return sorted(taken);
+/**
+ * Returns the entries of a head that a cut takes, sorted by id. `closed`: all but the open entries, whose responses can still be reported. `settled`: the
+ * closed entries that are old enough.
+ */
+function entriesToCut({ head }: AccountLog, now: number, which: "settled" | "closed" | "all"): Entry[] {
+  const settledTo = idBound("req", now - settledMs);
+  const closedTo = idBound("req", now - openMs);
+  const isClosed = (entry: Entry) => !isOpen(entry) || entry.id < closedTo;
+  const isTaken = (entry: Entry) => which === "all" || (isClosed(entry) && (which === "closed" || entry.id < settledTo));
+  return sorted([...head.entries.values()].filter(isTaken));
 }
 
 /** Returns whether an account has enough entries, or one that is old enough. */
@@ -43,10 +47,10 @@ const isDue = (entries: readonly Entry[], now: number): boolean => {
 /** Cuts the accounts that are due. Returns the number of cuts. */
 export function cutDue(logs: AccountLogs, now: number): number {
   const due = [...logs.accounts.values()].flatMap((log) => {
-    const entries = entriesToCut(log, now);
+    const entries = entriesToCut(log, now, "settled");
     return isDue(entries, now) ? [{ log, entries }] : [];
   });
-  return record(logs, due, now);
+  return recordCuts(logs, due, now);
 }
 
 /**
@@ -62,35 +66,40 @@ export function cutLargest(logs: AccountLogs, now: number, maxBytes = maxHeadByt
     if (left <= maxBytes / 2) break;
     const { entries, bytes } = log.head;
     const half = Math.ceil(entries.size / 2);
-    const settled = entriesToCut(log, now);
-    const own = settled.length >= half ? settled : entriesToCut(log, now, { all: true }).slice(0, half);
+    const settled = entriesToCut(log, now, "settled");
+    const own = settled.length >= half ? settled : entriesToCut(log, now, "all").slice(0, half);
     taken.push({ log, entries: own });
     left -= (bytes * own.length) / entries.size;
   }
-  return record(logs, taken, now);
+  return recordCuts(logs, taken, now);
 }
 
-/** Cuts everything that can be cut of one account, however little it is. Returns the number of cuts. */
+/** Cuts all entries of one account but the open ones, however few they are. Returns the number of cuts. */
 export const cutAccount = (logs: AccountLogs, log: AccountLog, now: number): number =>
-  record(logs, [{ log, entries: entriesToCut(log, now, { all: true }) }], now);
+  recordCuts(logs, [{ log, entries: entriesToCut(log, now, "closed") }], now);
 
 interface Taken {
   log: AccountLog;
   entries: readonly Entry[];
 }
 
-/** Records cuts on disk, and then takes their entries out of the heads. Returns the number of cuts. */
-function record(logs: AccountLogs, taken: readonly Taken[], now: number): number {
-  const due = taken.filter(({ entries }) => entries.length > 0).map(({ log, entries }) => ({ log, entries, ...cutsOf(log, entries, now) }));
+/**
+ * Records cuts on disk, and then takes their entries out of the heads. The entries of all heads that are in no cut are carried over: they replace the
+ * write-ahead log. Returns the number of cuts. The next alarm stores them in D1.
+ */
+function recordCuts(logs: AccountLogs, taken: readonly Taken[], now: number): number {
+  const due = taken
+    .filter(({ entries }) => entries.length > 0)
+    .map(({ log, entries }) => ({ log, entries, ...divideIntoCuts(log, entries, now) }));
   if (due.length === 0) return 0;
   const cutIds = new Map(due.map(({ log, entries }) => [log.state.accountId, new Set(entries.map(({ id }) => id))]));
   const { entries, reports } = logs.acknowledged(now);
-  const left = entries.filter(({ accountId, id }) => !cutIds.get(accountId)?.has(id));
+  const carriedOver = entries.filter(({ accountId, id }) => !cutIds.get(accountId)?.has(id));
   const cuts = due.flatMap((each) => each.cuts);
   const recorded = logs.wal.recordCuts(
     cuts,
     due.map(({ state }) => state),
-    { entries: left, reports },
+    { entries: carriedOver, reports },
   );
   for (const { log, entries: own, state } of due) {
     log.state = state;
@@ -101,20 +110,31 @@ function record(logs: AccountLogs, taken: readonly Taken[], now: number): number
 }
 
 /** Returns the cuts of entries that are sorted by id, and the state of the log after the last one. */
-function cutsOf(log: AccountLog, entries: readonly Entry[], now: number): { cuts: NewCut[]; state: LogState } {
+function divideIntoCuts(log: AccountLog, entries: readonly Entry[], now: number): { cuts: NewCut[]; state: LogState } {
   const cuts: NewCut[] = [];
   let { state } = log;
+  const carriedFrom = oldestLeft(log, entries);
   for (let from = 0; from < entries.length; from += maxEntries) {
     const own = entries.slice(from, from + maxEntries);
-    const cut = cutOf(state, own, now);
+    const next = entries[from + maxEntries];
+    const completeTo = Math.min(next ? timeOfId(next.id) : now - settledMs, carriedFrom);
+    const cut = makeCut(state, own, { at: now, completeTo });
     cuts.push(cut);
     state = { ...state, cut: cut.number, highestId: higher(state.highestId, own.at(-1)?.id ?? "") };
   }
   return { cuts, state };
 }
 
+/** Returns the time of the oldest entry of a log that is not among `taken`, or infinity. */
+function oldestLeft({ head, unchecked }: AccountLog, taken: readonly Entry[]): number {
+  const ids = new Set(taken.map(({ id }) => id));
+  let oldest = Number.POSITIVE_INFINITY;
+  for (const id of [...head.entries.keys(), ...unchecked.keys()]) if (!ids.has(id)) oldest = Math.min(oldest, timeOfId(id));
+  return oldest;
+}
+
 /** Returns the next cut of a log, with entries that are sorted by id. */
-export function cutOf(state: LogState, entries: readonly Entry[], at: number): NewCut {
+export function makeCut(state: LogState, entries: readonly Entry[], { at, completeTo }: Pick<NewCut, "at" | "completeTo">): NewCut {
   const tallies: HourlyTallies = new Map();
   const lastUses: LastUses = new Map();
   for (const entry of entries) {
@@ -124,7 +144,7 @@ export function cutOf(state: LogState, entries: readonly Entry[], at: number): N
   // Late entries get segments of their own. The other segments therefore do not overlap with the segments of earlier cuts.
   const late = entries.filter(({ id }) => id <= state.highestId);
   const segments = [...segmentsOf(late), ...segmentsOf(entries.slice(late.length))];
-  return { accountId: state.accountId, number: state.cut + 1, id: newRevision(), at, tallies, lastUses, segments };
+  return { accountId: state.accountId, number: state.cut + 1, id: newRevision(), at, completeTo, tallies, lastUses, segments };
 }
 
 const higher = (one: string, other: string) => (one > other ? one : other);

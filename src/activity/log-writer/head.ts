@@ -17,9 +17,10 @@ export interface Report {
 /**
  * The outcome of a report. `completed`: the entry has the reported values now, or it had them before. `different`: another report completed the
  * entry before. `closed`: the entry stays without a status, because the report came too late or the memory of the log writer was full. `unknown`:
- * there is no such entry yet.
+ * there is no such entry yet, and the report waits for it. `refused`: there is no such entry, and the report does not wait, because it came too late, the
+ * account was erased, or too many reports wait already.
  */
-export type Reported = "completed" | "different" | "closed" | "unknown";
+export type Reported = "completed" | "different" | "closed" | "unknown" | "refused";
 
 /**
  * The memory of an entry in a head without its path and problem, in bytes. Entries share their other texts (shared-strings.ts). Measured with

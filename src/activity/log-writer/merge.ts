@@ -1,16 +1,16 @@
 import { sql } from "drizzle-orm";
 import { type Db, newRevision, raw } from "../../db/client.ts";
 import { idBound, timeOfId } from "../../ids/ids.ts";
-import { dayMs, dayStart } from "../../time/clock.ts";
-import type { Entry } from "../entry.ts";
+import { dayMs, dayStart, secondMs } from "../../time/clock.ts";
+import { withDeadline } from "../../time/deadline.ts";
 import { openSegments } from "../segments/read-segments.ts";
-import { segmentsOf, sorted } from "../segments/segment.ts";
+import { type Segment, segmentsOf, sorted } from "../segments/segment.ts";
 import { joinSegments } from "../segments/segment-ids.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { insertSegments, segmentRow } from "./store-cuts.ts";
 
-// A quiet account gets a segment per hour or per hundred entries. When a day is over, its small segments are merged, because large segments need
-// less space and are faster to search.
+// A quiet account gets a segment per hour or per hundred entries. A day after the end of a day, its small segments are merged, because large segments
+// need less space and are faster to search.
 
 /** Segments with fewer entries than this number are merged. */
 const smallEntries = 1000;
@@ -19,6 +19,8 @@ const maxSegments = 100;
 const maxEntries = 8000;
 /** The maximum number of merges of one call. Each of them has about six statements. */
 const mergesAtOnce = 40;
+/** The time after which a merge is given up. If D1 runs it later, it does nothing, or all of it. */
+const timeoutMs = 10 * secondMs;
 
 /** A small segment in D1, with the state of its log. */
 interface Small {
@@ -47,7 +49,7 @@ export async function mergeOldSegments({
   for (const log of due) {
     do {
       if (merges++ === mergesAtOnce || Date.now() > endsAt) return true;
-    } while (!(await mergeBefore(db, log, before)));
+    } while (!(await withDeadline(mergeBefore(db, log, before), timeoutMs, "Merging segments in D1")));
     log.mergedTo = before;
   }
   return false;
@@ -72,12 +74,14 @@ export async function mergeBefore(db: Db, { state: { accountId } }: Pick<Account
     const readable = group
       .map((segment, at) => ({ segment, entries: bodies[at] ?? [] }))
       .filter((each) => each.entries.length === each.segment.entries);
-    if (readable.length < 2) continue;
-    await merge(
+    const merged = segmentsOf(sorted(readable.flatMap(({ entries }) => entries)));
+    // Large entries may need as many segments as before.
+    if (merged.length >= readable.length) continue;
+    await replace(
       db,
       accountId,
       readable.map(({ segment }) => segment),
-      readable.flatMap(({ entries }) => entries),
+      merged,
     );
     // The merge has changed the revision of the log. The other segments are merged the next time.
     return false;
@@ -94,10 +98,10 @@ function firstOf(segments: readonly Small[]): Small[] {
   });
 }
 
-async function merge(db: Db, accountId: string, group: readonly Small[], entries: readonly Entry[]): Promise<void> {
+/** Replaces segments of a log by others, unless another batch has changed the log since they were read. */
+async function replace(db: Db, accountId: string, group: readonly Small[], merged: readonly Segment[]): Promise<void> {
   const [first] = group;
   if (!first) return;
-  const merged = segmentsOf(sorted(entries));
   const revision = newRevision();
   const ids = JSON.stringify(group.map(({ id }) => id));
   await db.batch([

@@ -30,31 +30,30 @@ export async function deleteSampleSegments(db: Db, accountId: string, until: num
 
 async function deleteOnce(db: Db, accountId: string, until: number): Promise<boolean> {
   const bound = idBound("req", until);
-  const [[log], old] = await db.batch([
+  const [[log], all] = await db.batch([
     raw<{ segments: number; revision: string; startId: string }>(
       db,
       sql`SELECT segments, revision, start_id AS startId FROM activity_logs WHERE account_id = ${accountId}`,
     ),
-    raw<{ id: number; lastId: string }>(
+    raw<{ id: number; lastId: string; entries: number }>(
       db,
-      sql`SELECT segment.id, last_id AS lastId FROM activity_logs AS log
+      sql`SELECT segment.id, last_id AS lastId, entries FROM activity_logs AS log
         ${joinSegments}
         WHERE log.account_id = ${accountId} AND first_id < ${bound}`,
     ),
   ]);
   if (!log) return true;
-  // A segment may have other entries too. They are stored again.
-  const mixed = (
-    await openSegments(
-      db,
-      accountId,
-      old.filter(({ lastId }) => lastId >= bound),
-    )
-  ).flat();
-  const left = segmentsOf(sorted(mixed.filter(({ id }) => id >= bound)));
-  // The hour and the day of `until` may have other requests too. If they are past their retention, nothing shows which requests they were.
+  // A segment may have other entries too. They are stored again. A segment that cannot be read stays as it is.
+  const mixed = all.filter(({ lastId }) => lastId >= bound);
+  const opened = await openSegments(db, accountId, mixed);
+  const isDamaged = ({ entries }: { entries: number }, at: number) => opened[at]?.length !== entries;
+  const damaged = mixed.filter(isDamaged);
+  const old = all.filter((segment) => !damaged.includes(segment));
+  const kept = mixed.flatMap((segment, at) => (isDamaged(segment, at) ? [] : (opened[at] ?? []))).filter(({ id }) => id >= bound);
+  const left = segmentsOf(sorted(kept));
+  // The hour and the day of `until` may have other requests too. If these are past their retention or damaged, nothing shows which they were.
   const day = dayStart(until);
-  const rest = log.startId > bound ? null : await readEntries(db, accountId, until, day + dayMs);
+  const rest = log.startId > bound || damaged.length > 0 ? null : await readEntries(db, accountId, until, day + dayMs);
   const revision = newRevision();
   const isFenced = sql`EXISTS (SELECT 1 FROM activity_logs WHERE account_id = ${accountId} AND revision = ${revision})`;
   const ids = JSON.stringify(old.map(({ id }) => id));

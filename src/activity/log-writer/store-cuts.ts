@@ -39,16 +39,13 @@ export type Stored =
  * Stores one cut of each of some accounts: its segments and the new totals. Returns one outcome for each cut, in their order. Throws if D1 does not respond.
  * D1 may still store the cuts later.
  */
-export async function storeCuts(
-  { db, owner, now }: { db: Db; owner: number; now: number },
-  cuts: readonly CutToStore[],
-): Promise<Stored[]> {
+export async function storeCuts({ db, owner }: { db: Db; owner: number }, cuts: readonly CutToStore[]): Promise<Stored[]> {
   const accounts = JSON.stringify(cuts.map(({ accountId }) => accountId));
   const [, logs, ...totals] = await db.batch([
     raw(
       db,
       sql`INSERT INTO activity_logs (account_id, owner, cut, cut_id, segments, as_of, start_id, revision)
-        SELECT value, ${owner}, 0, '', 0, ${now}, '', '' FROM json_each(${accounts}) WHERE true ON CONFLICT (account_id) DO NOTHING`,
+        SELECT value, ${owner}, 0, '', 0, 0, '', '' FROM json_each(${accounts}) WHERE true ON CONFLICT (account_id) DO NOTHING`,
     ),
     raw<StoredLog>(
       db,
@@ -60,7 +57,7 @@ export async function storeCuts(
   const logOf = new Map(logs.map((log) => [log.accountId, log]));
   const plans = cuts.map((cut) => planOf(cut, logOf.get(cut.accountId), owner));
   const toWrite = plans.flatMap((plan) => ("log" in plan ? [plan] : []));
-  const written = await write({ db, now }, toWrite, totals as unknown as StoredTotals);
+  const written = await write(db, toWrite, totals as unknown as StoredTotals);
   return plans.map((plan): Stored => {
     if ("outcome" in plan) return plan;
     if (!written.has(plan.cut.accountId)) return { outcome: "overtaken" };
@@ -81,12 +78,13 @@ function planOf(cut: CutToStore, log: StoredLog | undefined, owner: number): Pla
   return { cut, log };
 }
 
-async function write({ db, now }: { db: Db; now: number }, plans: readonly Plan[], totals: StoredTotals): Promise<Set<string>> {
+async function write(db: Db, plans: readonly Plan[], totals: StoredTotals): Promise<Set<string>> {
   if (plans.length === 0) return new Set();
   const revision = newRevision();
   const changes = JSON.stringify(
     plans.map(
-      ({ cut, log }) => [log.accountId, log.revision, cut.number, log.segments + cut.segments.length, cut.id, cut.startId] as const,
+      ({ cut, log }) =>
+        [log.accountId, log.revision, cut.number, log.segments + cut.segments.length, cut.id, cut.startId, cut.completeTo] as const,
     ),
   );
   const segments = plans.flatMap(({ cut, log }) =>
@@ -97,7 +95,7 @@ async function write({ db, now }: { db: Db; now: number }, plans: readonly Plan[
     raw<{ accountId: string }>(
       db,
       sql`UPDATE activity_logs SET revision = ${revision}, cut = change.value ->> 2, segments = change.value ->> 3, cut_id = change.value ->> 4,
-          as_of = ${now}, start_id = max(start_id, change.value ->> 5)
+          as_of = change.value ->> 6, start_id = max(start_id, change.value ->> 5)
         FROM json_each(${changes}) AS change
         WHERE activity_logs.account_id = change.value ->> 0 AND activity_logs.revision = change.value ->> 1
         RETURNING activity_logs.account_id AS accountId`,

@@ -3,7 +3,7 @@ import type { Db } from "../../db/client.ts";
 import { firstLogWriter, numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
 import { sorted } from "../segments/segment.ts";
-import { cutOf } from "./cut.ts";
+import { makeCut } from "./cut.ts";
 import { storeCuts } from "./store-cuts.ts";
 
 /**
@@ -15,7 +15,7 @@ export async function storeHistory(db: Db, entries: readonly Entry[], now: numbe
   const [first] = all;
   if (!first) return;
   const { accountId } = first;
-  const cut = cutOf({ accountId, cut: 0, highestId: "", startId: "" }, all, now);
-  await storeCuts({ db, owner: numberOf(firstLogWriter), now }, [{ ...cut, startId: "" }]);
+  const cut = makeCut({ accountId, cut: 0, highestId: "", startId: "" }, all, { at: now, completeTo: now });
+  await storeCuts({ db, owner: numberOf(firstLogWriter) }, [{ ...cut, startId: "" }]);
   await db.run(sql`UPDATE activity_logs SET cut = 0, cut_id = '' WHERE account_id = ${accountId}`);
 }

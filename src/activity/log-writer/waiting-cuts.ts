@@ -33,10 +33,10 @@ export async function storeWaitingCuts(
 ): Promise<void> {
   const toStore = cuts.map((cut) => ({
     ...logs.wal.totalsOf(cut),
-    ...{ number: cut.number, id: cut.id, at: cut.at, startId: logs.of(cut.accountId).state.startId },
+    ...{ number: cut.number, id: cut.id, at: cut.at, completeTo: cut.completeTo, startId: logs.of(cut.accountId).state.startId },
     segments: logs.wal.segmentsOf(cut),
   }));
-  const outcomes = await withDeadline(storeCuts({ db, owner, now: Date.now() }, toStore), timeoutMs, "Storing cuts in D1");
+  const outcomes = await withDeadline(storeCuts({ db, owner }, toStore), timeoutMs, "Storing cuts in D1");
   const stored = cuts.map((cut, at) => ({ cut, outcome: outcomes[at] }));
   logs.removeCuts(stored.filter(({ outcome }) => outcome?.outcome === "stored").map(({ cut }) => cut));
   for (const { cut, outcome } of stored) {

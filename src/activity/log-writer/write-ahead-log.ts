@@ -31,6 +31,8 @@ export interface NewCut extends NewTotals {
   id: string;
   /** The time when the cut was recorded, in milliseconds since the epoch. */
   at: number;
+  /** The log writer has no entry from before this time that is not in this cut or an earlier one. In milliseconds since the epoch. */
+  completeTo: number;
   segments: readonly Segment[];
 }
 
@@ -45,6 +47,7 @@ export interface WaitingCut {
   number: number;
   id: string;
   at: number;
+  completeTo: number;
   segments: readonly { firstId: string; lastId: string; entries: number }[];
   /** The size of the bodies of its segments, in bytes. */
   bytes: number;
@@ -64,8 +67,8 @@ export interface LogState {
 const tables = `
   CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB, reports TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, tallies TEXT NOT NULL,
-    last_uses TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, complete_to INTEGER NOT NULL,
+    tallies TEXT NOT NULL, last_uses TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS cut_segments (row INTEGER PRIMARY KEY, cut INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
     entries INTEGER NOT NULL, requests INTEGER NOT NULL, summary BLOB NOT NULL, body BLOB NOT NULL);
   CREATE TABLE IF NOT EXISTS erased (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
@@ -78,6 +81,7 @@ interface CutRow extends Record<string, SqlStorageValue> {
   number: number;
   id: string;
   at: number;
+  complete_to: number;
   tallies: string;
   last_uses: string;
 }
@@ -143,11 +147,11 @@ export class WriteAheadLog {
   }
 
   /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. Returns the recorded cuts. */
-  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], left: Acknowledged): WaitingCut[] {
+  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], carriedOver: Acknowledged): WaitingCut[] {
     return this.#storage.transactionSync(() => {
       const recorded = cuts.map((cut) => this.#insertCut(cut));
       for (const state of states) this.#storeState(state);
-      this.#replace(left);
+      this.#checkpoint(carriedOver);
       return recorded;
     });
   }
@@ -160,13 +164,13 @@ export class WriteAheadLog {
       this.#sql.exec("DELETE FROM logs WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM erased WHERE until < ?", now);
       this.#sql.exec("INSERT OR REPLACE INTO erased (account_id, until) VALUES (?, ?)", accountId, now + erasedMs);
-      this.#replace(left);
+      this.#checkpoint(left);
     });
   }
 
   /** Returns the ids of the accounts that were erased in the last 30 days. */
-  erased(): string[] {
-    return [...this.#sql.exec<{ id: string }>("SELECT account_id AS id FROM erased")].map(({ id }) => id);
+  erased(now: number): string[] {
+    return [...this.#sql.exec<{ id: string }>("SELECT account_id AS id FROM erased WHERE until >= ?", now)].map(({ id }) => id);
   }
 
   storeState(state: LogState): void {
@@ -186,13 +190,13 @@ export class WriteAheadLog {
       ),
     ];
     const segmentsOf = Map.groupBy(segments, ({ cut }) => cut);
-    const rows = this.#sql.exec<Pick<CutRow, "row" | "account_id" | "number" | "id" | "at">>(
-      "SELECT row, account_id, number, id, at FROM cuts ORDER BY row",
+    const rows = this.#sql.exec<Pick<CutRow, "row" | "account_id" | "number" | "id" | "at" | "complete_to">>(
+      "SELECT row, account_id, number, id, at, complete_to FROM cuts ORDER BY row",
     );
-    return [...rows].map(({ row, account_id, number, id, at }) => {
+    return [...rows].map(({ row, account_id, number, id, at, complete_to }) => {
       const own = segmentsOf.get(row) ?? [];
       return {
-        ...{ row, accountId: account_id, number, id, at },
+        ...{ row, accountId: account_id, number, id, at, completeTo: complete_to },
         segments: own.map(({ first_id, last_id, entries }) => ({ firstId: first_id, lastId: last_id, entries })),
         bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
       };
@@ -253,11 +257,11 @@ export class WriteAheadLog {
     });
   }
 
-  #insertCut({ accountId, number, id, at, tallies, lastUses, segments }: NewCut): WaitingCut {
+  #insertCut({ accountId, number, id, at, completeTo, tallies, lastUses, segments }: NewCut): WaitingCut {
     const { row } = this.#sql
       .exec<{ row: number }>(
-        "INSERT INTO cuts (account_id, number, id, at, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?) RETURNING row",
-        ...[accountId, number, id, at],
+        "INSERT INTO cuts (account_id, number, id, at, complete_to, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING row",
+        ...[accountId, number, id, at, completeTo],
         JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
         JSON.stringify([...lastUses]),
       )
@@ -275,6 +279,7 @@ export class WriteAheadLog {
       number,
       id,
       at,
+      completeTo,
       segments: segments.map(({ firstId, lastId, entries }) => ({ firstId, lastId, entries })),
       bytes,
     };
@@ -288,7 +293,8 @@ export class WriteAheadLog {
     );
   }
 
-  #replace(left: Acknowledged): void {
+  /** Replaces all entries and reports that this release can read. */
+  #checkpoint(left: Acknowledged): void {
     this.#sql.exec("DELETE FROM wal WHERE row NOT IN (SELECT value FROM json_each(?))", JSON.stringify(this.#unreadable));
     this.#insert(left);
   }

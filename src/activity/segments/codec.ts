@@ -218,8 +218,9 @@ export function encodeEntries(entries: readonly Entry[]): Uint8Array<ArrayBuffer
 
 /** Returns whether `encodeEntries` accepts an entry. */
 export function isEncodable(entry: Entry): boolean {
-  const { id, status, durationMs, count, cost } = entry;
-  return idForm.test(id) && [status ?? 0, durationMs ?? 0, count, cost ?? 0].every((value) => Number.isSafeInteger(value) && value >= 0);
+  const { id, status, durationMs, count, cost, limits } = entry;
+  const numbers = [status ?? 0, durationMs ?? 0, count, cost ?? 0, ...(limits ?? []).flatMap(({ limit, used }) => [limit, used])];
+  return idForm.test(id) && numbers.every((value) => Number.isSafeInteger(value) && value >= 0);
 }
 
 /** Chooses entries by their ids. Returns the positions of the chosen ids. */

@@ -40,6 +40,7 @@ export async function searchSegments(db: Db, accountId: string, query: Query): P
   }
 }
 
+/** The result may have entries below `completeFrom`. `combine` drops them. */
 async function searchOnce(db: Db, accountId: string, query: Query, mayOpen: number): Promise<Found> {
   const limit = isSelective(query.filter) ? Math.max(maxSummaries, mayOpen + 1) : mayOpen + 1;
   const { refs, bodies } = await listSegments(db, accountId, query, limit);
@@ -47,7 +48,7 @@ async function searchOnce(db: Db, accountId: string, query: Query, mayOpen: numb
   const wanted = { ...query, from };
   const found = await scan(refs, (some) => openSegments(db, accountId, some, { bodies, choose: chooseFor(wanted) }), wanted, mayOpen);
   const last = refs.at(-1);
-  // There may be more segments than were listed. If so, the search is complete down to the last one.
+  // There may be more segments than were listed, if few summaries match a selective filter. The search is then complete down to the last one.
   if (found.completeFrom !== null || refs.length < limit || !last) return found;
   return { ...found, completeFrom: justAfter(last.lastId) };
 }

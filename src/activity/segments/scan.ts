@@ -62,6 +62,7 @@ export async function scan<Ref extends SegmentRef>(
     opened += atOnce;
     const [first] = next;
     if (!first) return { entries: found.slice(0, limit), completeFrom: lastIfFull(found, limit) };
+    // The segments that are not opened yet have no entry above the last id of the next one. If the page ends above it, they cannot add to the page.
     const sure = found[limit - 1];
     if (sure && sure.id > first.lastId) return { entries: found.slice(0, limit), completeFrom: sure.id };
     const bodies = await open(next);
@@ -109,7 +110,7 @@ export const isWithin = ({ before, from }: Query, { id }: { id: string }): boole
 
 /**
  * Combines the results of searches in several places. An entry that was found in two places is in the result once, in the form of the later
- * place. If a place is complete only from an id on, the result is also complete only from this id on.
+ * place, so D1 comes last. If a place is complete only from an id on, the result is also complete only from this id on.
  */
 export function combine(results: readonly Found[], limit: number): Found {
   const bounds = results.flatMap(({ completeFrom }) => (completeFrom === null ? [] : [completeFrom]));

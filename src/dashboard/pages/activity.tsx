@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { listActivity } from "../../activity/read-activity.ts";
+import { listActivity, requireComplete } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
@@ -23,7 +23,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const after = c.req.query("after");
-  const [{ entries, next, lookedBackTo }, keys] = await Promise.all([
+  const [{ entries, next, lookedBackTo, asOf }, keys] = await Promise.all([
     listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
   ]);
@@ -49,6 +49,13 @@ activityPages.get("/activity", needs("session"), async (c) => {
           <p>
             Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
             status:4xx, key:key_..., path:/api/v1/tasks, from:TIME and to:TIME.
+          </p>
+        </div>
+      )}
+      {asOf !== null && (
+        <div class="note alert" role="alert">
+          <p>
+            The latest requests cannot be read right now. The list is complete up to <Moment timeMs={asOf} />.
           </p>
         </div>
       )}
@@ -175,7 +182,7 @@ activityPages.get("/activity.csv", needs("session"), async (c) => {
   if (ignored.length > 0) throw new Failure("invalid_parameter", `The list cannot be filtered by ${ignored.join(" ")}.`);
   const context = logContext(c);
   const rows = await readRows(async (position) => {
-    const { entries, next } = await listActivity(context, { filter, ...position });
+    const { entries, next } = requireComplete(await listActivity(context, { filter, ...position }));
     return { rows: entries, next };
   });
   const columns = [

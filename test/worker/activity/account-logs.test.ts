@@ -88,11 +88,11 @@ class Log {
   async store(): Promise<void> {
     const [cut] = this.own.waiting;
     if (!cut) return;
-    const { number, id, at } = cut;
-    const toStore = { ...this.logs.wal.totalsOf(cut), number, id, at, startId: "", segments: this.logs.wal.segmentsOf(cut) };
+    const { number, id, at, completeTo } = cut;
+    const toStore = { ...this.logs.wal.totalsOf(cut), number, id, at, completeTo, startId: "", segments: this.logs.wal.segmentsOf(cut) };
     this.d1.batches = 0;
     try {
-      const [stored] = await storeCuts({ db: this.d1.db, owner: 0, now: this.now }, [toStore]);
+      const [stored] = await storeCuts({ db: this.d1.db, owner: 0 }, [toStore]);
       if (stored?.outcome !== "stored") return;
       expect(stored.lost).toBe(0);
       this.logs.removeCuts([cut]);

@@ -12,7 +12,7 @@ import { readLastUse } from "../../../src/usage/last-uses.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
 import { makeTenant, readingLog, type Tenant } from "../support/client.ts";
-import { d1With, d1WithoutBatches } from "../support/d1.ts";
+import { d1Away, d1With, d1WithoutBatches } from "../support/d1.ts";
 import { entryOf } from "../support/entries.ts";
 import { readEntries } from "../support/log-rows.ts";
 import { countSegments, entriesOf, idsOf, makeOwned, readIds, readRequests, replaceD1 } from "../support/log-writers.ts";
@@ -91,6 +91,43 @@ describe("A log writer", () => {
       .all();
     expect(results).toEqual([{ id: tenant.accountId, entries: 120 }]);
     expect((await writer.status()).headEntries).toBe(50);
+  });
+
+  it("stores the time up to which D1 has all entries, even if later cuts wait", async () => {
+    const { writer, tenant } = await makeOwned();
+    const now = Date.now();
+    const readAsOf = () => D1.prepare("SELECT as_of FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first<number>("as_of");
+    await replaceD1(writer, d1WithoutBatches(D1));
+    await writer.write(entriesOf(tenant, 8050, 20 * minuteMs));
+    await runDurableObjectAlarm(writer);
+    const openAt = now - 3 * minuteMs;
+    await writer.write([entryOf(tenant, openAt, { status: null, durationMs: null }), ...entriesOf(tenant, 5, 2 * minuteMs)]);
+    const cuts: (number | null)[] = [];
+    const storing = d1With(D1, { batch: async (statements) => D1.batch(statements).finally(async () => cuts.push(await readAsOf())) });
+    await replaceD1(writer, storing);
+    await writer.flush(tenant.accountId);
+    const [first, second, third] = [...new Set(cuts.filter((asOf) => asOf !== 0))];
+    // The oldest 8,000 of 8,050 entries are in the first cut. The ages of the others are 20 minutes and 0 to 49 ms.
+    expect(Math.abs((first ?? 0) - (now - 20 * minuteMs - 49))).toBeLessThan(50);
+    expect(second).toBeGreaterThan(now - minuteMs);
+    expect(third).toBe(openAt);
+  });
+
+  it("cuts accounts only each five minutes, although its alarm also runs to retry and to merge", async () => {
+    const { writer, tenant } = await makeOwned();
+    await writer.write(entriesOf(tenant, 120, minuteMs));
+    await runDurableObjectAlarm(writer);
+    await writer.write(entriesOf(tenant, 120, minuteMs));
+    await runDurableObjectAlarm(writer);
+    expect([(await writer.status()).headEntries, await countSegments(tenant.accountId)]).toEqual([120, 1]);
+  });
+
+  it("counts the entries that an isolate has dropped once, even if it has to refuse the call that reports them", async () => {
+    const { writer, tenant } = await makeOwned();
+    const refused = runInDurableObject(writer, async (object: ActivityWriter) => object.write(entriesOf(tenant, 20_001), 7));
+    await expect(refused).rejects.toThrow("wait for a commit already");
+    await writer.write(entriesOf(tenant, 1), 7);
+    expect((await writer.status()).dropped).toBe(7);
   });
 
   it("knows the last use of a key while D1 fails, even after it was evicted", async () => {
@@ -234,6 +271,19 @@ describe("An open entry", () => {
     expect(await readEntries(tenant.accountId, name)).toEqual([{ ...entry, status: 404, durationMs: 3 }]);
   });
 
+  it("waits for at most 5,000 early reports, and further ones are refused and counted", async () => {
+    const { writer, tenant } = await makeOwned();
+    const early = Array.from({ length: 5001 }, () => reportOf(open(tenant), 200, 1));
+    const outcomes = await runInDurableObject(writer, (object: ActivityWriter) => object.report(early));
+    expect([outcomes.filter((outcome) => outcome === "unknown").length, outcomes.at(-1)]).toEqual([5000, "refused"]);
+    expect((await writer.status()).closedReports).toBe(1);
+    await evictDurableObject(writer);
+    // The first 5,000 reports still wait, so a known entry can be reported, but no other early report waits.
+    const entry = open(tenant);
+    await writer.write([entry]);
+    expect(await writer.report([reportOf(entry, 200, 1), reportOf(open(tenant), 200, 1)])).toEqual(["completed", "refused"]);
+  });
+
   it("is compared with later reports after it was cut", async () => {
     const { writer, tenant } = await makeOwned();
     const entry = open(tenant);
@@ -241,6 +291,20 @@ describe("An open entry", () => {
     await writer.report([reportOf(entry, 201, 12)]);
     await writer.flush(tenant.accountId);
     expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
+  });
+
+  it("is completed, and compared with later reports, although D1 cannot say whether it was cut before", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    await writer.write(entriesOf(tenant, 1));
+    await writer.flush(tenant.accountId);
+    await replaceD1(writer, d1Away);
+    const late = entryOf(tenant, Date.now() - minuteMs, { status: null, durationMs: null });
+    await writer.write([late]);
+    expect(await writer.report([reportOf(late, 201, 12)])).toEqual(["completed"]);
+    expect(await writer.report([reportOf(late, 201, 12), reportOf(late, 500, 1)])).toEqual(["completed", "different"]);
+    await evictDurableObject(writer);
+    const stored = (await readEntries(tenant.accountId, name)).find(({ id }) => id === late.id);
+    expect(stored).toEqual({ ...late, status: 201, durationMs: 12 });
   });
 
   it("is closed by a cut and after ten minutes, and its late reports are rejected and counted", async () => {

@@ -4,12 +4,13 @@ import type { SQL } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { AccountLogs } from "../../../src/activity/log-writer/account-logs.ts";
+import type { ActivityWriter } from "../../../src/activity/log-writer/activity-writer.ts";
 import { checkLate } from "../../../src/activity/log-writer/check-late.ts";
 import { cutAccount } from "../../../src/activity/log-writer/cut.ts";
 import { connect } from "../../../src/db/client.ts";
 import { dayMs, dayStart, hourMs, minuteMs, secondMs } from "../../../src/time/clock.ts";
-import { makeTenant } from "../support/client.ts";
-import { d1With, d1WithoutBatches } from "../support/d1.ts";
+import { makeTenant, type Tenant } from "../support/client.ts";
+import { d1Away, d1With, d1WithoutBatches } from "../support/d1.ts";
 import { entryOf } from "../support/entries.ts";
 import {
   countSegments,
@@ -23,6 +24,9 @@ import {
 } from "../support/log-writers.ts";
 
 const D1 = env.ACTIVITY_0;
+/** Cuts the entries of an account. The next alarm cuts them too, but only each five minutes. */
+const cutWithoutD1 = (writer: DurableObjectStub<ActivityWriter>, { accountId }: Tenant) =>
+  runInDurableObject(writer, (object: ActivityWriter) => object.flush(accountId));
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe("The log", () => {
@@ -37,7 +41,7 @@ describe("The log", () => {
       await writer.openTallies(tenant.accountId);
       await writing;
       written.push(...entries);
-      await runDurableObjectAlarm(writer);
+      await expect(cutWithoutD1(writer, tenant)).rejects.toThrow("out of order");
       if (cut % 4 === 3) await evictDurableObject(writer);
       if (cut % 3 === 2) expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(written), written.length]);
     }
@@ -119,6 +123,23 @@ describe("The log", () => {
       await checkLate(logs, log, connect(D1));
       expect([log.head.entries.size, log.unchecked.size]).toEqual([0, 0]);
     });
+  });
+
+  it("refuses entries while 16 MB of late entries wait for D1, and takes them when D1 is back", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const now = Date.now();
+    await writer.write([entryOf(tenant, now)]);
+    await writer.flush(tenant.accountId);
+    await replaceD1(writer, d1Away);
+    const path = (number: number) => `/${number}`.padEnd(1024, "/");
+    const late = Array.from({ length: 14_000 }, (_, number) => entryOf(tenant, now - minuteMs - number, { path: path(number) }));
+    for (let from = 0; from < late.length; from += 7000) await writer.write(late.slice(from, from + 7000));
+    const more = entriesOf(tenant, 1);
+    await expect(runInDurableObject(writer, async (object: ActivityWriter) => object.write(more))).rejects.toThrow("too many late entries");
+    await replaceD1(writer, D1);
+    expect((await readIds(tenant, name)).length).toBe(14_001);
+    await writer.write(more);
+    expect((await readIds(tenant, name)).length).toBe(14_002);
   });
 
   it("goes on with other hints, and erases accounts, although a later release has written a hint that this release cannot read", async () => {

@@ -1,10 +1,13 @@
+import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import type { Entry } from "../../../src/activity/entry.ts";
 import { markSampleData } from "../../../src/operations/sample-data.ts";
-import { dayMs } from "../../../src/time/clock.ts";
+import { dayMs, hourMs, hourStart } from "../../../src/time/clock.ts";
 import { browse } from "../support/browse.ts";
 import { call, db, makeKey, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { countEntries } from "../support/log-rows.ts";
+import { makeOwned, readIds } from "../support/log-writers.ts";
 
 it("Removing sample data keeps the data that were created later, and leaves one audit log entry", async () => {
   const { accountId, key: sampleKey, keyId } = await makeTenant();
@@ -38,4 +41,21 @@ it("Removing sample data keeps the data that were created later, and leaves one 
   const audit = (await get("/settings/audit")).text;
   expect([audit.includes("account.sample_data_removed"), audit.includes("key.revoked")]).toEqual([true, false]);
   expect((await get("/settings")).text).not.toContain("Remove sample data");
+});
+
+it("Removing sample data that are past their retention keeps the figures of the hour in which they end", async () => {
+  const { name, writer, tenant } = await makeOwned();
+  const now = Date.now();
+  const end = hourStart(now - 40 * dayMs) + hourMs / 2;
+  const [before, after, recent] = [end - hourMs, end + 1000, now].map((at) => entryOf(tenant, at));
+  await writer.write([before, entryOf(tenant, end - 1000), after, recent] as Entry[]);
+  await writer.flush(tenant.accountId);
+  while (await writer.deleteOld([{ accountId: tenant.accountId, days: 30 }], now));
+  await writer.deleteSample(tenant.accountId, end);
+  const { results } = await env.ACTIVITY_0.prepare("SELECT start FROM hour_totals WHERE account_id = ? ORDER BY start")
+    .bind(tenant.accountId)
+    .all<{ start: number }>();
+  // Nothing shows anymore which requests of this hour were sample data.
+  expect(results.map(({ start }) => start)).toEqual([hourStart(end), hourStart(now)]);
+  expect(await readIds(tenant, name)).toEqual([recent?.id]);
 });

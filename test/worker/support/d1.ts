@@ -13,9 +13,20 @@ interface Methods {
 export const d1With = (database: D1Database, methods: Methods): D1Database =>
   new Proxy(database, { get: (target, name) => Reflect.get(methods, name) ?? Reflect.get(target, name).bind(target) });
 
+const reject = () => Promise.reject(new Error("D1_ERROR: out of order"));
+
 /** Returns a database that rejects every batch. */
-export const d1WithoutBatches = (database: D1Database): D1Database =>
-  d1With(database, { batch: () => Promise.reject(new Error("D1_ERROR: out of order")) });
+export const d1WithoutBatches = (database: D1Database): D1Database => d1With(database, { batch: reject });
+
+/** A log database that rejects everything. */
+export const d1Away: D1Database = d1With(env.ACTIVITY_0, {
+  batch: reject,
+  prepare: (query) => {
+    const statement = env.ACTIVITY_0.prepare(query);
+    const rejecting = { all: reject, raw: reject, run: reject, first: reject };
+    return Object.assign(statement, rejecting, { bind: () => rejecting });
+  },
+});
 
 /** Returns the main database, and the number of statements that were prepared on it. */
 export function countingD1() {
