@@ -173,11 +173,9 @@ export const storedKeys = (tallies: Tallies): StoredKey[] =>
       ]),
     ]);
 
-/** Returns the pairs of a stored histogram. Totals that were stored before 26 November 2026 have pairs already. */
-const pairsOf = (stored: readonly number[]): [durationMs: number, count: number][] => {
-  const values = stored.flat();
-  return Array.from({ length: values.length / 2 }, (_, pair) => [values[2 * pair] ?? 0, values[2 * pair + 1] ?? 0]);
-};
+/** Returns the pairs of a stored histogram. */
+const pairsOf = (stored: readonly number[]): [durationMs: number, count: number][] =>
+  Array.from({ length: stored.length / 2 }, (_, pair) => [stored[2 * pair] ?? 0, stored[2 * pair + 1] ?? 0]);
 
 /** Returns tallies from the values of `storedKeys`. */
 export const talliesFrom = (stored: readonly StoredKey[]): Tallies =>
