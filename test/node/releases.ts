@@ -9,8 +9,11 @@ import { root, run, succeed } from "./project.ts";
 // Runs the Workers of two releases with the same data. The Worker of the last release is built from a commit in the history. The Worker of
 // the next release is built from the working tree.
 
-/** No release has been published yet. The upgrade test uses this commit as the last release. It is the first commit that keeps the log in segments. */
-const releasedCommit = "6f767b535c51b8634716d9fa8e2fd861750c6500";
+/**
+ * No release has been published yet. The upgrade test uses this commit as the last release. It is the last commit that changed the stored form of the log
+ * in segments.
+ */
+const releasedCommit = "429ebd4455c828ce01408a495e4475fb58d53ade";
 
 export type Release = "released" | "next";
 
