@@ -2501,7 +2501,7 @@ export interface components {
              */
             last_used_at: string | null;
             /**
-             * @description The path of the last request with the key, or null if there is no such request.
+             * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
              * @example /api/v1/tasks
              */
             last_used_path: string | null;
@@ -2633,7 +2633,7 @@ export interface components {
              */
             last_used_at: string | null;
             /**
-             * @description The path of the last request with the key, or null if there is no such request.
+             * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
              * @example /api/v1/tasks
              */
             last_used_path: string | null;
@@ -2770,7 +2770,7 @@ export interface components {
              */
             last_used_at: string | null;
             /**
-             * @description The path of the last request with the key, or null if there is no such request.
+             * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
              * @example /api/v1/tasks
              */
             last_used_path: string | null;
@@ -4824,7 +4824,7 @@ export interface components {
                 /** @description The time when the key was last used. The value is null if the key was never used or if the log cannot be read. */
                 last_used_at?: string | null;
                 /**
-                 * @description The path of the last request with the key, or null if there is no such request.
+                 * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
                  * @example /api/v1/tasks
                  */
                 last_used_path?: string | null;

@@ -5,7 +5,7 @@ import { at, type Command, counted, type Given, note, out } from "./command.ts";
 
 export const log: Record<string, Command> = {
   export: {
-    form: "export ID --format ndjson|parquet [--from TIME] [--to TIME]",
+    form: "export ID [--format ndjson|parquet] [--from TIME] [--to TIME]",
     what: "print the account's requests, newest first, as one JSON object per line or as a Parquet file",
     args: 1,
     options: { format: "string", from: "string", to: "string" },
@@ -34,10 +34,6 @@ const columns = [
   ["counted", "BOOLEAN"],
   ["count", "INT32"],
   ["secret", "STRING"],
-  ["cost", "INT32"],
-  ["violated", "STRING"],
-  ["limits", "STRING"],
-  ["problem", "STRING"],
 ] as const;
 
 const rowsAtOnce = 50_000;
@@ -45,6 +41,9 @@ const rowsAtOnce = 50_000;
 async function exportLog(given: Given): Promise<void> {
   const { format = "ndjson" } = given.options;
   if (format !== "ndjson" && format !== "parquet") throw new CommandError("misuse", "--format must be ndjson or parquet.");
+  const { from, to } = given.options;
+  if (typeof from === "string" && typeof to === "string" && Date.parse(from) >= Date.parse(to))
+    throw new CommandError("misuse", "--from must be before --to.");
   if (format === "parquet") return writeParquet(given);
   let lines = 0;
   for await (const text of pagesOf(given)) {

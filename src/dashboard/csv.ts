@@ -10,12 +10,12 @@ const rowsAtOnce = 1000;
 const maxPages = 100;
 
 /**
- * Returns the first rows of a list, about 10,000 at most. Throws `limit_reached` if 100 pages contain fewer than 10,000 matching rows and
- * the list continues.
+ * Returns the first rows of a list, about 10,000 at most, and whether these are all rows. Throws `limit_reached` if 100 pages contain fewer than
+ * 10,000 matching rows and the list continues.
  */
 export async function readRows<Row>(
   readPage: (position: { after: string | undefined; limit: number }) => Promise<Page<Row, string>>,
-): Promise<Row[]> {
+): Promise<{ rows: Row[]; areAll: boolean }> {
   const found: Row[] = [];
   let after: string | undefined;
   for (let pages = 0; found.length < maxRows; pages++) {
@@ -23,10 +23,10 @@ export async function readRows<Row>(
       throw new Failure("limit_reached", "The filter matches too few rows of a long list. Choose a shorter time, or another filter.");
     const { rows, next } = await readPage({ after, limit: rowsAtOnce });
     found.push(...rows);
-    if (next === null) break;
+    if (next === null) return { rows: found, areAll: true };
     after = next;
   }
-  return found;
+  return { rows: found, areAll: false };
 }
 
 /**
@@ -41,6 +41,15 @@ function cell(value: string | number | null): string {
   const text = typeof value === "string" && formula.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
+
+/** Returns the headers of a CSV file. The name of the file says if it has only the newest rows. */
+export const csvHeaders = (name: string, areAll: boolean) => ({
+  "Content-Type": "text/csv; charset=utf-8",
+  "Content-Disposition": `attachment; filename="${name}${areAll ? "" : `-newest-${maxRows}`}.csv"`,
+});
+
+/** What the link to a CSV file of a list says when it is pointed at. */
+export const csvTitle = `The newest ${maxRows.toLocaleString("en")} rows`;
 
 /** Formats a table as CSV with a header line. Lines end in CRLF, as RFC 4180 requires. */
 export const csvOf = (columns: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string =>

@@ -43,7 +43,10 @@ export const KeyData = z.strictObject({
   last_used_path: z
     .string()
     .nullable()
-    .meta({ description: "The path of the last request with the key, or null if there is no such request.", examples: ["/api/v1/tasks"] }),
+    .meta({
+      description: "The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.",
+      examples: ["/api/v1/tasks"],
+    }),
   overlap_ends_at: isoText.nullable().meta({
     description: "The time when the previous secret stops working, or null if only the current secret works.",
     examples: [null],

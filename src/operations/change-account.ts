@@ -3,11 +3,14 @@ import { type Account, createAccount, newAccountId, readAccount, updateAccount }
 import { operatorOn } from "../accounts/actor.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
+import { activityDays } from "../activity/retention.ts";
+import { type WriterEnv, writerAt } from "../activity/writers.ts";
 import { callGuard, type Guards } from "../admission/guards.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { createSetupLink } from "../identity/invitations.ts";
 import { changeKey } from "../keys/change-key.ts";
@@ -103,9 +106,23 @@ export async function changeCeiling(
   return above.map(({ id }) => id);
 }
 
-/** Sets the retention of the account's log, in days. Null resets the retention to the default. Throws `not_found`. */
-export const changeRetention = (operating: Operating, accountId: string, retentionDays: number | null): Promise<void> =>
-  changeAccount(operating, accountId, { retentionDays }, { retention_days: retentionDays });
+/**
+ * Sets the retention of the account's log, in days. Null resets the retention to the default. Older entries are hidden at once, and deleted within an
+ * hour. If the log writer does not respond, they are hidden within an hour. Throws `not_found`.
+ */
+export async function changeRetention(
+  { env, ...operating }: Operating & { env: WriterEnv & { ACTIVITY_DAYS?: string } },
+  accountId: string,
+  retentionDays: number | null,
+): Promise<void> {
+  await changeAccount(operating, accountId, { retentionDays }, { retention_days: retentionDays });
+  const { logWriter } = await readAccount(operating.db, accountId);
+  try {
+    await writerAt(env, logWriter).deleteOld([{ accountId, days: retentionDays ?? activityDays(env) }], operating.now);
+  } catch (error) {
+    console.error(`the log of ${accountId} still shows entries that are past their retention:`, messagesOf(error));
+  }
+}
 
 /**
  * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data

@@ -40,7 +40,8 @@ export function readQuery<Schema extends z.ZodType>(c: OperatorContext, schema: 
   const read = schema.safeParse(c.req.query());
   if (read.success) return read.data;
   const [issue] = read.error.issues;
-  throw new Failure("invalid_parameter", `The query is not valid: ${[issue?.path.join("."), issue?.message].filter(Boolean).join(": ")}.`);
+  const message = [issue?.path.join("."), issue?.message.replace(/\.$/, "")].filter(Boolean).join(": ");
+  throw new Failure("invalid_parameter", `The query is not valid: ${message}.`);
 }
 
 /**

@@ -56,6 +56,11 @@ export function requireAsOf({ asOf }: OpenedLog): number {
   return asOf;
 }
 
+/** Throws `unavailable` if the log writer did not respond, and the figures may therefore lack the latest requests. */
+export function requireLatest({ open }: OpenedLog): void {
+  if (open.latest === null) throw unavailable();
+}
+
 const ask = ({ writer, actor }: LogReadContext): Promise<OpenTallies | null> =>
   writer.openTallies(actor.accountId).catch((error: unknown) => {
     console.error(`the log writer of ${actor.accountId} does not respond:`, messagesOf(error));

@@ -156,7 +156,8 @@ it("While the log writer is unreachable, the log and the figures are shown up to
   const [known, late, older] = [data[0].id, newId("req", cutAt), newId("req", cutAt - minuteMs)];
   expect([(await read(known)).status, (await read(late)).status, (await read(older)).status]).toEqual([200, 503, 404]);
   expect((await callWith(bindings, "GET", `/activity?account=${accountId}`, key)).text).toContain("The list is complete up to");
-  expect((await callWith(bindings, "GET", `/activity.csv?account=${accountId}`, key)).status).toBe(503);
+  for (const path of ["/activity.csv", "/usage.csv"])
+    expect((await callWith(bindings, "GET", `${path}?account=${accountId}`, key)).status).toBe(503);
   // Without the latest requests, no last use is known.
   expect((await callWith(bindings, "GET", "/api/v1/keys", key)).body.data[0].last_used_at).toBeNull();
   for (const id of [accountId, (await makeTenant()).accountId]) {

@@ -9,7 +9,7 @@ import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
-import { csvOf, readRows } from "../csv.ts";
+import { csvHeaders, csvOf, csvTitle, readRows } from "../csv.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
@@ -37,7 +37,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
       action: (
         <>
           <PauseButton />
-          <a class="button" href={addressOf("/activity.csv", query)}>
+          <a class="button" href={addressOf("/activity.csv", query)} title={csvTitle}>
             Download CSV
           </a>
         </>
@@ -181,7 +181,7 @@ activityPages.get("/activity.csv", needs("session"), async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `The list cannot be filtered by ${ignored.join(" ")}.`);
   const context = logContext(c);
-  const rows = await readRows(async (position) => {
+  const { rows, areAll } = await readRows(async (position) => {
     const { entries, next } = requireComplete(await listActivity(context, { filter, ...position }));
     return { rows: entries, next };
   });
@@ -222,5 +222,5 @@ activityPages.get("/activity.csv", needs("session"), async (c) => {
       entry.count,
     ]),
   );
-  return c.body(csv, 200, { "Content-Type": "text/csv; charset=utf-8", "Content-Disposition": 'attachment; filename="activity.csv"' });
+  return c.body(csv, 200, csvHeaders("activity", areAll));
 });

@@ -6,7 +6,7 @@ import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { csvOf, readRows } from "../csv.ts";
+import { csvHeaders, csvOf, csvTitle, readRows } from "../csv.ts";
 import { needs } from "../needs.ts";
 import { readContext } from "../operation-contexts.ts";
 
@@ -41,7 +41,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
       section: "Settings",
       trail: [["Settings", "/settings"]],
       action: (
-        <a class="button" href={`/settings/audit.csv?${query({})}`}>
+        <a class="button" href={`/settings/audit.csv?${query({})}`} title={csvTitle}>
           Download CSV
         </a>
       ),
@@ -133,7 +133,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
 });
 
 auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
-  const entries = await readRows((position) => listAudit(readContext(c), { filter: filterOf(c), ...position }));
+  const { rows: entries, areAll } = await readRows((position) => listAudit(readContext(c), { filter: filterOf(c), ...position }));
   const csv = csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
     entries.map((entry) => [
@@ -151,5 +151,5 @@ auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
       entry.changes.join(" "),
     ]),
   );
-  return c.body(csv, 200, { "Content-Type": "text/csv; charset=utf-8", "Content-Disposition": 'attachment; filename="audit.csv"' });
+  return c.body(csv, 200, csvHeaders("audit", areAll));
 });

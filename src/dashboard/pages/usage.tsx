@@ -4,7 +4,7 @@ import { readKeyRow } from "../../keys/read-keys.ts";
 import { iso } from "../../time/clock.ts";
 import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
-import { requireAsOf } from "../../usage/open-log.ts";
+import { requireAsOf, requireLatest } from "../../usage/open-log.ts";
 import { percent } from "../../usage/percent.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
@@ -18,7 +18,7 @@ import { TimeOfDay } from "../components/time.tsx";
 import { TimesChart } from "../components/times-chart.tsx";
 import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { csvOf } from "../csv.ts";
+import { csvHeaders, csvOf } from "../csv.ts";
 import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
@@ -261,6 +261,7 @@ const Breakdown = ({
 
 usagePages.get("/usage.csv", needs("session"), async (c) => {
   const context = await openLogContext(c);
+  requireLatest(context);
   const keyId = c.req.query("key_id") || undefined;
   if (keyId !== undefined) await readKeyRow(context, keyId);
   const { series } = await readUsage(context, { window: windowOf(c), keyId });
@@ -268,5 +269,5 @@ usagePages.get("/usage.csv", needs("session"), async (c) => {
     ["start", "requests", "successes", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
     series.map((point) => [iso(point.start), point.requests, point.successes, point.averageMs, point.p50Ms, point.p95Ms, point.p99Ms]),
   );
-  return c.body(csv, 200, { "Content-Type": "text/csv; charset=utf-8", "Content-Disposition": 'attachment; filename="usage.csv"' });
+  return c.body(csv, 200, csvHeaders("usage", true));
 });

@@ -48,7 +48,7 @@ const panels: readonly Panel[] = [
     id: "near",
     heading: "Near their limit",
     column: "Of this hour",
-    none: `No key has used ${nearPercent}% of its hourly limit, as far as the log has been rolled up.`,
+    none: `No key has used ${nearPercent}% of its hourly limit.`,
     wanted: ({ usedPercent }) => usedPercent >= nearPercent,
     by: ({ usedPercent }) => usedPercent,
     figure: ({ usedPercent, keyId }) => `${wholePercent(usedPercent)} by ${keyId}`,

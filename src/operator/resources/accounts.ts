@@ -99,7 +99,7 @@ accounts.put("/accounts/:id/ceiling", async (c) => {
 
 accounts.put("/accounts/:id/retention-days", async (c) => {
   const { days } = await readBody(c, z.strictObject({ days: z.int().min(retention.min).max(retention.max).nullable() }));
-  await changeRetention(operating(c), idOf(c), days);
+  await changeRetention({ ...operating(c), env: c.env }, idOf(c), days);
   return c.json({ retention_days: days });
 });
 

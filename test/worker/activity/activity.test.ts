@@ -149,6 +149,14 @@ describe("The request log", () => {
     expect(await readStatuses("&status=3xx&status=200")).toEqual([]);
     expect(await readStatuses(`&key_id=${other.keyId}`)).toEqual([503]);
     expect(await readStatuses("&path=/api/v1/tasks/tsk_1")).toEqual([404]);
+    const long = `/api/v1/${"b".repeat(500)}`;
+    await call("GET", long, { key: tenant.key });
+    const found = await vi.waitFor(async () => {
+      const { body } = await call("GET", `/api/v1/activity?path=${long}`, { key: tenant.key });
+      expect(body.data).toHaveLength(1);
+      return body.data[0].path;
+    }, logDelay);
+    expect(long.startsWith(found)).toBe(true);
     expect(await readStatuses(`&from=${new Date(now - 3000).toISOString()}`)).toEqual([503, 422]);
     const fromInclusive = await readLog(tenant, `&from=${new Date(now - 4000).toISOString()}&to=${new Date(now - 3000).toISOString()}`);
     expect(fromInclusive.map(({ status }) => status)).toEqual([404]);

@@ -104,6 +104,7 @@ describe("The activity page", () => {
     expect((await get("/activity.csv?status=nonsense")).status).toBe(400);
     const filtered = await get("/activity?status=4xx");
     expect(filtered.text).toContain("/activity.csv?status=4xx");
+    expect((await get("/activity.csv")).headers.get("Content-Disposition")).toBe('attachment; filename="activity.csv"');
     const csv = (await get("/activity.csv?status=4xx")).text.trim().split("\r\n");
     expect(csv).toHaveLength(3);
     expect((await get("/activity?status=5xx")).text).toContain("Clear the filter");
@@ -121,6 +122,15 @@ describe("The activity page", () => {
     expect((await get("/activity")).status).toBe(200);
     const rows = (await get("/activity.csv")).text.trim().split("\r\n");
     expect([rows.length >= 1102, rows.some((row) => row.includes(`,${keyId},Test key,`))]).toEqual([true, true]);
+  });
+
+  it("names the file of a CSV export that has only the newest 10,000 requests", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const now = Date.now();
+    await write(Array.from({ length: 11_001 }, (_, n) => entryOf({ accountId, keyId }, now - 1000 - n)));
+    const { text, headers } = await browse(accountId).get("/activity.csv");
+    expect(text.trim().split("\r\n")).toHaveLength(10_001);
+    expect(headers.get("Content-Disposition")).toBe('attachment; filename="activity-newest-10000.csv"');
   });
 });
 

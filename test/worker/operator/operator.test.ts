@@ -1,8 +1,11 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs } from "../../../src/time/clock.ts";
 import { encrypt } from "../../../src/webhooks/encryption.ts";
 import { answerOf, call, cron, makeKey, makeTenant, origin } from "../support/client.ts";
+import { entryOf, write } from "../support/entries.ts";
+import { readEntries } from "../support/log-rows.ts";
 import { countOpenInvitations } from "../support/member-rows.ts";
 import { operate, operatorActionsOn, operatorToken } from "../support/operate.ts";
 import { backdateOperatorSessions, replaceTokenOfOperatorSessions } from "../support/operations-rows.ts";
@@ -115,8 +118,8 @@ describe("The operator API", () => {
     expect((await operate("POST", `/accounts/${accountId}/keys`, { name: "Big", hourly_limit: 9000 })).status).toBe(201);
   });
 
-  it("shows the storage of an account, and sets its storage quota and its log retention", async () => {
-    const { accountId, key } = await makeTenant();
+  it("shows the storage of an account, and sets its storage quota and its log retention, which hides older entries at once", async () => {
+    const { accountId, key, keyId } = await makeTenant();
     const createTask = () => call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
     const readAccount = async () => (await operate("GET", `/accounts/${accountId}`)).body;
     await createTask();
@@ -129,8 +132,11 @@ describe("The operator API", () => {
     await operate("PUT", `/accounts/${accountId}/storage-quota`, { bytes: null });
     expect((await readAccount()).storage_quota_bytes).toBe(256 * 1024 * 1024);
     expect((await createTask()).status).toBe(201);
+    await write([8, 6].map((days) => entryOf({ accountId, keyId }, Date.now() - days * dayMs)));
+    const countOld = async () => (await readEntries(accountId)).filter(({ id }) => timeOfId(id) < Date.now() - dayMs).length;
+    expect(await countOld()).toBe(2);
     await operate("PUT", `/accounts/${accountId}/retention-days`, { days: 7 });
-    expect((await readAccount()).retention_days).toBe(7);
+    expect([(await readAccount()).retention_days, await countOld()]).toEqual([7, 1]);
     await operate("PUT", `/accounts/${accountId}/retention-days`, { days: null });
     expect((await readAccount()).retention_days).toBeNull();
   });
