@@ -13,7 +13,7 @@ import { root, run, succeed } from "./project.ts";
  * No release has been published yet. The upgrade test uses this commit as the last release. It is the last commit that changed the stored form of the log
  * in segments.
  */
-const releasedCommit = "429ebd4455c828ce01408a495e4475fb58d53ade";
+const releasedCommit = "36965f2b2ce6f8c5af6b3f869bc37a51fd63f268";
 
 export type Release = "released" | "next";
 
