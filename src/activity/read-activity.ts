@@ -1,10 +1,9 @@
 import { eq } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { maskKeys } from "../credentials/mask-keys.ts";
+import { maskPath } from "../credentials/mask-keys.ts";
 import { messagesOf } from "../db/failures.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
 import { Failure } from "../errors/failure.ts";
-import { maxShownPath } from "../http/request-path.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { apiKeys } from "../keys/tables.ts";
 import type { LogAccess } from "../usage/log-context.ts";
@@ -46,7 +45,7 @@ export async function listActivity(
   { filter: given, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
 ): Promise<ActivityPage> {
   // The log has the form of a path that is shown.
-  const filter = given.path === undefined ? given : { ...given, path: maskKeys(given.path, maxShownPath) };
+  const filter = given.path === undefined ? given : { ...given, path: maskPath(given.path) };
   const { from, to } = filter;
   const bounds = [after, to === undefined ? undefined : idBound("req", to)].filter((bound) => bound !== undefined);
   const before = bounds.toSorted()[0] ?? null;

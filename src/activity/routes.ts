@@ -8,7 +8,7 @@ import { withConditions } from "../api/route-parts/requests.ts";
 import { json, notModified } from "../api/route-parts/responses.ts";
 import { idParam, pageQuery, severalOf, time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
-import { maxShownPath } from "../http/request-path.ts";
+import { maxShownPath } from "../credentials/mask-keys.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { idInput, text, timeSpan } from "../inputs/values.ts";
 import { requireKey } from "../keys/read-keys.ts";

@@ -91,3 +91,9 @@ function decodeFully(text: string): string {
   }
   return utf16.decode(codes.subarray(0, length));
 }
+
+/** The maximum length of a path in logs and error responses, in characters. */
+export const maxShownPath = 384;
+
+/** Returns a path in the form of logs and error responses: at most 384 characters, with secrets masked. */
+export const maskPath = (path: string): string => maskKeys(path, maxShownPath);

@@ -1,12 +1,6 @@
 import { getPath } from "hono/utils/url";
-import { maskKeys } from "../credentials/mask-keys.ts";
+import { maskPath } from "../credentials/mask-keys.ts";
 import type { AppContext } from "./context.ts";
-
-/**
- * The maximum length of a path in logs and error responses, in characters. This limit keeps an entry of the activity log below 1,000 bytes.
- * SQLite stores each entry above 1,000 bytes on its own page of 4 KiB.
- */
-export const maxShownPath = 384;
 
 /**
  * Matches a URL that contains a dot segment, a `%`, or a character that `URL` changes in a path. For such a URL, Hono's `getPath` may
@@ -24,4 +18,4 @@ export function normalizedPath(request: Request): string {
 }
 
 /** Returns the path for logs and error responses: at most 384 characters, with API keys masked. */
-export const shownPath = (c: AppContext): string => maskKeys(c.req.path, maxShownPath);
+export const shownPath = (c: AppContext): string => maskPath(c.req.path);
