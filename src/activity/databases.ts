@@ -1,5 +1,3 @@
-import { connect, type Db } from "../db/client.ts";
-
 // The activity databases hold the request log and the usage figures. Each account belongs to one log writer, and each log writer belongs to one
 // database. The name of a log writer consists of the binding of its database and a number, for example `ACTIVITY_0/3`. The name is stored in the
 // account's row and in the configuration of each of its keys. A request therefore needs no query to find its log writer.
@@ -31,5 +29,3 @@ function unbound(binding: string): D1Database {
   const statement = { bind: () => statement, all: fail, first: fail, raw: fail, run: fail };
   return { prepare: () => statement, batch: fail, exec: fail } as unknown as D1Database;
 }
-
-export const connectToLog = (env: object, logWriter: string): Db => connect(activityDatabase(env, logWriter));

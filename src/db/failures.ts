@@ -22,10 +22,6 @@ export const isDuplicate = (error: unknown, columns: string): boolean => message
 /** Returns whether D1 rejected a write because the write refers to a missing row. */
 export const isDanglingReference = (error: unknown): boolean => messagesOf(error).includes("FOREIGN KEY constraint failed");
 
-/** Returns whether D1 rejected a write because of its content. A retry of the same write would fail again. */
-export const isRejectedContent = (error: unknown): boolean =>
-  /SQLITE_(?:TOOBIG|CONSTRAINT|MISMATCH)|constraint failed|malformed JSON|too big/.test(messagesOf(error));
-
 /** Returns whether an error means that D1 was unavailable. Returns false if D1 rejected a statement. */
 export const isStorageFailure = (error: unknown): boolean => {
   const text = messagesOf(error);

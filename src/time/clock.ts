@@ -3,12 +3,6 @@ export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
-/** The length of a bucket in milliseconds. The request log is divided into buckets of five minutes. */
-export const bucketMs = 5 * minuteMs;
-
-/** Returns the start of the bucket that contains `timeMs`. */
-export const bucketStart = (timeMs: number): number => timeMs - (timeMs % bucketMs);
-
 /** Returns the start of the UTC hour that contains `timeMs`. */
 export const hourStart = (timeMs: number): number => timeMs - (timeMs % hourMs);
 

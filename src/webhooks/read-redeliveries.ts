@@ -1,4 +1,4 @@
-import { and, count, desc, eq, sql } from "drizzle-orm";
+import { and, count, eq, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { Failure } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
@@ -11,17 +11,6 @@ export interface RedeliveryProgress {
   /** The number of created deliveries that no longer wait for their first attempt. */
   sent: number;
   status: "running" | "done";
-}
-
-/** Returns the latest redelivery of the account, or undefined if the account has no redeliveries. */
-export async function readLatestRedelivery({ db, actor }: ReadContext): Promise<{ id: string } | undefined> {
-  const [latest] = await db
-    .select({ id: redeliveries.id })
-    .from(redeliveries)
-    .where(eq(redeliveries.accountId, actor.accountId))
-    .orderBy(desc(redeliveries.id))
-    .limit(1);
-  return latest;
 }
 
 /** Returns the progress of a redelivery. Throws `not_found` if the redelivery does not exist. */
