@@ -177,7 +177,7 @@ export interface paths {
         };
         /**
          * Get usage
-         * @description Returns the same four figures as the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window. Requires a key with the scope `usage:read`.
+         * @description Returns the same four figures as the overview, from the same totals. The window ends with the current hour, and is compared to the previous window. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsage"];
         put?: never;

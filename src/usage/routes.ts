@@ -178,7 +178,7 @@ const read = createRoute({
   operationId: "getUsage",
   summary: "Get usage",
   description:
-    "Returns the same four figures as the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window.",
+    "Returns the same four figures as the overview, from the same totals. The window ends with the current hour, and is compared to the previous window.",
   tags,
   ...requireScope("usage:read"),
   ...failsWith("not_found"),

@@ -292,7 +292,7 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
 
 /**
  * Responds with a link to the latest request of a key. On the page, the link replaces the text "Waiting for the first request". The handler
- * reads the log, not the roll-ups.
+ * reads the log itself.
  */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
   const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 1 });
