@@ -13,7 +13,7 @@ import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
 import { type AccountLog, AccountLogs } from "./account-logs.ts";
 import { checkLate } from "./check-late.ts";
-import { cutAccount, cutDue, cutLargest } from "./cut.ts";
+import { cutAccount, cutDue, cutEveryMs, cutLargest, nextCutAt } from "./cut.ts";
 import { deleteOldSegments } from "./delete-old-segments.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { Report, Reported } from "./head.ts";
@@ -24,8 +24,6 @@ import { reportAll } from "./report.ts";
 import { deleteSampleSegments } from "./sample-segments.ts";
 import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
-/** The time between two cuts, in milliseconds. */
-const cutEveryMs = 5 * minuteMs;
 /** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */
 const mergeEveryMs = 20 * secondMs;
 const firstRetryMs = secondMs;
@@ -341,11 +339,8 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#isFull;
   }
 
-  /** The time of the next cut. The log writers of a database cut at different times. */
   #nextCutAt(): number {
-    const now = Date.now();
-    const offset = (numberOf(this.#name) % 32) * 7 * secondMs;
-    return now - ((now - offset) % cutEveryMs) + cutEveryMs;
+    return nextCutAt(this.#name, Date.now());
   }
 
   /** Returns a delay before the next retry, in milliseconds. Log writers that failed at the same time retry at different times. */

@@ -1,8 +1,9 @@
 import { newRevision } from "../../db/client.ts";
 import { idBound, timeOfId } from "../../ids/ids.ts";
-import { hourMs, secondMs } from "../../time/clock.ts";
+import { hourMs, minuteMs, secondMs } from "../../time/clock.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
+import { numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
 import { maxSegmentEntries, segmentsOf, sorted } from "../segments/segment.ts";
 import { type AccountLog, type AccountLogs, openMs } from "./account-logs.ts";
@@ -11,6 +12,15 @@ import type { LogState, NewCut } from "./write-ahead-log.ts";
 
 // A cut takes entries out of the head of an account and turns them into segments. The log writer records the cut on its own disk before it asks
 // D1 to store it.
+
+/** The time between two cuts, in milliseconds. */
+export const cutEveryMs = 5 * minuteMs;
+
+/** Returns the time of the next cut of a log writer, in milliseconds since the epoch. The log writers of a database cut at different times. */
+export function nextCutAt(logWriter: string, now: number): number {
+  const offset = (numberOf(logWriter) % 32) * 7 * secondMs;
+  return now - ((now - offset) % cutEveryMs) + cutEveryMs;
+}
 
 /** An account is cut if it has this number of entries that can be cut. */
 const minEntries = 100;

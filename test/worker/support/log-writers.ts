@@ -3,7 +3,9 @@ import { env } from "cloudflare:workers";
 import { onTestFinished } from "vitest";
 import type { Entry } from "../../../src/activity/entry.ts";
 import type { ActivityWriter } from "../../../src/activity/log-writer/activity-writer.ts";
+import { nextCutAt } from "../../../src/activity/log-writer/cut.ts";
 import { logOf } from "../../../src/activity/writers.ts";
+import { minuteMs } from "../../../src/time/clock.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
 import { makeTenant, readingLog, type Tenant } from "./client.ts";
@@ -15,9 +17,14 @@ import { readEntries } from "./log-rows.ts";
 type Writer = DurableObjectStub<ActivityWriter>;
 
 let nextNumber = Math.floor(1000 + Math.random() * 1_000_000);
-/** Returns a log writer that no other test uses, and an account that belongs to it. */
+/**
+ * Returns a log writer that no other test uses, and an account that belongs to it. Its next cut is at least a minute away, so that its own alarm does not
+ * run during the test.
+ */
 export async function makeOwned(): Promise<{ name: string; writer: Writer; tenant: Tenant }> {
-  const name = `ACTIVITY_0/${nextNumber++}`;
+  let name = "";
+  do name = `ACTIVITY_0/${nextNumber++}`;
+  while (nextCutAt(name, Date.now()) < Date.now() + minuteMs);
   return { name, writer: env.ACTIVITY_WRITER.getByName(name), tenant: await makeTenant({}, name) };
 }
 
