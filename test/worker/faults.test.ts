@@ -158,6 +158,11 @@ it("While the log writer is unreachable, the log and the figures are shown up to
   expect((await callWith(bindings, "GET", `/activity?account=${accountId}`, key)).text).toContain("The list is complete up to");
   for (const path of ["/activity.csv", "/usage.csv"])
     expect((await callWith(bindings, "GET", `${path}?account=${accountId}`, key)).status).toBe(503);
+  const other = await makeKey(accountId);
+  await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 3600 } });
+  const ofKey = async (path: string) => (await callWith(bindings, "GET", `/keys/${other.keyId}${path}?account=${accountId}`, key)).text;
+  expect(await ofKey("")).toContain("The requests with each secret cannot be counted right now.");
+  expect(await ofKey("/revoke")).toContain("The use of this key is not known right now");
   // Without the latest requests, no last use is known.
   expect((await callWith(bindings, "GET", "/api/v1/keys", key)).body.data[0].last_used_at).toBeNull();
   for (const id of [accountId, (await makeTenant()).accountId]) {

@@ -62,7 +62,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
     listActivity(context, { filter: { keyId: key.id }, limit: entriesShown }).catch(() => null),
     readTrafficSinceRotation(context, key).catch(() => null),
   ]);
-  const bySecret = traffic?.bySecret ?? { current: 0, previous: 0 };
+  const bySecret = traffic?.bySecret;
   const status = statusOf(key, now);
   const done = c.req.query("done") ?? "";
   // A bookmarked URL may contain an outcome that is no longer true.
@@ -107,9 +107,11 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
         <div class="note">
           <p>
             The previous secret still works: it ends <Ahead timeMs={overlapEndsAt} now={now} />.{" "}
-            {bySecret.current + bySecret.previous === 0
-              ? "Neither secret has been used since the rotation."
-              : `Requests since the rotation, in the last hour at most: ${integer(bySecret.current)} with the new one (${share(bySecret.current, bySecret.current + bySecret.previous)}), ${integer(bySecret.previous)} with the old one (${share(bySecret.previous, bySecret.current + bySecret.previous)}).`}
+            {bySecret === undefined
+              ? "The requests with each secret cannot be counted right now."
+              : bySecret.current + bySecret.previous === 0
+                ? "Neither secret has been used since the rotation."
+                : `Requests since the rotation, in the last hour at most: ${integer(bySecret.current)} with the new one (${share(bySecret.current, bySecret.current + bySecret.previous)}), ${integer(bySecret.previous)} with the old one (${share(bySecret.previous, bySecret.current + bySecret.previous)}).`}
           </p>
           {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
         </div>
