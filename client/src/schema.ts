@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * Get analytics
-         * @description Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day. Requires a key with the scope `analytics:read`.
+         * @description Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day. A request costs five units of each limit, because it reads much. Requires a key with the scope `analytics:read`.
          */
         get: operations["getAnalytics"];
         put?: never;
@@ -157,7 +157,7 @@ export interface paths {
         };
         /**
          * Get the limit of this key
-         * @description Returns the number of requests left in this hour. This request is not counted, and works even when the limit is reached. Requires a key, with any scopes.
+         * @description Returns what is left of each limit. This request is not counted, and works even when a limit is reached. Requires a key, with any scopes.
          */
         get: operations["getRateLimit"];
         put?: never;
@@ -925,7 +925,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.warning
-         * @description A key has used 80 % of its limit. This event is sent at most once per hour. To read the event, a key needs the scope `keys:read`.
+         * @description A key has used 80 % of a limit per hour, day or month. This event is sent at most once in each of these periods. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onRateLimitWarning"];
         delete?: never;
@@ -945,7 +945,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.reached
-         * @description A key has used up its limit. This event is sent at most once per hour. To read the event, a key needs the scope `keys:read`.
+         * @description A key has used up a limit per hour, day or month. This event is sent at most once in each of these periods. To read the event, a key needs the scope `keys:read`.
          */
         post: operations["onRateLimitReached"];
         delete?: never;
@@ -1109,7 +1109,7 @@ export interface components {
              */
             instance: string;
             /**
-             * @description The error code, for programs: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`, `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`, `insufficient_scope`, `account_suspended`, `ip_not_allowed`, `forbidden`, `not_found`, `method_not_allowed`, `request_timeout`, `conflict`, `request_in_progress`, `limit_reached`, `precondition_failed`, `body_too_large`, `unsupported_media_type`, `invalid_body`, `idempotency_key_reused`, `rate_limit_exceeded`, `internal_error`, `unavailable`. New codes may be added.
+             * @description The error code, for programs: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`, `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`, `insufficient_scope`, `account_suspended`, `ip_not_allowed`, `forbidden`, `not_found`, `method_not_allowed`, `request_timeout`, `conflict`, `request_in_progress`, `limit_reached`, `precondition_failed`, `body_too_large`, `unsupported_media_type`, `invalid_body`, `idempotency_key_reused`, `cost_exceeds_limit`, `rate_limit_exceeded`, `internal_error`, `unavailable`. New codes may be added.
              * @example not_found
              */
             code: string;
@@ -1837,31 +1837,32 @@ export interface components {
          *     }
          */
         RateLimits: {
-            /** @description All limits of the key. A key has exactly one limit. */
+            /** @description All limits of the key, the shortest period first. Every key has a limit per hour. */
             policies: {
                 /**
-                 * @description The name of the policy, as in the `RateLimit` header: `hour`.
+                 * @description The name of the policy, as in the `RateLimit` header.
+                 * @example hour
                  * @enum {string}
                  */
-                name: "hour";
+                name: "second" | "minute" | "hour" | "day" | "month";
                 /**
-                 * @description The number of requests that the key may make in a clock hour.
+                 * @description The number of units that the key may use in the period.
                  * @example 5000
                  */
                 limit: number;
                 /**
-                 * @description The number of requests counted in this hour.
+                 * @description The number of units that are used.
                  * @example 3350
                  */
                 used: number;
                 /**
-                 * @description The number of requests left in this hour.
+                 * @description The number of units that are left.
                  * @example 1650
                  */
                 remaining: number;
                 /**
                  * Format: date-time
-                 * @description The time when the next hour begins.
+                 * @description The time when the whole limit is available again.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 resets_at: string;
@@ -2377,6 +2378,12 @@ export interface components {
          *             "tasks:read"
          *           ],
          *           "status": "active",
+         *           "limits": [
+         *             {
+         *               "per": "hour",
+         *               "limit": 5000
+         *             }
+         *           ],
          *           "hourly_limit": 5000,
          *           "allowed_ips": [
          *             "203.0.113.0/24"
@@ -2424,6 +2431,12 @@ export interface components {
          *         "tasks:read"
          *       ],
          *       "status": "active",
+         *       "limits": [
+         *         {
+         *           "per": "hour",
+         *           "limit": 5000
+         *         }
+         *       ],
          *       "hourly_limit": 5000,
          *       "allowed_ips": [
          *         "203.0.113.0/24"
@@ -2477,7 +2490,29 @@ export interface components {
              */
             status: "active" | "disabled" | "revoked" | "expired";
             /**
-             * @description The number of requests that the key may make in a clock hour.
+             * @description The limits of the key, at most one for each period. A key always has a limit per hour.
+             * @example [
+             *       {
+             *         "per": "hour",
+             *         "limit": 5000
+             *       }
+             *     ]
+             */
+            limits: {
+                /**
+                 * @description The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.
+                 * @example hour
+                 * @enum {string}
+                 */
+                per: "second" | "minute" | "hour" | "day" | "month";
+                /**
+                 * @description The number of units that the key may use per period. A request usually uses one unit.
+                 * @example 5000
+                 */
+                limit: number;
+            }[];
+            /**
+             * @description The number of units that the key may use in a clock hour: the limit per hour.
              * @example 5000
              */
             hourly_limit: number;
@@ -2555,6 +2590,12 @@ export interface components {
          *         "tasks:read"
          *       ],
          *       "status": "active",
+         *       "limits": [
+         *         {
+         *           "per": "hour",
+         *           "limit": 5000
+         *         }
+         *       ],
          *       "hourly_limit": 5000,
          *       "allowed_ips": [
          *         "203.0.113.0/24"
@@ -2609,7 +2650,29 @@ export interface components {
              */
             status: "active" | "disabled" | "revoked" | "expired";
             /**
-             * @description The number of requests that the key may make in a clock hour.
+             * @description The limits of the key, at most one for each period. A key always has a limit per hour.
+             * @example [
+             *       {
+             *         "per": "hour",
+             *         "limit": 5000
+             *       }
+             *     ]
+             */
+            limits: {
+                /**
+                 * @description The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.
+                 * @example hour
+                 * @enum {string}
+                 */
+                per: "second" | "minute" | "hour" | "day" | "month";
+                /**
+                 * @description The number of units that the key may use per period. A request usually uses one unit.
+                 * @example 5000
+                 */
+                limit: number;
+            }[];
+            /**
+             * @description The number of units that the key may use in a clock hour: the limit per hour.
              * @example 5000
              */
             hourly_limit: number;
@@ -2692,6 +2755,12 @@ export interface components {
          *         "tasks:read"
          *       ],
          *       "status": "active",
+         *       "limits": [
+         *         {
+         *           "per": "hour",
+         *           "limit": 5000
+         *         }
+         *       ],
          *       "hourly_limit": 5000,
          *       "allowed_ips": [
          *         "203.0.113.0/24"
@@ -2746,7 +2815,29 @@ export interface components {
              */
             status: "active" | "disabled" | "revoked" | "expired";
             /**
-             * @description The number of requests that the key may make in a clock hour.
+             * @description The limits of the key, at most one for each period. A key always has a limit per hour.
+             * @example [
+             *       {
+             *         "per": "hour",
+             *         "limit": 5000
+             *       }
+             *     ]
+             */
+            limits: {
+                /**
+                 * @description The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.
+                 * @example hour
+                 * @enum {string}
+                 */
+                per: "second" | "minute" | "hour" | "day" | "month";
+                /**
+                 * @description The number of units that the key may use per period. A request usually uses one unit.
+                 * @example 5000
+                 */
+                limit: number;
+            }[];
+            /**
+             * @description The number of units that the key may use in a clock hour: the limit per hour.
              * @example 5000
              */
             hourly_limit: number;
@@ -2854,6 +2945,32 @@ export interface components {
              */
             hourly_limit?: number;
             /**
+             * @description The limits of the key, in place of all limits that it has. Without a limit per hour, `hourly_limit` stays as it is. All limits are decided together: a request that one of them refuses uses nothing of the others.
+             * @example [
+             *       {
+             *         "per": "second",
+             *         "limit": 20
+             *       },
+             *       {
+             *         "per": "hour",
+             *         "limit": 1000
+             *       }
+             *     ]
+             */
+            limits?: {
+                /**
+                 * @description The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.
+                 * @example second
+                 * @enum {string}
+                 */
+                per: "second" | "minute" | "hour" | "day" | "month";
+                /**
+                 * @description The number of units that the key may use per period.
+                 * @example 20
+                 */
+                limit: number;
+            }[];
+            /**
              * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
@@ -2899,6 +3016,32 @@ export interface components {
              * @example 1000
              */
             hourly_limit?: number;
+            /**
+             * @description The limits of the key, in place of all limits that it has. Without a limit per hour, `hourly_limit` stays as it is. All limits are decided together: a request that one of them refuses uses nothing of the others.
+             * @example [
+             *       {
+             *         "per": "second",
+             *         "limit": 20
+             *       },
+             *       {
+             *         "per": "hour",
+             *         "limit": 1000
+             *       }
+             *     ]
+             */
+            limits?: {
+                /**
+                 * @description The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.
+                 * @example second
+                 * @enum {string}
+                 */
+                per: "second" | "minute" | "hour" | "day" | "month";
+                /**
+                 * @description The number of units that the key may use per period.
+                 * @example 20
+                 */
+                limit: number;
+            }[];
             /**
              * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
@@ -4627,6 +4770,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -4673,6 +4822,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [
          *           "203.0.113.0/24"
@@ -4736,6 +4891,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -4805,7 +4966,29 @@ export interface components {
                  */
                 status?: "active" | "disabled" | "revoked" | "expired";
                 /**
-                 * @description The number of requests that the key may make in a clock hour.
+                 * @description The limits of the key, at most one for each period. A key always has a limit per hour.
+                 * @example [
+                 *       {
+                 *         "per": "hour",
+                 *         "limit": 5000
+                 *       }
+                 *     ]
+                 */
+                limits?: {
+                    /**
+                     * @description The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.
+                     * @example hour
+                     * @enum {string}
+                     */
+                    per: "second" | "minute" | "hour" | "day" | "month";
+                    /**
+                     * @description The number of units that the key may use per period. A request usually uses one unit.
+                     * @example 5000
+                     */
+                    limit: number;
+                }[];
+                /**
+                 * @description The number of units that the key may use in a clock hour: the limit per hour.
                  * @example 5000
                  */
                 hourly_limit?: number;
@@ -4883,6 +5066,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [
          *           "203.0.113.0/24"
@@ -4946,6 +5135,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -4992,6 +5187,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [
          *           "203.0.113.0/24"
@@ -5055,6 +5256,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -5101,6 +5308,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [
          *           "203.0.113.0/24"
@@ -5164,6 +5377,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -5210,6 +5429,12 @@ export interface components {
          *           "tasks:read"
          *         ],
          *         "status": "active",
+         *         "limits": [
+         *           {
+         *             "per": "hour",
+         *             "limit": 5000
+         *           }
+         *         ],
          *         "hourly_limit": 5000,
          *         "allowed_ips": [
          *           "203.0.113.0/24"
@@ -5263,6 +5488,7 @@ export interface components {
          * @example {
          *       "key_id": "key_4fPq2rT8vX0zB6dH",
          *       "key_name": "Continuous integration",
+         *       "per": "hour",
          *       "used": 4000,
          *       "limit": 5000,
          *       "resets_at": "2026-01-31T10:00:00.000Z"
@@ -5273,25 +5499,31 @@ export interface components {
             key_id: string;
             /** @description The name of the key. */
             key_name: string;
-            /** @description The number of requests counted in this hour. */
+            /**
+             * @description The period of the limit: `hour`, `day` or `month`.
+             * @enum {string}
+             */
+            per: "hour" | "day" | "month";
+            /** @description The number of units counted in this period. A request usually counts as one unit. */
             used: number;
-            /** @description The number of requests that the key may make in this hour. */
+            /** @description The number of units that the key may use in this period. */
             limit: number;
             /**
              * Format: date-time
-             * @description The time when the next hour begins.
+             * @description The time when the next period begins.
              * @example 2026-01-31T09:30:00.000Z
              */
             resets_at: string;
         };
         /**
-         * @description A key has used 80 % of its limit. This event is sent at most once per hour.
+         * @description A key has used 80 % of a limit per hour, day or month. This event is sent at most once in each of these periods.
          * @example {
          *       "type": "rate_limit.warning",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
          *       "data": {
          *         "key_id": "key_4fPq2rT8vX0zB6dH",
          *         "key_name": "Continuous integration",
+         *         "per": "hour",
          *         "used": 4000,
          *         "limit": 5000,
          *         "resets_at": "2026-01-31T10:00:00.000Z"
@@ -5312,7 +5544,7 @@ export interface components {
             data: components["schemas"]["RateLimitReport"];
         };
         /**
-         * @description A key has used 80 % of its limit. This event is sent at most once per hour.
+         * @description A key has used 80 % of a limit per hour, day or month. This event is sent at most once in each of these periods.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "rate_limit.warning",
@@ -5321,6 +5553,7 @@ export interface components {
          *       "data": {
          *         "key_id": "key_4fPq2rT8vX0zB6dH",
          *         "key_name": "Continuous integration",
+         *         "per": "hour",
          *         "used": 4000,
          *         "limit": 5000,
          *         "resets_at": "2026-01-31T10:00:00.000Z"
@@ -5358,13 +5591,14 @@ export interface components {
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key has used up its limit. This event is sent at most once per hour.
+         * @description A key has used up a limit per hour, day or month. This event is sent at most once in each of these periods.
          * @example {
          *       "type": "rate_limit.reached",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
          *       "data": {
          *         "key_id": "key_4fPq2rT8vX0zB6dH",
          *         "key_name": "Continuous integration",
+         *         "per": "hour",
          *         "used": 4000,
          *         "limit": 5000,
          *         "resets_at": "2026-01-31T10:00:00.000Z"
@@ -5385,7 +5619,7 @@ export interface components {
             data: components["schemas"]["RateLimitReport"];
         };
         /**
-         * @description A key has used up its limit. This event is sent at most once per hour.
+         * @description A key has used up a limit per hour, day or month. This event is sent at most once in each of these periods.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "rate_limit.reached",
@@ -5394,6 +5628,7 @@ export interface components {
          *       "data": {
          *         "key_id": "key_4fPq2rT8vX0zB6dH",
          *         "key_name": "Continuous integration",
+         *         "per": "hour",
          *         "used": 4000,
          *         "limit": 5000,
          *         "resets_at": "2026-01-31T10:00:00.000Z"
@@ -5911,7 +6146,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `rate_limit_exceeded`: The key had already used all its requests for this clock hour. */
+        /** @description `rate_limit_exceeded`: A limit of the key had no room for the request. `violated-policies` names each of these limits. */
         TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6046,7 +6281,7 @@ export interface components {
             };
         };
         /** @description `invalid_body`: The body of the request was valid JSON, but did not match the schema of the operation. `idempotency_key_reused`: The Idempotency-Key had already been used for another request. */
-        IdempotencyKeyReused: {
+        InvalidBodyOrIdempotencyKeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -6127,7 +6362,7 @@ export interface components {
             };
         };
         /** @description `invalid_body`: The body of the request was valid JSON, but did not match the schema of the operation. */
-        UnprocessableEntity: {
+        InvalidBody: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -6302,17 +6537,17 @@ export interface components {
     headers: {
         /** @description The id of the request, `req_...`. If the request has an activity entry, the entry has the same id. */
         "X-Request-Id": string;
-        /** @description The limit and the length of its window in seconds (IETF draft). Every response to a request with a known key has all rate limit headers. */
+        /** @description For each limit of the key: its units and its period in seconds (IETF draft). Every response to a request with a known key has all rate limit headers. */
         "RateLimit-Policy": string;
-        /** @description The number of requests left, and the number of seconds until the window ends (IETF draft). */
+        /** @description For each limit of the key: the units left, and the seconds until all of it is available again (IETF draft). */
         RateLimit: string;
-        /** @description The number of requests that the key may make per hour. */
+        /** @description The units of the limit with the smallest share left. */
         "X-RateLimit-Limit": number;
-        /** @description The number of requests left in this hour. */
+        /** @description The units left of this limit. */
         "X-RateLimit-Remaining": number;
-        /** @description The number of requests counted in this hour. */
+        /** @description The units used of this limit. */
         "X-RateLimit-Used": number;
-        /** @description The end of the window, in seconds since the Unix epoch. */
+        /** @description The time when all of this limit is available again, in seconds since the Unix epoch. */
         "X-RateLimit-Reset": number;
         /** @description The number of seconds to wait before the next request. */
         "Retry-After": number;
@@ -6435,12 +6670,12 @@ export type ResponseRequestTimeout = components['responses']['RequestTimeout'];
 export type ResponseConflictOrRequestInProgressOrLimitReached = components['responses']['ConflictOrRequestInProgressOrLimitReached'];
 export type ResponsePayloadTooLarge = components['responses']['PayloadTooLarge'];
 export type ResponseUnsupportedMediaType = components['responses']['UnsupportedMediaType'];
-export type ResponseIdempotencyKeyReused = components['responses']['IdempotencyKeyReused'];
+export type ResponseInvalidBodyOrIdempotencyKeyReused = components['responses']['InvalidBodyOrIdempotencyKeyReused'];
 export type ResponseInvalidHeader = components['responses']['InvalidHeader'];
 export type ResponseNotFound = components['responses']['NotFound'];
 export type ResponsePreconditionFailed = components['responses']['PreconditionFailed'];
 export type ResponseConflictOrLimitReached = components['responses']['ConflictOrLimitReached'];
-export type ResponseUnprocessableEntity = components['responses']['UnprocessableEntity'];
+export type ResponseInvalidBody = components['responses']['InvalidBody'];
 export type ResponseRequestInProgressOrLimitReached = components['responses']['RequestInProgressOrLimitReached'];
 export type ResponseConflict = components['responses']['Conflict'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
@@ -6605,7 +6840,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6792,7 +7027,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["InvalidBody"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6947,7 +7182,7 @@ export interface operations {
             409: components["responses"]["RequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -7148,7 +7383,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["InvalidBody"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -7234,6 +7469,22 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            /** @description `cost_exceeds_limit`: The request costs more units than a limit of the key allows in a whole period. */
+            422: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Used": components["headers"]["X-RateLimit-Used"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -7698,6 +7949,12 @@ export interface operations {
                      *             "tasks:read"
                      *           ],
                      *           "status": "active",
+                     *           "limits": [
+                     *             {
+                     *               "per": "hour",
+                     *               "limit": 5000
+                     *             }
+                     *           ],
                      *           "hourly_limit": 5000,
                      *           "allowed_ips": [
                      *             "203.0.113.0/24"
@@ -7783,6 +8040,12 @@ export interface operations {
                      *         "tasks:read"
                      *       ],
                      *       "status": "active",
+                     *       "limits": [
+                     *         {
+                     *           "per": "hour",
+                     *           "limit": 5000
+                     *         }
+                     *       ],
                      *       "hourly_limit": 5000,
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
@@ -7811,7 +8074,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -7859,6 +8122,12 @@ export interface operations {
                      *         "tasks:read"
                      *       ],
                      *       "status": "active",
+                     *       "limits": [
+                     *         {
+                     *           "per": "hour",
+                     *           "limit": 5000
+                     *         }
+                     *       ],
                      *       "hourly_limit": 5000,
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
@@ -8005,6 +8274,12 @@ export interface operations {
                      *         "tasks:read"
                      *       ],
                      *       "status": "active",
+                     *       "limits": [
+                     *         {
+                     *           "per": "hour",
+                     *           "limit": 5000
+                     *         }
+                     *       ],
                      *       "hourly_limit": 5000,
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
@@ -8034,7 +8309,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["InvalidBody"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8090,6 +8365,12 @@ export interface operations {
                      *         "tasks:read"
                      *       ],
                      *       "status": "active",
+                     *       "limits": [
+                     *         {
+                     *           "per": "hour",
+                     *           "limit": 5000
+                     *         }
+                     *       ],
                      *       "hourly_limit": 5000,
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
@@ -8119,7 +8400,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8287,7 +8568,7 @@ export interface operations {
             409: components["responses"]["RequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8486,7 +8767,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["InvalidBody"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8558,7 +8839,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8767,7 +9048,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8824,7 +9105,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8885,7 +9166,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8970,7 +9251,7 @@ export interface operations {
             409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["IdempotencyKeyReused"];
+            422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -9955,6 +10236,12 @@ export interface operations {
                  *           "tasks:read"
                  *         ],
                  *         "status": "active",
+                 *         "limits": [
+                 *           {
+                 *             "per": "hour",
+                 *             "limit": 5000
+                 *           }
+                 *         ],
                  *         "hourly_limit": 5000,
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -10037,6 +10324,12 @@ export interface operations {
                  *           "tasks:read"
                  *         ],
                  *         "status": "active",
+                 *         "limits": [
+                 *           {
+                 *             "per": "hour",
+                 *             "limit": 5000
+                 *           }
+                 *         ],
                  *         "hourly_limit": 5000,
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -10123,6 +10416,12 @@ export interface operations {
                  *           "tasks:read"
                  *         ],
                  *         "status": "active",
+                 *         "limits": [
+                 *           {
+                 *             "per": "hour",
+                 *             "limit": 5000
+                 *           }
+                 *         ],
                  *         "hourly_limit": 5000,
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -10205,6 +10504,12 @@ export interface operations {
                  *           "tasks:read"
                  *         ],
                  *         "status": "active",
+                 *         "limits": [
+                 *           {
+                 *             "per": "hour",
+                 *             "limit": 5000
+                 *           }
+                 *         ],
                  *         "hourly_limit": 5000,
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -10287,6 +10592,12 @@ export interface operations {
                  *           "tasks:read"
                  *         ],
                  *         "status": "active",
+                 *         "limits": [
+                 *           {
+                 *             "per": "hour",
+                 *             "limit": 5000
+                 *           }
+                 *         ],
                  *         "hourly_limit": 5000,
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
@@ -10362,6 +10673,7 @@ export interface operations {
                  *       "data": {
                  *         "key_id": "key_4fPq2rT8vX0zB6dH",
                  *         "key_name": "Continuous integration",
+                 *         "per": "hour",
                  *         "used": 4000,
                  *         "limit": 5000,
                  *         "resets_at": "2026-01-31T10:00:00.000Z"
@@ -10427,6 +10739,7 @@ export interface operations {
                  *       "data": {
                  *         "key_id": "key_4fPq2rT8vX0zB6dH",
                  *         "key_name": "Continuous integration",
+                 *         "per": "hour",
                  *         "used": 4000,
                  *         "limit": 5000,
                  *         "resets_at": "2026-01-31T10:00:00.000Z"

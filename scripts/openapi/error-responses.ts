@@ -25,6 +25,7 @@ export function errorCodesOf(path: string, operation: Operation): FailureCode[] 
     ...(scopes === undefined ? [] : ofKeys),
     ...(scopes?.length ? (["insufficient_scope"] as const) : []),
     ...(scopes === undefined || operation["x-counted"] === false ? [] : (["rate_limit_exceeded"] as const)),
+    ...(operation["x-cost"] === undefined ? [] : (["cost_exceeds_limit"] as const)),
     "invalid_parameter",
     ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
     ...(parameters.some((parameter) => parameter.startsWith("header ")) ? (["invalid_header"] as const) : []),

@@ -9,20 +9,20 @@ export const headers = {
     type: "string",
   }),
   "RateLimit-Policy": header(
-    "The limit and the length of its window in seconds (IETF draft). Every response to a request with a known key has all rate limit headers.",
+    "For each limit of the key: its units and its period in seconds (IETF draft). Every response to a request with a known key has all rate limit headers.",
     {
       type: "string",
-      examples: ['"hour";q=5000;w=3600'],
+      examples: ['"second";q=20;w=1, "hour";q=5000;w=3600'],
     },
   ),
-  RateLimit: header("The number of requests left, and the number of seconds until the window ends (IETF draft).", {
+  RateLimit: header("For each limit of the key: the units left, and the seconds until all of it is available again (IETF draft).", {
     type: "string",
-    examples: ['"hour";r=1650;t=1312'],
+    examples: ['"second";r=19;t=1, "hour";r=1650;t=1312'],
   }),
-  "X-RateLimit-Limit": header("The number of requests that the key may make per hour.", { type: "integer" }),
-  "X-RateLimit-Remaining": header("The number of requests left in this hour.", { type: "integer" }),
-  "X-RateLimit-Used": header("The number of requests counted in this hour.", { type: "integer" }),
-  "X-RateLimit-Reset": header("The end of the window, in seconds since the Unix epoch.", { type: "integer" }),
+  "X-RateLimit-Limit": header("The units of the limit with the smallest share left.", { type: "integer" }),
+  "X-RateLimit-Remaining": header("The units left of this limit.", { type: "integer" }),
+  "X-RateLimit-Used": header("The units used of this limit.", { type: "integer" }),
+  "X-RateLimit-Reset": header("The time when all of this limit is available again, in seconds since the Unix epoch.", { type: "integer" }),
   "Retry-After": header("The number of seconds to wait before the next request.", { type: "integer" }),
   "WWW-Authenticate": header("The authentication challenge (RFC 6750). A 403 response has this header only if a scope is missing.", {
     type: "string",

@@ -46,6 +46,19 @@ export const keys: Record<string, Command> = {
       await print(given, body, () => body.secret_key);
     },
   },
+  limits: {
+    form: "limits KEY PERIOD=N,...",
+    what: "replace the limits of a key, for example second=20,hour=5000,month=100000",
+    args: 2,
+    run: async (given) => {
+      const limits = at(given, 1)
+        .split(",")
+        .map((each) => each.trim().split("="))
+        .map(([per, limit]) => ({ per, limit: whole(limit, `The limit per ${per}`) }));
+      await given.client.call("PUT", `/keys/${keyOf(given)}/limits`, { limits });
+      await print(given, { limits }, () => `The key's limits are ${limits.map(({ per, limit }) => `${limit} per ${per}`).join(", ")}.`);
+    },
+  },
   limit: {
     form: "limit KEY N",
     what: "set the hourly limit of a key, up to the ceiling of its account",

@@ -34,6 +34,9 @@ const columns = [
   ["counted", "BOOLEAN"],
   ["count", "INT32"],
   ["secret", "STRING"],
+  ["cost", "INT32"],
+  ["violated", "STRING"],
+  ["limits", "STRING"],
 ] as const;
 
 const rowsAtOnce = 50_000;

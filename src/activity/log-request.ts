@@ -17,7 +17,7 @@ export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" |
    * Returns the fields that are needed only for a new entry. This function is called only when an entry is created. In a flood, most
    * requests therefore skip this work.
    */
-  details: () => Pick<Entry, "id" | "path" | "country"> & { userAgent: string };
+  details: () => Pick<Entry, "id" | "path" | "country" | "cost" | "violated" | "limits"> & { userAgent: string };
 }
 
 /**
@@ -49,10 +49,10 @@ function entryOf({ logWriter: _, startedAt, endedAt, details, ...entry }: Logged
   const { userAgent, ...more } = details();
   return {
     ...entry,
+    ...notRecorded,
     ...more,
     durationMs: Math.max(0, endedAt - startedAt),
     userAgent: maskKeys(userAgent, maxUserAgent) || null,
     count: 1,
-    ...notRecorded,
   };
 }

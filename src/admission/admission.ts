@@ -1,6 +1,7 @@
 import { firstLogWriter } from "../activity/databases.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
+import { inPeriodOrder, type Limit, type LimitUsage, type Period } from "./window.ts";
 
 /** The configuration of a key, in the form that the key's guard stores. The guard gets the configuration from D1. */
 export interface KeyConfig {
@@ -17,7 +18,10 @@ export interface KeyConfig {
   name: string;
   state: "active" | "disabled" | "revoked";
   scopes: string[];
+  /** The limit of the hour, which every key has. */
   hourlyLimit: number;
+  /** The other limits, at most one for each period. Configurations stored by older guards lack this field. */
+  otherLimits?: Limit[];
   allowedIps: string[];
   expiresAt: number | null;
   secretHash: string;
@@ -37,8 +41,10 @@ export interface AdmissionRequest {
   ip: string;
   /** The scope that the route requires, or null if any key may call the route. */
   scope: string | null;
-  /** False if requests to the route do not count against the limit. Such a route responds even when the limit is reached. */
+  /** False if requests to the route do not count against the limits. Such a route responds even when a limit is reached. */
   counted: boolean;
+  /** The number of units that the request uses, if it counts. 1 if absent, because older Workers do not send it. */
+  cost?: number | undefined;
 }
 
 /** The reasons why a guard can deny a request. */
@@ -50,6 +56,7 @@ export const denialCodes = [
   "account_suspended",
   "ip_not_allowed",
   "insufficient_scope",
+  "cost_exceeds_limit",
   "rate_limit_exceeded",
 ] as const;
 export type DenialCode = (typeof denialCodes)[number];
@@ -58,10 +65,33 @@ export type DenialCode = (typeof denialCodes)[number];
 export interface Admission {
   refusal: DenialCode | null;
   key: KeyFacts;
+  /** The limit of the hour. Older Workers and guards know no other limit. */
   rateLimit: RateLimit;
+  /** What is used of each limit, the shortest period first. Older guards do not return it. */
+  limits?: readonly LimitUsage[];
+  /** Why the request was refused, if its limits are the reason. Older guards do not return it. */
+  violation?: Violation;
   /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */
   secret?: "current" | "previous";
 }
+
+/** Limits that have no room for a request. `roomFrom`: the time from which they have room, in milliseconds since the epoch. */
+export interface Violation {
+  periods: readonly Period[];
+  roomFrom: number;
+}
+
+/** Returns what is used of each limit. A guard of an earlier release knows only the hour. */
+export const limitsIn = ({ limits, rateLimit }: Pick<Admission, "limits" | "rateLimit">): readonly LimitUsage[] =>
+  limits ?? [{ per: "hour", ...rateLimit }];
+
+/** Returns the limits that refused a request, or all limits if the guard does not say which. */
+export const violatedIn = (admission: Pick<Admission, "limits" | "rateLimit" | "violation">): readonly LimitUsage[] =>
+  limitsIn(admission).filter(({ per }) => admission.violation?.periods.includes(per) ?? true);
+
+/** Returns all limits of a key, the shortest period first. */
+export const limitsOf = ({ hourlyLimit, otherLimits = [] }: Pick<KeyConfig, "hourlyLimit" | "otherLimits">): Limit[] =>
+  inPeriodOrder([...otherLimits, { per: "hour" as const, limit: hourlyLimit }]);
 
 /** The facts about a key that may appear in a response. */
 export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "logWriter" | "name" | "scopes" | "expiresAt">;
@@ -127,9 +157,12 @@ export const invalidKey = unauthorized("invalid_key", "This is not a key of this
 
 /**
  * Returns the error for a denied request. If the key is not valid or lacks the scope, the error includes the `WWW-Authenticate` challenge
- * of RFC 6750. `limit` is in requests per hour.
+ * of RFC 6750. `limits`: the limits that have no room for the request. `cost`: the number of units that the request uses.
  */
-export function denialContent(code: DenialCode, { scope, limit }: { scope: string | null; limit: number }): FailureContent {
+export function denialContent(
+  code: DenialCode,
+  { scope, limits = [], cost = 1 }: { scope: string | null; limits?: readonly Limit[]; cost?: number | undefined },
+): FailureContent {
   switch (code) {
     case "invalid_key":
       return invalidKey;
@@ -149,7 +182,18 @@ export function denialContent(code: DenialCode, { scope, limit }: { scope: strin
         message: `This operation needs the scope ${scope}.`,
         headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${scope}"` },
       };
+    case "cost_exceeds_limit":
+      return { code, message: `This request costs ${cost} units, which is more than a limit of the key: ${listOf(limits)}.` };
     case "rate_limit_exceeded":
-      return { code, message: `All ${limit} requests for this hour are used.` };
+      return {
+        code,
+        message:
+          cost === 1
+            ? `The limit is used up: ${listOf(limits)}.`
+            : `The limit has no room for a request that costs ${cost} units: ${listOf(limits)}.`,
+      };
   }
 }
+
+const units = (limit: number) => limit.toLocaleString("en");
+const listOf = (limits: readonly Limit[]) => limits.map(({ per, limit }) => `${units(limit)} per ${per}`).join(", ");

@@ -1,6 +1,6 @@
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import type { FailureContent } from "../errors/failure.ts";
-import { type Admission, type AdmissionRequest, denialContent, invalidKey, missingKey } from "./admission.ts";
+import { type Admission, type AdmissionRequest, denialContent, invalidKey, limitsIn, missingKey, violatedIn } from "./admission.ts";
 import { denialCache } from "./denial-cache.ts";
 import { type Guards, requestAdmission } from "./guards.ts";
 
@@ -36,14 +36,14 @@ export interface Denied {
 export function authenticateKey(
   verifiedKeys: KeyVerifier,
   secretKey: string,
-  { ip, scope, counted }: KeyRequest,
+  { ip, scope, counted, cost }: KeyRequest,
   now: number,
 ): { credential: Credential } | Denied {
   if (secretKey === "") return { denial: missingKey };
   const verified = verifiedKeys.verify(secretKey);
   if (verified === null) return { denial: invalidKey };
   const { keyId, secretHash } = verified;
-  const request = { secretHash, ip, scope, counted };
+  const request = { secretHash, ip, scope, counted, cost };
   const admission = denialCache.recall(keyId, request, now);
   return admission === null ? { credential: { keyId, request } } : denied({ keyId, ip, admission }, request);
 }
@@ -58,7 +58,10 @@ export async function admitKey(guards: Guards, { keyId, request }: Credential): 
   return admission.refusal === null ? { principal } : denied(principal, request);
 }
 
-function denied(principal: Principal, { scope }: AdmissionRequest): Denied {
-  const { refusal, rateLimit } = principal.admission;
-  return { denial: refusal === null ? invalidKey : denialContent(refusal, { scope, limit: rateLimit.limit }), principal };
+function denied(principal: Principal, { scope, cost = 1 }: AdmissionRequest): Denied {
+  const { admission } = principal;
+  const { refusal } = admission;
+  if (refusal === null) return { denial: invalidKey, principal };
+  const limits = refusal === "cost_exceeds_limit" ? limitsIn(admission).filter(({ limit }) => cost > limit) : violatedIn(admission);
+  return { denial: denialContent(refusal, { scope, limits, cost }), principal };
 }

@@ -9,7 +9,7 @@ const maxDenials = 2_000;
 const maxChanges = 10_000;
 const lasting: readonly (DenialCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
 
-const questionOf = ({ secretHash, ip, scope, counted }: AdmissionRequest) => `${secretHash} ${ip} ${scope} ${counted}`;
+const questionOf = ({ secretHash, ip, scope, counted, cost = 1 }: AdmissionRequest) => `${secretHash} ${ip} ${scope} ${counted} ${cost}`;
 
 interface Denial {
   admission: Admission;
@@ -19,7 +19,7 @@ interface Denial {
 
 /**
  * Caches denials in an isolate, so that a flood of denied requests costs little. A denial is cached only if the key is revoked or the limit
- * is exhausted. A cached denial expires one second after the guard was asked, and at the latest at the end of the hour. Admissions are
+ * has no room. A cached denial expires one second after the guard was asked, and at the latest when the limit has room. Admissions are
  * never cached, so a stricter configuration of a key takes effect immediately. A less strict configuration takes effect within two seconds.
  */
 export class DenialCache {
@@ -56,7 +56,9 @@ export class DenialCache {
     const ofKey = this.#denials.get(keyId) ?? new Map<string, Denial>();
     this.#denials.set(keyId, ofKey);
     this.#size -= ofKey.size;
-    ofKey.set(questionOf(request), { admission, requestedAt, until: Math.min(requestedAt + cacheMs, admission.rateLimit.resetsAt) });
+    const { violation, rateLimit } = admission;
+    const until = Math.min(requestedAt + cacheMs, violation?.roomFrom ?? rateLimit.resetsAt);
+    ofKey.set(questionOf(request), { admission, requestedAt, until });
     this.#size += ofKey.size;
   }
 

@@ -3,15 +3,40 @@ import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import type { Event } from "../events/event.ts";
 import { type AddressRange, parseIpList } from "../net/ip-list.ts";
-import { hourStart, secondMs } from "../time/clock.ts";
+import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { commitEvents } from "../webhooks/write-events.ts";
-import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfig, type KeyFacts, type RateLimit } from "./admission.ts";
+import {
+  type Admission,
+  type AdmissionRequest,
+  denialOf,
+  factsOf,
+  type KeyConfig,
+  type KeyFacts,
+  limitsOf,
+  type RateLimit,
+} from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
-import { dueLimitEvents, lowestThreshold } from "./events.ts";
+import { dueLimitEvents, isNearLimit, type Notified, notifiedFrom, type StoredNotified, storedNotified } from "./events.ts";
 import { readConfig } from "./read-config.ts";
-import { afterQuiet, countOne, openWindow, recoveredWindow, releaseReservation, resetsAt, type Window, windowAt } from "./window.ts";
+import {
+  afterQuiet,
+  countUnits,
+  isAhead,
+  type Limit,
+  type LimitUsage,
+  recoveredWindows,
+  releaseReservation,
+  roomFrom,
+  type StoredWindows,
+  storedForm,
+  unusedWindows,
+  usageOf,
+  violatedBy,
+  type Windows,
+  windowsAt,
+} from "./window.ts";
 
 const quietMs = 5 * secondMs;
 const loadTimeoutMs = 5 * secondMs;
@@ -32,9 +57,9 @@ export class KeyGuard extends DurableObject<Env> {
   #events: EventJournal;
   #key: LoadedKey | null = null;
   #isErased: boolean;
-  #window: Window;
-  /** The types of the rate limit events that already exist for the window. `startsAt` is the start of this window. */
-  #notified: { startsAt: number; types: string[] };
+  #windows: Windows;
+  /** The rate limit events that already exist for the windows. */
+  #notified: Notified;
   /** The latest time that `#now()` has returned, in milliseconds since the epoch. Later calls never return an earlier time. */
   #latest = 0;
   #lastCountedAt = 0;
@@ -48,9 +73,9 @@ export class KeyGuard extends DurableObject<Env> {
     this.#isErased = this.#storage.kv.get("erased") === true;
     const config = this.#storage.kv.get<KeyConfig>("config");
     if (config) this.#key = loadedKey(config);
-    this.#notified = this.#storage.kv.get("notified") ?? { startsAt: 0, types: [] };
-    const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
-    this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
+    this.#notified = notifiedFrom(this.#storage.kv.get<StoredNotified>("notified") ?? { startsAt: 0, types: [] });
+    const stored = this.#storage.kv.get<StoredWindows>("window");
+    this.#windows = stored && config ? recoveredWindows(stored, limitsOf(config), Date.now()) : unusedWindows;
   }
 
   /**
@@ -109,17 +134,20 @@ export class KeyGuard extends DurableObject<Env> {
     this.#storage.kv.put("erased", true);
     this.#alarmAt = null;
     this.#events = new EventJournal(this.#storage.sql);
-    this.#window = openWindow(hourStart(this.#now()));
-    this.#notified = { startsAt: 0, types: [] };
+    this.#windows = unusedWindows;
+    this.#notified = {};
   }
 
   /** Does nothing. If a call returns, the object can be reached. */
   ping(): void {}
 
-  /** Returns the state of the key's current rate limit window. Does not count a request. Returns null if no such key exists. */
-  async rateLimit(): Promise<RateLimit | null> {
+  /** Returns what is used of the hour, and of each limit. Does not count a request. Returns null if no such key exists. */
+  async rateLimit(): Promise<(RateLimit & { limits: LimitUsage[] }) | null> {
     const key = this.#key ?? (await this.#load());
-    return key && this.#rateLimit(key.config, this.#now());
+    if (!key) return null;
+    const now = this.#now();
+    const limits = usageOf(windowsAt(this.#windows, key.limits, now), key.limits, now);
+    return { ...hourOf(limits), limits };
   }
 
   override async alarm(): Promise<void> {
@@ -150,66 +178,65 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#key;
   }
 
-  #decide({ config, facts, allowed }: LoadedKey, request: AdmissionRequest): Admission {
+  #decide(key: LoadedKey, request: AdmissionRequest): Admission {
+    const { config, facts, allowed, limits } = key;
     const now = this.#now();
-    let refusal = denialOf(config, allowed, request, now);
-    if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
+    const denied = denialOf(config, allowed, request, now);
+    const decision = denied === null && request.counted ? this.#count(key, request.cost ?? 1, now) : { refusal: denied };
     const secret = request.secretHash === config.secretHash ? "current" : "previous";
-    return { refusal, key: facts, rateLimit: this.#rateLimit(config, now), secret };
+    const used = usageOf(windowsAt(this.#windows, limits, now), limits, now);
+    return { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret };
   }
 
-  #count(config: KeyConfig, now: number): boolean {
-    const current = windowAt(this.#window, now);
+  /** Counts a request in all windows, or in none of them. */
+  #count({ config, limits }: LoadedKey, cost: number, now: number): Pick<Admission, "refusal" | "violation"> {
+    if (limits.some(({ limit }) => cost > limit)) return { refusal: "cost_exceeds_limit" };
+    const current = windowsAt(this.#windows, limits, now);
     const before = now >= this.#lastCountedAt + quietMs ? afterQuiet(current) : current;
-    const after = countOne(before, config.hourlyLimit);
-    if (after === null) {
-      // After a crash, the whole reservation counts as used. The window may therefore be full although its events do not exist yet.
-      this.#notify(config, now);
-      return false;
+    const violated = violatedBy(before, limits, cost, now);
+    if (violated.length > 0) {
+      // After a crash, the whole reservation counts as used. A window may therefore be full although its events do not exist yet.
+      this.#notify(config, limits, now);
+      return { refusal: "rate_limit_exceeded", violation: { periods: violated, roomFrom: roomFrom(before, limits, cost, violated) } };
     }
-    this.#window = after;
+    const after = countUnits(before, limits, cost, now);
+    this.#windows = after;
     // The platform sends the response only after this write is on disk.
-    if (after.reserved > before.reserved) this.#persistWindow();
+    if (after.reservations !== before.reservations) this.#persistWindows();
     this.#lastCountedAt = now;
-    if (after.used >= lowestThreshold * config.hourlyLimit) this.#notify(config, now);
-    if (after.reserved > after.used) this.#setAlarmBy(now + quietMs);
-    return true;
+    if (isNearLimit(after, limits)) this.#notify(config, limits, now);
+    if (isAhead(after)) this.#setAlarmBy(now + quietMs);
+    return { refusal: null };
   }
 
   /**
-   * For each threshold that the window has reached, stores one event per window. When a request makes the count reach a threshold, the
+   * For each threshold that a fixed window has reached, stores one event per window. When a request makes the count reach a threshold, the
    * event is stored in the same synchronous step.
    */
-  #notify(config: KeyConfig, now: number): void {
-    const { startsAt } = windowAt(this.#window, now);
-    const notified = this.#notified.startsAt === startsAt ? this.#notified.types : [];
-    const due = dueLimitEvents(this.ctx.id.name ?? "", config, this.#window, notified, now);
-    if (due.length === 0) return;
-    this.#events.add(due);
-    this.#notified = { startsAt, types: [...notified, ...due.map(({ type }) => type)] };
-    this.#storage.kv.put("notified", this.#notified);
+  #notify(config: KeyConfig, limits: readonly Limit[], now: number): void {
+    const used = usageOf(windowsAt(this.#windows, limits, now), limits, now);
+    const due = dueLimitEvents(this.ctx.id.name ?? "", config, used, this.#notified, now);
+    if (due.events.length === 0) return;
+    this.#events.add(due.events);
+    this.#notified = due.notified;
+    this.#storage.kv.put("notified", storedNotified(this.#notified));
     this.#setAlarmBy(now);
-  }
-
-  #rateLimit(config: KeyConfig, now: number): RateLimit {
-    const window = windowAt(this.#window, now);
-    return { limit: config.hourlyLimit, used: window.used, resetsAt: resetsAt(window) };
   }
 
   /** If no request was counted in the last 5 s, releases the unused part of the reservation. Otherwise sets an alarm to try again later. */
   #giveBackUnused(now: number): void {
-    if (this.#window.reserved <= this.#window.used) return;
+    if (!isAhead(this.#windows)) return;
     const quietAt = this.#lastCountedAt + quietMs;
     if (now < quietAt) {
       this.#setAlarmBy(quietAt);
       return;
     }
-    this.#window = releaseReservation(this.#window);
-    this.#persistWindow();
+    this.#windows = releaseReservation(this.#windows);
+    this.#persistWindows();
   }
 
-  #persistWindow(): void {
-    this.#storage.kv.put("window", { startsAt: this.#window.startsAt, reserved: this.#window.reserved });
+  #persistWindows(): void {
+    this.#storage.kv.put("window", storedForm(this.#windows));
   }
 
   async #drain(events: Event[]): Promise<void> {
@@ -248,8 +275,21 @@ interface LoadedKey {
   config: KeyConfig;
   facts: KeyFacts;
   allowed: readonly AddressRange[];
+  limits: readonly Limit[];
 }
 
-const loadedKey = (config: KeyConfig): LoadedKey => ({ config, facts: factsOf(config), allowed: parseIpList(config.allowedIps) });
+const loadedKey = (config: KeyConfig): LoadedKey => ({
+  config,
+  facts: factsOf(config),
+  allowed: parseIpList(config.allowedIps),
+  limits: limitsOf(config),
+});
+
+/** Returns what is used of the hour, in the form of earlier releases. */
+function hourOf(limits: readonly LimitUsage[]): RateLimit {
+  const hour = limits.find(({ per }) => per === "hour");
+  if (!hour) throw new Error("a key has no limit of the hour");
+  return { limit: hour.limit, used: hour.used, resetsAt: hour.resetsAt };
+}
 
 const revoked = { state: "revoked", previousSecretHash: null, overlapEndsAt: null } as const;

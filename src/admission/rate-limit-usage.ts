@@ -10,12 +10,15 @@ import type { OpenedLog } from "../usage/open-log.ts";
 import type { RateLimit } from "./admission.ts";
 import { callGuard, type Guards } from "./guards.ts";
 import { isLiveKey } from "./live-keys.ts";
+import type { LimitUsage } from "./window.ts";
 
 /**
  * The figure "Rate Limit Usage": how many requests of a key were counted in the current hour. If the account has no live key, `keyId` and
  * `keyName` are null.
  */
 export interface RateLimitUsage extends RateLimit {
+  /** What is used of each limit of the key. A guard of an earlier release does not say it. */
+  limits?: readonly LimitUsage[];
   keyId: string | null;
   keyName: string | null;
 }

@@ -15,6 +15,7 @@ export const configColumns = {
   state: apiKeys.state,
   scopes: apiKeys.scopes,
   hourlyLimit: apiKeys.hourlyLimit,
+  otherLimits: apiKeys.otherLimits,
   allowedIps: apiKeys.allowedIps,
   expiresAt: apiKeys.expiresAt,
   secretHash: apiKeys.secretHash,

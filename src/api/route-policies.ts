@@ -20,6 +20,7 @@ const otherMethod = (route: string, methods: string[]): ApiRoute => ({
   isPublic: false,
   scope: null,
   isCounted: true,
+  cost: 1,
   takesBody: true,
   isOperation: false,
   takesQuery: true,
@@ -37,7 +38,7 @@ export class RoutePolicies {
   constructor(routers: readonly ApiRouter[]) {
     const routes = routers.flatMap(routesOf);
     const byPath = Map.groupBy(routes, ({ path }) => path);
-    for (const { method, path, security, request, parameters, "x-counted": counted } of routes) {
+    for (const { method, path, security, request, parameters, "x-counted": counted, "x-cost": cost = 1 } of routes) {
       const route = apiBase + path;
       const methods = methodsOf(byPath.get(path) ?? []);
       const key = security?.[0]?.[securityScheme];
@@ -48,6 +49,7 @@ export class RoutePolicies {
         isPublic,
         scope: key?.[0] ?? null,
         isCounted: counted !== false,
+        cost: Number(cost),
         takesBody: request?.body !== undefined,
         isOperation: true,
         takesQuery: request?.query !== undefined,

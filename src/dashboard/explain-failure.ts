@@ -15,21 +15,30 @@ export interface Explanation {
   header?: string | undefined;
 }
 
-/**
- * Explains a request that was denied or failed. Returns null for a status below 400. `hourlyLimit` is the limit of the request's key, if
- * known.
- */
-export function explain(
-  { id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">,
-  hourlyLimit?: number,
-): Explanation | null {
+/** Explains a request that was denied or failed. Returns null for a status below 400. */
+export function explain({
+  id,
+  status,
+  errorCode,
+  cost,
+  violated,
+  limits,
+}: Pick<ReadEntry, "id" | "status" | "errorCode" | "cost" | "violated" | "limits">): Explanation | null {
   if (status === null || status < 400) return null;
-  if (errorCode === "rate_limit_exceeded" && hourlyLimit !== undefined) {
-    const hour = hourStart(timeOfId(id));
-    return {
-      ...explanations.rate_limit_exceeded,
-      why: `The key had used all its requests of the hour from ${timeOfDay(hour)} to ${timeOfDay(hour + hourMs)}. Its limit is ${integer(hourlyLimit)} an hour.`,
-    };
+  if (errorCode === "rate_limit_exceeded" && violated && limits) {
+    const hour = limits.find(({ name }) => name === "hour");
+    if (hour && cost === null && violated.every((name) => name === "hour")) {
+      const start = hourStart(timeOfId(id));
+      return {
+        ...explanations.rate_limit_exceeded,
+        why: `The key had used all its requests of the hour from ${timeOfDay(start)} to ${timeOfDay(start + hourMs)}. Its limit is ${integer(hour.limit)} an hour.`,
+      };
+    }
+    const full = limits
+      .filter(({ name }) => violated.includes(name))
+      .map(({ name, limit, used }) => `${integer(used)} of ${integer(limit)} per ${name} were used`);
+    const needed = cost === null ? "" : ` The request costs ${cost} units.`;
+    return { ...explanations.rate_limit_exceeded, why: `The key had no room for the request: ${full.join(", ")}.${needed}` };
   }
   return (
     explanations[errorCode as FailureCode] ?? {

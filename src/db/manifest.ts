@@ -90,6 +90,8 @@ export interface Manifest {
   ids?: Readonly<Record<string, string>>;
   /** The scopes that the area defines for keys. `isDefault`: whether a new key gets the scope by default. */
   scopes?: Readonly<Record<string, { isDefault: boolean }>>;
+  /** The operations of the area whose requests cost more than one unit of a key's limits, by their id. */
+  costs?: Readonly<Record<string, number>>;
   events?: readonly EventGroup[];
   /** Further limits that apply to clients, by name. A guide shows a limit with a placeholder, for example `{{tasks.scannedMb}}`. */
   limits?: Readonly<Record<string, number>>;

@@ -67,11 +67,16 @@ export const explanations: Record<FailureCode, Explanation> = {
     what: "The response names the missing permission. Use a key that has it.",
     detail: "This key may only act on keys whose scopes it also has. Missing scopes: users:write.",
   },
+  cost_exceeds_limit: {
+    why: "The request costs more units than a limit of the key allows in a whole period.",
+    what: "Raise the limit of the key. Waiting does not help.",
+    detail: "This request costs 5 units, which is more than a limit of the key: 2 per second.",
+  },
   rate_limit_exceeded: {
-    why: "The key had already used all its requests for this clock hour.",
-    what: "Wait for the next hour, spread the requests over time, or raise the limit of the key.",
+    why: "A limit of the key had no room for the request. `violated-policies` names each of these limits.",
+    what: "Wait as long as `Retry-After` says, spread the requests over time, or raise the limit of the key.",
     header: "Retry-After",
-    detail: "All 5000 requests for this hour are used.",
+    detail: "The limit is used up: 5,000 per hour.",
   },
   not_found: {
     why: "The account has no resource with this id, or the path does not exist.",

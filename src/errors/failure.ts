@@ -27,6 +27,7 @@ export const failures = {
   unsupported_media_type: { status: 415, title: "Unsupported media type" },
   invalid_body: { status: 422, title: "Invalid body" },
   idempotency_key_reused: { status: 422, title: "Idempotency key reused" },
+  cost_exceeds_limit: { status: 422, title: "Cost exceeds limit" },
   rate_limit_exceeded: { status: 429, title: "Rate limit exceeded" },
   internal_error: { status: 500, title: "Internal error" },
   unavailable: { status: 503, title: "Unavailable" },

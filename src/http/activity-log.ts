@@ -1,4 +1,6 @@
+import type { Entry } from "../activity/entry.ts";
 import { logRequest } from "../activity/log-request.ts";
+import { type Admission, limitsIn } from "../admission/admission.ts";
 import { clientCountry } from "./client-address.ts";
 import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
@@ -33,8 +35,19 @@ export const activityLog =
       details: () => ({
         id: c.get("requestId"),
         path: shownPath(c),
+        ...limitDetails(admission, policy?.cost),
         country: clientCountry(c),
         userAgent: c.req.header("User-Agent") ?? "",
       }),
     });
   };
+
+/** Returns which limits refused a request, and the state of all limits. Requests that were not refused by a limit record neither. */
+function limitDetails(admission: Admission, cost = 1): Pick<Entry, "cost" | "violated" | "limits"> {
+  const { violation } = admission;
+  return {
+    cost: cost === 1 ? null : cost,
+    violated: violation ? [...violation.periods] : null,
+    limits: violation ? limitsIn(admission).map(({ per, limit, used }) => ({ name: per, limit, used })) : null,
+  };
+}

@@ -17,8 +17,8 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     const policy = policyOf(c);
     c.set("policy", policy);
     if (policy?.isPublic) return next();
-    const { scope = null, isCounted = true } = policy ?? {};
-    const request = { ip: clientAddress(c), scope, counted: isCounted };
+    const { scope = null, isCounted = true, cost = 1 } = policy ?? {};
+    const request = { ip: clientAddress(c), scope, counted: isCounted, cost };
     const outcome = authenticateKey(keyVerifier(c.env), bearerOf(c.req.header("Authorization") ?? ""), request, Date.now());
     if ("denial" in outcome) return deny(c, outcome);
     c.set("credential", outcome.credential);

@@ -1,8 +1,9 @@
 import { HTTPException } from "hono/http-exception";
+import { violatedIn } from "../admission/admission.ts";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureContent, type FieldError, failures } from "../errors/failure.ts";
 import type { AppContext } from "./context.ts";
-import { secondsToReset } from "./rate-limit-headers.ts";
+import { secondsTo } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";
 import { requestOrigin } from "./request-url.ts";
 import { respond } from "./standard-headers.ts";
@@ -47,6 +48,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
   const { status, title } = failures[failure.code];
   const origin = requestOrigin(c);
   const isQuota = failure.code === "rate_limit_exceeded";
+  const admission = c.get("principal")?.admission;
   const body: ProblemBody = {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
     title,
@@ -56,18 +58,19 @@ export function problem(c: AppContext, failure: FailureContent): Response {
     code: failure.code,
     request_id: c.get("requestId"),
     ...(failure.fieldErrors && failure.fieldErrors.length > 0 && { errors: failure.fieldErrors }),
-    ...(isQuota && { "violated-policies": ["hour"] }),
+    ...(isQuota && { "violated-policies": admission ? violatedIn(admission).map(({ per }) => per) : ["hour"] }),
   };
   c.set("errorCode", failure.code);
   return respond(c, JSON.stringify(body), status, { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) });
 }
 
 /**
- * Returns the `Retry-After` header for a status of 429 or 503. For 429, the header states the seconds until the rate limit window ends. For
- * 503, the header states a random value from 1 to 5 seconds, so that clients do not all retry together.
+ * Returns the `Retry-After` header for a status of 429 or 503. For 429, the header states the seconds until all limits of the key have room for the request.
+ * For 503, the header states a random value from 1 to 5 seconds, so that clients do not all retry together.
  */
 function retryAfter(c: AppContext, status: number): Record<string, string> {
-  const rateLimit = c.get("principal")?.admission.rateLimit;
-  if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };
+  const admission = c.get("principal")?.admission;
+  if (status === 429 && admission)
+    return { "Retry-After": String(secondsTo(admission.violation?.roomFrom ?? admission.rateLimit.resetsAt, Date.now())) };
   return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};
 }

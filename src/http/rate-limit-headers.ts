@@ -1,4 +1,5 @@
-import type { RateLimit } from "../admission/admission.ts";
+import { type Admission, limitsIn } from "../admission/admission.ts";
+import type { LimitUsage, Period } from "../admission/window.ts";
 import { secondMs } from "../time/clock.ts";
 
 /** The names of the rate limit headers. Every response to a request with a known key has these headers. */
@@ -11,24 +12,41 @@ export const rateLimitHeaders = [
   "X-RateLimit-Reset",
 ] as const;
 
-/** Returns the number of seconds until the rate limit window ends, rounded up, and at least 1. */
-export const secondsToReset = ({ resetsAt }: RateLimit, now: number): number => Math.max(1, Math.ceil((resetsAt - now) / secondMs));
+/** The length of each period in the `RateLimit-Policy` header, in seconds. The length of a month varies, so its policy has none. */
+const seconds: Record<Period, number | null> = { second: 1, minute: 60, hour: 3600, day: 86_400, month: null };
 
-export const remainingOf = ({ limit, used }: RateLimit): number => Math.max(0, limit - used);
+/** Returns the number of seconds until a time, rounded up, and at least 1. */
+export const secondsTo = (timeMs: number, now: number): number => Math.max(1, Math.ceil((timeMs - now) / secondMs));
+
+export const remainingOf = ({ limit, used }: { limit: number; used: number }): number => Math.max(0, limit - used);
+
+/** Returns the limit that binds: the one with the least share left. Of limits with the same share, the longest period binds. */
+export function bindingLimit(limits: readonly LimitUsage[]): LimitUsage {
+  const shareOf = (each: LimitUsage) => remainingOf(each) / each.limit;
+  const [binding] = limits.toReversed().toSorted((a, b) => shareOf(a) - shareOf(b));
+  if (!binding) throw new Error("a key has no limit");
+  return binding;
+}
 
 /**
- * Returns the rate limit of a key as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
- * draft-ietf-httpapi-ratelimit-headers, which may still change. Most clients read the older `X-RateLimit` fields.
+ * Returns the limits of a key as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
+ * draft-ietf-httpapi-ratelimit-headers, which may still change, and have one item for each limit. Most clients read the older `X-RateLimit` fields, which
+ * can show only one limit: the one that binds.
  */
-export function rateLimitHeadersOf(rateLimit: RateLimit, now: number): Record<(typeof rateLimitHeaders)[number], string> {
-  const { limit, used, resetsAt } = rateLimit;
-  const remaining = remainingOf(rateLimit);
+export function rateLimitHeadersOf(
+  admission: Pick<Admission, "limits" | "rateLimit">,
+  now: number,
+): Record<(typeof rateLimitHeaders)[number], string> {
+  const limits = limitsIn(admission);
+  const binding = bindingLimit(limits);
   return {
-    "RateLimit-Policy": `"hour";q=${limit};w=3600`,
-    RateLimit: `"hour";r=${remaining};t=${secondsToReset(rateLimit, now)}`,
-    "X-RateLimit-Limit": String(limit),
-    "X-RateLimit-Remaining": String(remaining),
-    "X-RateLimit-Used": String(used),
-    "X-RateLimit-Reset": String(Math.floor(resetsAt / secondMs)),
+    "RateLimit-Policy": limits
+      .map(({ per, limit }) => `"${per}";q=${limit}${seconds[per] === null ? "" : `;w=${seconds[per]}`}`)
+      .join(", "),
+    RateLimit: limits.map((each) => `"${each.per}";r=${remainingOf(each)};t=${secondsTo(each.resetsAt, now)}`).join(", "),
+    "X-RateLimit-Limit": String(binding.limit),
+    "X-RateLimit-Remaining": String(remainingOf(binding)),
+    "X-RateLimit-Used": String(binding.used),
+    "X-RateLimit-Reset": String(Math.ceil(binding.resetsAt / secondMs)),
   };
 }

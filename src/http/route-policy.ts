@@ -6,8 +6,10 @@ export interface RoutePolicy {
   isPublic: boolean;
   /** The scope that a key needs, or null if any key is accepted. */
   scope: string | null;
-  /** Whether requests to the route count against the rate limit. */
+  /** Whether requests to the route count against the limits. */
   isCounted: boolean;
+  /** The number of units that a request uses of each limit, if it counts. */
+  cost: number;
   /** Whether the route reads the body of a request. */
   takesBody: boolean;
 }

@@ -49,6 +49,6 @@ function standardHeadersOf(c: Responding, hasEtag: boolean): Record<string, stri
     ...c.get("transportHeaders"),
     "X-Request-Id": c.get("requestId"),
     "Cache-Control": hasEtag ? "private, no-cache" : "no-store",
-    ...(principal && rateLimitHeadersOf(principal.admission.rateLimit, Date.now())),
+    ...(principal && rateLimitHeadersOf(principal.admission, Date.now())),
   };
 }

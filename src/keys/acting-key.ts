@@ -13,7 +13,7 @@ import { apiKeys } from "./tables.ts";
 // only if the acting key still has permission for the change.
 
 const denialFailure = (code: DenialCode, scope: string | null): Failure => {
-  const { message, headers } = denialContent(code, { scope, limit: 0 });
+  const { message, headers } = denialContent(code, { scope });
   return new Failure(code, message, headers && { headers });
 };
 

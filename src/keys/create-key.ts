@@ -91,7 +91,7 @@ async function insertKey(
 }
 
 /**
- * Returns the permissions of a new key. The limit, the addresses and the expiry default to the values of the acting key. The scopes default
+ * Returns the permissions of a new key. The limits, the addresses and the expiry default to the values of the acting key. The scopes default
  * to `defaultScopes`.
  */
 async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: KeyRow | null): Promise<Permissions> {
@@ -99,6 +99,7 @@ async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: Key
   return {
     scopes: input.scopes ?? [...defaultScopes],
     hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),
+    otherLimits: input.otherLimits ?? own?.otherLimits ?? [],
     allowedIps: input.allowedIps ?? own?.allowedIps ?? [],
     expiresAt: input.expiresAt === undefined ? (own?.expiresAt ?? null) : input.expiresAt,
   };

@@ -1,3 +1,4 @@
+import type { Limit } from "../admission/window.ts";
 import { Failure } from "../errors/failure.ts";
 import { isWithin } from "../net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
@@ -6,7 +7,7 @@ import type { KeyRow } from "./key.ts";
  * The permissions of a key. A key can grant only its own permissions to another key. This rule does not apply to the operator and to
  * members.
  */
-export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;
+export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "otherLimits" | "allowedIps" | "expiresAt">;
 
 const forbidden = (detail: string) => new Failure("forbidden", detail);
 
@@ -24,6 +25,8 @@ export function requireGrantable(granted: Partial<Permissions>, own: Permissions
   if (granted.hourlyLimit !== undefined && granted.hourlyLimit > own.hourlyLimit) {
     throw forbidden(`This key may grant at most its own hourly limit, which is ${own.hourlyLimit}.`);
   }
+  const wider = granted.otherLimits === undefined ? undefined : widerLimit(granted.otherLimits, own.otherLimits);
+  if (wider) throw forbidden(`This key may grant at most its own limit per ${wider.per}, which is ${wider.limit}.`);
   if (granted.expiresAt !== undefined && own.expiresAt !== null && (granted.expiresAt === null || granted.expiresAt > own.expiresAt)) {
     throw forbidden("This key may not grant a later expiry than its own.");
   }
@@ -32,12 +35,17 @@ export function requireGrantable(granted: Partial<Permissions>, own: Permissions
   }
 }
 
+/** Returns the first of `own` limits that `limits` exceed. A period without a limit is unlimited. */
+const widerLimit = (limits: readonly Limit[], own: readonly Limit[]): Limit | undefined =>
+  own.find(({ per, limit }) => (limits.find((each) => each.per === per)?.limit ?? Number.POSITIVE_INFINITY) > limit);
+
 /** Returns whether `after` allows more than `before`: an additional scope, a higher limit, more addresses or a later expiry. */
 export function widens(before: Permissions, after: Permissions): boolean {
   const expiresLater = before.expiresAt !== null && (after.expiresAt === null || after.expiresAt > before.expiresAt);
   return (
     after.scopes.some((scope) => !before.scopes.includes(scope)) ||
     after.hourlyLimit > before.hourlyLimit ||
+    widerLimit(after.otherLimits, before.otherLimits) !== undefined ||
     !isWithin(after.allowedIps, before.allowedIps) ||
     expiresLater
   );

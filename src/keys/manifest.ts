@@ -18,6 +18,7 @@ export const manifest = {
         last4: "x7Qa",
         scopes: ["users:read", "tasks:read"],
         status: "active",
+        limits: [{ per: "hour", limit: 5000 }],
         hourly_limit: 5000,
         allowed_ips: [],
         expires_at: "2026-03-01T00:00:00.000Z",

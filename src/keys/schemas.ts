@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { limitsOf } from "../admission/admission.ts";
+import { inPeriodOrder, type Limit, periods } from "../admission/window.ts";
 import { prefixOf } from "../credentials/key-format.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { rotation } from "../inputs/rotation.ts";
@@ -12,6 +14,18 @@ import { scopes as allScopes, defaultScopes, exampleScopes, inOrder } from "./sc
 const partyType = z.enum(["key", "member", "operator", "system"]).meta({
   description: "The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.",
   examples: ["key"],
+});
+
+/** The largest limit. */
+const maxLimit = 999_999_999;
+
+const perDescription =
+  "The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.";
+const LimitData = z.strictObject({
+  per: z.enum(periods).meta({ description: perDescription, examples: ["hour"] }),
+  limit: z
+    .int()
+    .meta({ description: "The number of units that the key may use per period. A request usually uses one unit.", examples: [5000] }),
 });
 
 /** The public form of a key, in responses and in events. This form excludes the secret. */
@@ -29,7 +43,13 @@ export const KeyData = z.strictObject({
       "The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).",
     examples: ["active"],
   }),
-  hourly_limit: z.int().meta({ description: "The number of requests that the key may make in a clock hour.", examples: [5000] }),
+  limits: z.array(LimitData).meta({
+    description: "The limits of the key, at most one for each period. A key always has a limit per hour.",
+    examples: [[{ per: "hour", limit: 5000 }]],
+  }),
+  hourly_limit: z
+    .int()
+    .meta({ description: "The number of units that the key may use in a clock hour: the limit per hour.", examples: [5000] }),
   allowed_ips: z.array(z.string()).meta({
     description: "The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.",
     examples: [["203.0.113.0/24"]],
@@ -81,6 +101,7 @@ export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
   last4: key.last4,
   scopes: key.scopes,
   status: statusOf(key, now),
+  limits: limitsOf(key),
   hourly_limit: key.hourlyLimit,
   allowed_ips: key.allowedIps,
   expires_at: isoOrNull(key.expiresAt),
@@ -109,6 +130,29 @@ const hourlyLimit = z
   .int()
   .min(1)
   .meta({ description: "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling.", example: 1000 });
+const limits = z
+  .array(
+    z.strictObject({
+      per: z.enum(periods).meta({ description: perDescription, example: "second" }),
+      limit: z.int().min(1).max(maxLimit).meta({ description: "The number of units that the key may use per period.", example: 20 }),
+    }),
+  )
+  .refine((given) => new Set(given.map(({ per }) => per)).size === given.length, "Must have at most one limit for each period.")
+  .meta({
+    description:
+      "The limits of the key, in place of all limits that it has. Without a limit per hour, `hourly_limit` stays as it is. All limits are decided together: a request that one of them refuses uses nothing of the others.",
+    example: [
+      { per: "second", limit: 20 },
+      { per: "hour", limit: 1000 },
+    ],
+  });
+const sameHour = {
+  check: ({ limits: given, hourly_limit: hourly }: { limits?: readonly Limit[] | undefined; hourly_limit?: number | undefined }) => {
+    const hour = given?.find(({ per }) => per === "hour");
+    return hour === undefined || hourly === undefined || hour.limit === hourly;
+  },
+  otherwise: { message: "Must be the limit per hour in `limits`.", path: ["hourly_limit"] },
+};
 const expiresAt = timeInputOrNull.meta({
   type: ["string", "null"],
   format: "date-time",
@@ -133,56 +177,71 @@ const allowedIps = ipList.meta({ type: "array", ...ipListDocument });
 const allowedIpsOrNull = ipList.nullable().meta({ type: ["array", "null"], ...ipListDocument });
 
 /** The settings of a new key, in an API request or in a form. If a key sends the request, that key's limit, addresses and expiry are the defaults. */
-export const NewKey = z.strictObject({
-  name,
-  scopes: scopes.optional().meta({ default: defaultScopes }),
-  hourly_limit: hourlyLimit.optional().meta({
-    description:
-      "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that sends the request.",
-  }),
-  allowed_ips: allowedIps.optional(),
-  expires_at: expiresAt.optional(),
-});
+export const NewKey = z
+  .strictObject({
+    name,
+    scopes: scopes.optional().meta({ default: defaultScopes }),
+    hourly_limit: hourlyLimit.optional().meta({
+      description:
+        "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that sends the request.",
+    }),
+    limits: limits.optional(),
+    allowed_ips: allowedIps.optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .refine(sameHour.check, sameHour.otherwise);
 
 /** The body of a request to change a key. Each member is the new value of a field. */
-export const KeyPatch = z.strictObject({
-  name: name.optional(),
-  scopes: scopes.optional(),
-  status: z
-    .enum(["active", "disabled"])
-    .optional()
-    .meta({ description: "The new status. A `disabled` key is denied until its status is `active` again.", example: "disabled" }),
-  hourly_limit: hourlyLimit.optional(),
-  allowed_ips: allowedIpsOrNull.optional(),
-  expires_at: expiresAt.optional(),
-  overlap_ends_at: timeInputOrNull.optional().meta({
-    type: ["string", "null"],
-    format: "date-time",
-    description:
-      "The new time when the overlap of the two secrets ends. The new time must not be later than the current end of the overlap. `null` ends the overlap immediately.",
-    example: null,
-  }),
+export const KeyPatch = z
+  .strictObject({
+    name: name.optional(),
+    scopes: scopes.optional(),
+    status: z
+      .enum(["active", "disabled"])
+      .optional()
+      .meta({ description: "The new status. A `disabled` key is denied until its status is `active` again.", example: "disabled" }),
+    hourly_limit: hourlyLimit.optional(),
+    limits: limits.optional(),
+    allowed_ips: allowedIpsOrNull.optional(),
+    expires_at: expiresAt.optional(),
+    overlap_ends_at: timeInputOrNull.optional().meta({
+      type: ["string", "null"],
+      format: "date-time",
+      description:
+        "The new time when the overlap of the two secrets ends. The new time must not be later than the current end of the overlap. `null` ends the overlap immediately.",
+      example: null,
+    }),
+  })
+  .refine(sameHour.check, sameHour.otherwise);
+
+/** The body of an operator's request to replace the limits of a key. */
+export const KeyLimits = z.strictObject({ limits });
+
+/** Returns the fields of a key for the limits of a request. */
+const limitFields = ({ limits: given, hourly_limit: hourly }: { limits?: Limit[] | undefined; hourly_limit?: number | undefined }) => ({
+  hourlyLimit: hourly ?? given?.find(({ per }) => per === "hour")?.limit,
+  otherLimits: given && inPeriodOrder(given.filter(({ per }) => per !== "hour")),
 });
 
 /** The body of a request to rotate a key. */
 export const KeyRotation = rotation("The number of seconds for which the old secret still works");
 
 /** Converts a parsed `NewKey` into the input of `createKey`. */
-export const newKeyOf = ({ name, scopes, hourly_limit, allowed_ips, expires_at }: z.output<typeof NewKey>) => ({
+export const newKeyOf = ({ name, scopes, allowed_ips, expires_at, ...rest }: z.output<typeof NewKey>) => ({
   name,
   scopes,
-  hourlyLimit: hourly_limit,
+  ...limitFields(rest),
   allowedIps: allowed_ips,
   expiresAt: expires_at,
 });
 
 /** Converts a parsed `KeyPatch` into the input of `changeKey`. */
-export const keyPatchOf = (patch: z.output<typeof KeyPatch>) =>
+export const keyPatchOf = (patch: Partial<z.output<typeof KeyPatch>>) =>
   omitUndefined({
     name: patch.name,
     scopes: patch.scopes,
     state: patch.status,
-    hourlyLimit: patch.hourly_limit,
+    ...limitFields(patch),
     allowedIps: patch.allowed_ips === null ? [] : patch.allowed_ips,
     expiresAt: patch.expires_at,
     overlapEndsAt: patch.overlap_ends_at,

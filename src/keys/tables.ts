@@ -18,6 +18,11 @@ export const apiKeys = sqliteTable(
     scopes: text({ mode: "json" }).$type<string[]>().notNull(),
     state: text({ enum: ["active", "disabled", "revoked"] }).notNull(),
     hourlyLimit: integer("hourly_limit").notNull(),
+    /** The limits beside the hourly limit, at most one for each period, the shortest period first. */
+    otherLimits: text("other_limits", { mode: "json" })
+      .$type<{ per: "second" | "minute" | "hour" | "day" | "month"; limit: number }[]>()
+      .notNull()
+      .default([]),
     allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
     expiresAt: integer("expires_at"),
     /** The expiry time for which the service has handled the event `key.expiring`. If a key has already expired, the service skips the event. */

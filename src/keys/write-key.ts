@@ -60,6 +60,7 @@ const memberNames: Record<string, string> = {
   name: "name",
   scopes: "scopes",
   hourlyLimit: "hourly_limit",
+  otherLimits: "limits",
   allowedIps: "allowed_ips",
   expiresAt: "expires_at",
   state: "status",

@@ -1,4 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { limitsIn } from "../admission/admission.ts";
+import { periods } from "../admission/window.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondJson } from "../api/respond.ts";
 import { notCounted, requireScope } from "../api/route-parts/access.ts";
@@ -47,12 +49,15 @@ const RateLimits = z
     policies: z
       .array(
         z.strictObject({
-          name: z.literal("hour").meta({ description: "The name of the policy, as in the `RateLimit` header: `hour`." }),
-          ...limitShape,
+          name: z.enum(periods).meta({ description: "The name of the policy, as in the `RateLimit` header.", example: "hour" }),
+          limit: count.meta({ description: "The number of units that the key may use in the period.", example: 5000 }),
+          used: count.meta({ description: "The number of units that are used.", example: 3350 }),
+          remaining: count.meta({ description: "The number of units that are left.", example: 1650 }),
+          resets_at: time.meta({ description: "The time when the whole limit is available again." }),
           percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
         }),
       )
-      .meta({ description: "All limits of the key. A key has exactly one limit." }),
+      .meta({ description: "All limits of the key, the shortest period first. Every key has a limit per hour." }),
   })
   .openapi("RateLimits", { description: "The usage of each limit of the key." });
 
@@ -88,7 +93,7 @@ const readRateLimit = createRoute({
   path: "/rate-limit",
   operationId: "getRateLimit",
   summary: "Get the limit of this key",
-  description: "Returns the number of requests left in this hour. This request is not counted, and works even when the limit is reached.",
+  description: "Returns what is left of each limit. This request is not counted, and works even when a limit is reached.",
   tags: ["Current key"],
   ...requireScope(null),
   ...notCounted,
@@ -96,12 +101,15 @@ const readRateLimit = createRoute({
 });
 
 routes.openapi(readRateLimit, (c) => {
-  const { limit, used, remaining, resetsAt } = inUse(c);
-  return respondJson(
-    c,
-    { policies: [{ name: "hour" as const, limit, used, remaining, percent: percent(used, limit), resets_at: iso(resetsAt) }] },
-    200,
-  );
+  const policies = limitsIn(principalOf(c).admission).map(({ per, limit, used, resetsAt }) => ({
+    name: per,
+    limit,
+    used,
+    remaining: remainingOf({ limit, used }),
+    percent: percent(used, limit),
+    resets_at: iso(resetsAt),
+  }));
+  return respondJson(c, { policies }, 200);
 });
 
 function inUse(c: ApiContext) {

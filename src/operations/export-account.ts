@@ -74,7 +74,7 @@ const logSections: readonly LogSection[] = [
   },
 ];
 
-/** Returns an entry of the request log in the form of an export. No request has values in the other fields of an entry yet. */
+/** Returns an entry of the request log in the form of an export. */
 export const requestData = (entry: Entry) => ({
   id: entry.id,
   at: iso(timeOfId(entry.id)),
@@ -92,6 +92,9 @@ export const requestData = (entry: Entry) => ({
   counted: entry.counted,
   count: entry.count,
   secret: entry.secret,
+  cost: entry.cost ?? Number(entry.counted),
+  violated: entry.violated,
+  limits: entry.limits,
 });
 
 const usageData = ({ start, tallies }: { start: number; tallies: Tallies }) =>

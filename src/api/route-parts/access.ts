@@ -9,10 +9,13 @@ export const requireScope = (scope: string | null) => ({ security: [{ [securityS
 export const publicRoute = { security: [] as Record<string, string[]>[] };
 
 /**
- * The part of a route object that exempts the route from the hourly limit. Requests to the route are not counted and work even after the
+ * The part of a route object that exempts the route from the limits. Requests to the route are not counted and work even after a
  * limit is reached.
  */
 export const notCounted = { "x-counted": false } as const;
+
+/** The part of a route object that sets how many units of each limit a request uses. A route without this part costs one unit. */
+export const costs = (units: number) => ({ "x-cost": units }) as const;
 
 /**
  * The part of a route object that lists additional error codes. `scripts/openapi/error-responses.ts` derives all other error codes from the route object.

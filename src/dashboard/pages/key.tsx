@@ -171,6 +171,16 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
               </>
             )}
           </dd>
+          {(limit?.limits ?? [])
+            .filter(({ per }) => per !== "hour")
+            .map((each) => (
+              <>
+                <dt>This {each.per}</dt>
+                <dd>
+                  {integer(each.used)} / {integer(each.limit)} per {each.per} ({wholePercent(percent(each.used, each.limit))})
+                </dd>
+              </>
+            ))}
           <dt>Created</dt>
           <dd>
             <Moment timeMs={key.createdAt} /> by <bdi>{key.createdByName ?? `the ${key.createdByType ?? "operator"}`}</bdi>
@@ -218,6 +228,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
               ceiling={c.get("visitor").account.limitCeiling}
               values={{
                 hourlyLimit: String(key.hourlyLimit),
+                otherLimits: key.otherLimits,
                 expiresAt: key.expiresAt === null ? "" : iso(key.expiresAt).slice(0, 16),
                 allowedIps: key.allowedIps.join("\n"),
               }}
@@ -246,7 +257,7 @@ export const backToKey = (c: PageContext, done: string) => c.redirect(`/keys/${i
 
 /** Returns the changes that a form makes to a key. If the form lacks a field, the field's value stays unchanged. */
 function changesIn(c: PageContext, form: Form, before: Key) {
-  const { name, scopes = [], hourly_limit = c.get("visitor").account.limitCeiling, allowed_ips, expires_at } = keyInputOf(form);
+  const { name, scopes = [], hourly_limit = c.get("visitor").account.limitCeiling, limits, allowed_ips, expires_at } = keyInputOf(form);
   // The expiry field shows no seconds. If the field still shows the same minute, keep the stored expiry time.
   const isSameEnd = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
   return {
@@ -254,6 +265,7 @@ function changesIn(c: PageContext, form: Form, before: Key) {
     // Browsers send only ticked checkboxes. The field `scopes_shown` shows that the form has the checkboxes, even if none is ticked.
     ...((form.has("scopes") || form.has("scopes_shown")) && { scopes }),
     ...(form.has("hourly_limit") && { hourly_limit }),
+    ...(limits && { limits }),
     ...(form.has("allowed_ips") && { allowed_ips }),
     ...(form.has("expires_at") && !isSameEnd && { expires_at }),
   };

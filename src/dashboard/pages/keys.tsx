@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import type { Limit } from "../../admission/window.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses } from "../../keys/key.ts";
@@ -151,7 +152,15 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   );
 }
 
-/** Renders the form fields for a key's scopes, hourly limit, allowed IPs and expiry. */
+/** The periods of the limits beside the hourly limit, and the labels of their fields. */
+const otherPeriods = [
+  ["second", "Limit per second"],
+  ["minute", "Limit per minute"],
+  ["day", "Limit per day"],
+  ["month", "Limit per month"],
+] as const;
+
+/** Renders the form fields for a key's scopes, limits, allowed IPs and expiry. */
 export const KeyFields = ({
   form,
   formError,
@@ -166,7 +175,7 @@ export const KeyFields = ({
   options: readonly string[];
   ticked: readonly string[];
   ceiling: number;
-  values?: { hourlyLimit: string; expiresAt: string; allowedIps: string };
+  values?: { hourlyLimit: string; otherLimits: readonly Limit[]; expiresAt: string; allowedIps: string };
 }) => (
   <>
     <Choices
@@ -189,6 +198,18 @@ export const KeyFields = ({
       placeholder={String(ceiling)}
       help={`The number of requests in a clock hour, from 1 to ${ceiling}. If this field is empty, the limit is ${ceiling}.`}
     />
+    {otherPeriods.map(([per, label]) => (
+      <TextField
+        form={form}
+        formError={formError}
+        name={`limit_${per}`}
+        label={label}
+        type="number"
+        min={1}
+        value={values?.otherLimits.find((each) => each.per === per)?.limit.toString()}
+        help={`If this field is empty, the key has no limit per ${per}.`}
+      />
+    ))}
     <TextField
       form={form}
       formError={formError}
@@ -211,11 +232,21 @@ export const KeyFields = ({
   </>
 );
 
+/** Returns the limits beside the hourly limit, or undefined if the form has no fields for them. */
+const limitsIn = (form: Form) =>
+  otherPeriods.some(([per]) => form.has(`limit_${per}`))
+    ? otherPeriods.flatMap(([per]) => {
+        const limit = form.number(`limit_${per}`);
+        return limit === undefined ? [] : [{ per, limit }];
+      })
+    : undefined;
+
 /** Returns the fields of a key form in the input format of the API. */
 export const keyInputOf = (form: Form) => ({
   name: form.text("name"),
   scopes: form.ticked("scopes"),
   hourly_limit: form.number("hourly_limit"),
+  limits: limitsIn(form),
   allowed_ips: form.words("allowed_ips"),
   expires_at: form.time("expires_at") ?? null,
 });

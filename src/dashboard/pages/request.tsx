@@ -3,7 +3,6 @@ import { type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { actorNameOf, listAudit } from "../../audit/audit.ts";
 import { requestOrigin, urlOf } from "../../http/request-url.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { readKeyRow } from "../../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../../openapi/document.ts";
 import { iso, minuteMs, secondMs } from "../../time/clock.ts";
 import { readEventsOfRequest } from "../../webhooks/events-of-request.ts";
@@ -55,8 +54,7 @@ export const requestPages = new Hono<PageEnv>();
 requestPages.get("/activity/:id", needs("session"), async (c) => {
   const context = logContext(c);
   const entry = await readEntry(context, c.req.param("id"));
-  const limitOf = async () => (await readKeyRow(context, entry.keyId)).hourlyLimit;
-  const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);
+  const explanation = explain(entry);
   const operation = operationsIn(await readOpenApi(c.env, urlOf(c))).find(
     ({ method, path }) => method.toUpperCase() === entry.method.replace("HEAD", "GET") && path === entry.route,
   )?.operation;

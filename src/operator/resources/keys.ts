@@ -11,7 +11,7 @@ import { createKey } from "../../keys/create-key.ts";
 import type { Key } from "../../keys/key.ts";
 import { listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
-import { keyData, NewKey, newKeyOf } from "../../keys/schemas.ts";
+import { KeyLimits, keyData, keyPatchOf, NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { accountOfKey } from "../../operations/change-account.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
@@ -28,6 +28,7 @@ const shownMembers = [
   "status",
   "scopes",
   "hourly_limit",
+  "limits",
   "expires_at",
   "last_used_at",
   "created_at",
@@ -83,4 +84,8 @@ keys.post("/keys/:id/enable", (c) =>
 keys.put("/keys/:id/limit", async (c) => {
   const { limit: hourlyLimit } = await readBody(c, z.strictObject({ limit: z.int().min(1) }));
   return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, { hourlyLimit }, always));
+});
+keys.put("/keys/:id/limits", async (c) => {
+  const patch = keyPatchOf(await readBody(c, KeyLimits));
+  return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, patch, always));
 });

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readContext } from "../../api/operation-contexts.ts";
 import { respondJson } from "../../api/respond.ts";
-import { requireScope } from "../../api/route-parts/access.ts";
+import { costs, requireScope } from "../../api/route-parts/access.ts";
 import { json } from "../../api/route-parts/responses.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
@@ -11,6 +11,7 @@ import { dayMs, iso } from "../../time/clock.ts";
 import { windowsAt } from "../../usage/windows.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
 import { bucketsOf, intervals } from "./buckets.ts";
+import { manifest } from "./manifest.ts";
 import { readAnalytics } from "./read-analytics.ts";
 
 const maxPoints = 750;
@@ -86,9 +87,10 @@ const read = createRoute({
   operationId: "getAnalytics",
   summary: "Get analytics",
   description:
-    "Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day.",
+    "Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day. A request costs five units of each limit, because it reads much.",
   tags: ["Analytics"],
   ...requireScope("analytics:read"),
+  ...costs(manifest.costs.getAnalytics),
   request: {
     query: z.strictObject({
       from: timeInput.optional().meta({

@@ -29,7 +29,14 @@ it("An API key gets one warning event at 80 % of its limit and one event at 100 
   expect(warning?.id).toMatch(/^evt_[0-9a-f]{32}$/);
   expect([warning?.type, JSON.parse(warning?.data ?? "{}")]).toEqual([
     "rate_limit.warning",
-    { key_id: tenant.keyId, key_name: "Test key", used: 8, limit: 10, resets_at: new Date(hourStart(Date.now()) + hourMs).toISOString() },
+    {
+      key_id: tenant.keyId,
+      key_name: "Test key",
+      per: "hour",
+      used: 8,
+      limit: 10,
+      resets_at: new Date(hourStart(Date.now()) + hourMs).toISOString(),
+    },
   ]);
   await admitTimes(tenant, 20);
   expect(await readLimitEventTypes(tenant)).toEqual(["rate_limit.warning", "rate_limit.reached"]);

@@ -15,6 +15,8 @@ export const document = closedDocument(routers) as unknown as {
 
 export interface Operation {
   operationId: string;
+  /** The units that a request costs, if not one. */
+  "x-cost"?: number;
   security: Record<string, string[]>[];
   requestBody?: { content: Record<string, { schema: Schema } | undefined> };
   responses: Record<string, { headers?: Record<string, unknown>; content?: Record<string, { schema: Schema; examples?: object }> }>;

@@ -1,0 +1,105 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import type { KeyGuard } from "../../../src/admission/key-guard.ts";
+import { call, makeKey, makeTenant } from "../support/client.ts";
+
+const scopes = ["tasks:read", "keys:read", "keys:write", "analytics:read"];
+
+/** Creates a key with limits. Returns its secret and its id. */
+async function makeLimited(limits: { per: string; limit: number }[], more: object = {}) {
+  const { accountId, key } = await makeTenant();
+  const { key: maker } = await makeKey(accountId, { scopes });
+  const { status, body } = await call("POST", "/api/v1/keys", { key: maker, body: { name: "Limited", scopes, limits, ...more } });
+  expect([status, body.limits]).toEqual([201, expect.any(Array)]);
+  return { secret: body.secret_key as string, id: body.id as string, body, admin: key, maker };
+}
+
+describe("The limits of a key", () => {
+  it("are created, read and replaced together, and the hour always exists", async () => {
+    const { body, id, admin, secret } = await makeLimited([
+      { per: "month", limit: 900 },
+      { per: "second", limit: 20 },
+    ]);
+    const hour = { per: "hour", limit: body.hourly_limit };
+    expect(body.limits).toEqual([{ per: "second", limit: 20 }, hour, { per: "month", limit: 900 }]);
+    const patch = (limits: object[], more = {}) => call("PATCH", `/api/v1/keys/${id}`, { key: admin, body: { limits, ...more } });
+    expect((await patch([{ per: "day", limit: 7 }])).body.limits).toEqual([hour, { per: "day", limit: 7 }]);
+    expect((await patch([{ per: "hour", limit: 55 }])).body).toMatchObject({ hourly_limit: 55, limits: [{ per: "hour", limit: 55 }] });
+    expect((await patch([{ per: "hour", limit: 60 }], { hourly_limit: 60 })).body.hourly_limit).toBe(60);
+    expect((await call("GET", "/api/v1/rate-limit", { key: secret })).body.policies).toMatchObject([{ name: "hour", limit: 60, used: 0 }]);
+  });
+
+  it.each([
+    [[{ per: "week", limit: 1 }], {}, "/limits/0/per"],
+    [[{ per: "day", limit: 0 }], {}, "/limits/0/limit"],
+    [
+      [
+        { per: "day", limit: 5 },
+        { per: "day", limit: 6 },
+      ],
+      {},
+      "/limits",
+    ],
+    [[{ per: "hour", limit: 5 }], { hourly_limit: 6 }, "/hourly_limit"],
+    [[{ per: "hour", limit: 1_000_000 }], {}, "/hourly_limit"],
+  ])("are refused if they are %j with %j", async (limits, more, pointer) => {
+    const { key } = await makeTenant();
+    const { status, body } = await call("POST", "/api/v1/keys", { key, body: { name: "Limited", limits, ...more } });
+    expect([status, body.errors?.map((each: { pointer: string }) => each.pointer)]).toEqual([422, [pointer]]);
+  });
+
+  it("cannot be wider than those of the key that grants them", async () => {
+    const { secret } = await makeLimited([{ per: "day", limit: 100 }]);
+    const grant = (limits?: object[]) =>
+      call("POST", "/api/v1/keys", { key: secret, body: { name: "Granted", scopes: ["tasks:read"], ...(limits && { limits }) } });
+    expect((await grant([{ per: "second", limit: 1 }])).body.code).toBe("forbidden");
+    expect((await grant([{ per: "day", limit: 101 }])).body.code).toBe("forbidden");
+    expect((await grant([{ per: "day", limit: 100 }])).status).toBe(201);
+    expect((await grant()).body.limits).toContainEqual({ per: "day", limit: 100 });
+  });
+});
+
+describe("A request", () => {
+  it("is refused by the limit per second, uses nothing of the hour then, and the headers show the limit that binds", async () => {
+    const { secret, id } = await makeLimited([
+      { per: "minute", limit: 3 },
+      { per: "hour", limit: 50 },
+    ]);
+    const answers = [];
+    for (let request = 0; request < 5; request++) answers.push(await call("GET", "/api/v1/me", { key: secret }));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
+    const { headers, body } = answers[3] as (typeof answers)[number];
+    expect(headers.get("RateLimit-Policy")).toBe('"minute";q=3;w=60, "hour";q=50;w=3600');
+    expect(headers.get("RateLimit")).toMatch(/^"minute";r=0;t=\d+, "hour";r=47;t=\d+$/);
+    expect([headers.get("X-RateLimit-Limit"), headers.get("X-RateLimit-Remaining")]).toEqual(["3", "0"]);
+    const wait = Number(headers.get("Retry-After"));
+    expect(wait).toBeGreaterThan(15);
+    expect(wait).toBeLessThanOrEqual(20);
+    expect([body.code, body["violated-policies"], body.detail]).toEqual([
+      "rate_limit_exceeded",
+      ["minute"],
+      "The limit is used up: 3 per minute.",
+    ]);
+    const { body: left } = await call("GET", "/api/v1/rate-limit", { key: secret });
+    expect(left.policies).toMatchObject([
+      { name: "minute", used: 3, remaining: 0 },
+      { name: "hour", used: 3, remaining: 47 },
+    ]);
+    const stored = await runInDurableObject(env.KEY_GUARD.getByName(id), (_: KeyGuard, { storage }) => storage.kv.get("window"));
+    expect(stored).toMatchObject({ reserved: expect.any(Number), buckets: [["minute", expect.any(Number), expect.any(Number)]] });
+  });
+
+  it("that costs five units uses five, is refused if fewer are left, and gets 422 if it costs more than the whole limit", async () => {
+    const { secret, id, admin } = await makeLimited([{ per: "day", limit: 8 }]);
+    const analytics = () => call("GET", "/api/v1/analytics", { key: secret });
+    expect((await analytics()).status).toBe(200);
+    const second = await analytics();
+    expect([second.status, second.body["violated-policies"], second.headers.get("X-RateLimit-Used")]).toEqual([429, ["day"], "5"]);
+    expect(second.body.detail).toBe("The limit has no room for a request that costs 5 units: 8 per day.");
+    expect((await call("GET", "/api/v1/tasks", { key: secret })).status).toBe(200);
+    await call("PATCH", `/api/v1/keys/${id}`, { key: admin, body: { limits: [{ per: "second", limit: 2 }] } });
+    const third = await analytics();
+    expect([third.status, third.body.code, third.headers.get("Retry-After")]).toEqual([422, "cost_exceeds_limit", null]);
+  });
+});
