@@ -1,0 +1,256 @@
+import { endOf, type FixedPeriod, type Limit, startOf } from "./window.ts";
+
+// The budget of an account, and the units that the guards of its keys hold of it. All functions are pure.
+//
+// The account's budget hands units to guards, and guards use them without asking again (a bounded counter; the literature calls the units escrow). A unit is
+// one unit in each window of the account. The budget and each guard keep, for each window, numbers that only grow: what the budget has granted, and what
+// the guard has got, returned and used. A lost, late or repeated message therefore changes nothing: both sides keep the larger number.
+//
+// What must hold: for each window, what was used and what guards hold is never more than the limit. The budget's clock rules the windows. A grant is on disk
+// before it is sent, and a return is on disk before it is told.
+
+/** A window of an account. `startsAt`: its start by the clock of the budget, in milliseconds since the epoch. */
+interface Label {
+  per: FixedPeriod;
+  startsAt: number;
+}
+
+// The side of a guard
+
+/** What a guard holds in a window. `reserved`: the units that count as used after a crash. */
+export interface Share extends Label {
+  got: number;
+  returned: number;
+  used: number;
+  reserved: number;
+}
+
+/** What a guard holds of the budget. `nonce`: a random id. A guard that has lost its storage has another one. */
+export interface Holding {
+  nonce: string;
+  shares: readonly Share[];
+}
+
+/** The time before the end of a window in which a guard uses no units that it holds, because clocks differ, in milliseconds. */
+export const marginMs = 2000;
+
+const leftOf = ({ got, returned, used }: Share): number => got - returned - used;
+
+/** Returns the units that a guard holds in the window with the fewest. */
+export const heldBy = ({ shares }: Holding): number => Math.max(0, Math.min(...shares.map(leftOf)));
+
+/** Returns whether units of a window can still be used by the clock of the guard. */
+const isOpen = (label: Label, now: number): boolean => now < endOf(label) - marginMs;
+
+/**
+ * Uses units. Returns null if the guard has to ask the budget first. `periods`: the windows of the account. `isAnswered`: the budget has just answered, so
+ * its clock says that the windows are open. `ahead`: the units that the reservation takes beyond this request, if it needs a new one.
+ */
+export function spend(
+  { nonce, shares }: Holding,
+  {
+    periods,
+    cost,
+    now,
+    isAnswered,
+    ahead,
+  }: { periods: readonly FixedPeriod[]; cost: number; now: number; isAnswered: boolean; ahead: number },
+): Holding | null {
+  const open = shares.filter((share) => periods.includes(share.per) && leftOf(share) >= cost && (isAnswered || isOpen(share, now)));
+  if (open.length < periods.length) return null;
+  const isReserved = open.every(({ used, reserved }) => used + cost <= reserved);
+  const next = open.map((share) => {
+    const used = share.used + cost;
+    return { ...share, used, reserved: isReserved ? share.reserved : Math.min(used + ahead, share.got - share.returned) };
+  });
+  return { nonce, shares: next };
+}
+
+/** A question of a guard to the budget. `need`: the units that a waiting request costs. `want`: the units that the guard would like to hold. */
+export interface Ask {
+  nonce: string;
+  need: number;
+  want: number;
+  shares: readonly Omit<Share, "reserved">[];
+}
+
+export const askOf = ({ nonce, shares }: Holding, need: number, want: number): Ask => ({
+  nonce,
+  need,
+  want,
+  shares: shares.map(({ reserved: _, ...share }) => share),
+});
+
+/** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards. */
+export type Grant = readonly (Label & { granted: number; rest: number })[];
+
+/** Asks a guard for all its unused units. `nonce`: the nonce of the guard that got the grant. */
+export interface Recall {
+  nonce: string;
+  grant: Grant;
+}
+
+/** Takes a grant. A grant for a later window begins it. A late or repeated grant changes nothing. */
+export function accept({ nonce, shares }: Holding, grant: Grant): Holding {
+  const next = grant.map(({ per, startsAt, granted }): Share => {
+    const known = shares.find((share) => share.per === per);
+    if (known && known.startsAt > startsAt) return known;
+    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted) };
+    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0 };
+  });
+  return { nonce, shares: next };
+}
+
+/** Returns all units that are not used. */
+export const giveBack = ({ nonce, shares }: Holding): Holding => ({
+  nonce,
+  shares: shares.map((share) => ({ ...share, returned: share.got - share.used, reserved: share.used })),
+});
+
+/**
+ * Answers a recall: returns all unused units, also those of a grant that is still on its way. The guard must store the holding before it tells the budget. A
+ * recall for an earlier life of the guard says nothing about the units of this one.
+ */
+export const recalled = (holding: Holding, { nonce, grant: given }: Recall): Holding =>
+  giveBack(holding.nonce === nonce ? accept(holding, given) : holding);
+
+/** Rebuilds a holding after the object has lost its in-memory state. The whole reservation counts as used. */
+export const recoveredHolding = ({ nonce, shares }: Holding): Holding => ({
+  nonce,
+  shares: shares.map((share) => ({ ...share, used: share.reserved })),
+});
+
+// The side of the budget
+
+/** What the budget knows of a guard in a window. */
+interface Row extends Label {
+  granted: number;
+  returned: number;
+  used: number;
+}
+
+/** A guard that holds units. `dead`: the nonces of its earlier lives. Their late questions are ignored. */
+interface Holder {
+  nonce: string;
+  dead: readonly string[];
+  rows: readonly Row[];
+}
+
+/** The maximum number of earlier lives of a guard that the budget remembers. */
+const maxDead = 4;
+
+/** The budget of an account. `writtenOff`: the units of guards that have lost their storage. They count as used. */
+export interface Budget {
+  limits: readonly (Limit & { per: FixedPeriod })[];
+  windows: readonly (Label & { writtenOff: number })[];
+  holders: ReadonlyMap<string, Holder>;
+}
+
+const isSame = (a: Label, b: Label): boolean => a.per === b.per && a.startsAt === b.startsAt;
+const rowOf = (holder: Holder | undefined, label: Label): Row =>
+  holder?.rows.find((row) => isSame(row, label)) ?? { per: label.per, startsAt: label.startsAt, granted: 0, returned: 0, used: 0 };
+
+/** Returns the budget at `now`. A window that has ended begins again. If the clock is set back, a window stays as it is. */
+export function budgetAt(budget: Budget, now: number): Budget {
+  const windows = budget.limits.map(({ per }) => {
+    const known = budget.windows.find((window) => window.per === per);
+    return known && now < endOf(known) ? known : { per, startsAt: startOf[per](now), writtenOff: 0 };
+  });
+  const isUnchanged = windows.length === budget.windows.length && windows.every((window, at) => window === budget.windows[at]);
+  return isUnchanged ? budget : { ...budget, windows };
+}
+
+/** Returns the units that no guard has used or holds, in a window. */
+function restOf({ limits, windows, holders }: Budget, label: Label): number {
+  const limit = limits.find(({ per }) => per === label.per)?.limit ?? 0;
+  let taken = windows.find((window) => isSame(window, label))?.writtenOff ?? 0;
+  for (const holder of holders.values()) {
+    const { granted, returned } = rowOf(holder, label);
+    taken += granted - returned;
+  }
+  return limit - taken;
+}
+
+/**
+ * Takes note of what a guard says. A guard with another nonce has lost its storage: what it held counts as used. Returns null if the message is of an
+ * earlier life of the guard, or if its window has not begun by the clock of the budget. The guard then has to ask again.
+ */
+export function hear(budget: Budget, id: string, { nonce, shares }: Pick<Ask, "nonce" | "shares">): Budget | null {
+  if (budget.windows.some(({ per, startsAt }) => shares.some((share) => share.per === per && share.startsAt > startsAt))) return null;
+  const before = budget.holders.get(id);
+  if (before?.dead.includes(nonce)) return null;
+  const isNewLife = before !== undefined && before.nonce !== nonce;
+  const windows = isNewLife
+    ? budget.windows.map((window) => {
+        const { granted, returned } = rowOf(before, window);
+        return { ...window, writtenOff: window.writtenOff + granted - returned };
+      })
+    : budget.windows;
+  const rows = budget.windows.map((window): Row => {
+    const known = rowOf(isNewLife ? undefined : before, window);
+    const share = shares.find((each) => isSame(each, window));
+    if (!share) return known;
+    return { ...known, returned: Math.max(known.returned, share.returned), used: Math.max(known.used, share.used) };
+  });
+  const dead = isNewLife ? [before.nonce, ...before.dead].slice(0, maxDead) : (before?.dead ?? []);
+  return { ...budget, windows, holders: new Map(budget.holders).set(id, { nonce, dead, rows }) };
+}
+
+/** The maximum number of guards among which the rest is divided. Further guards get only what their requests need. */
+const maxHolders = 64;
+/** A grant of fewer units than this is not worth a message, unless a request needs it. */
+const leastGrant = 4;
+
+/**
+ * Grants units to a guard that was heard. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of
+ * other guards. The caller must store the budget before it sends the grant.
+ */
+export function grant(budget: Budget, id: string, { need, want }: Pick<Ask, "need" | "want">): { budget: Budget; grant: Grant } | null {
+  const holder = budget.holders.get(id);
+  if (!holder) return null;
+  const count = [...budget.holders.values()].filter(({ rows }) => rows.some(({ granted, returned }) => granted > returned)).length;
+  const rows: Row[] = [];
+  for (const window of budget.windows) {
+    const row = rowOf(holder, window);
+    const rest = restOf(budget, window);
+    const holds = row.granted - row.returned - row.used;
+    const lacks = Math.max(0, need - holds);
+    if (rest < lacks) return null;
+    const fair = count > maxHolders ? 0 : Math.floor(rest / (2 * Math.max(1, count)));
+    const wished = Math.min(Math.max(0, want - holds), fair);
+    rows.push({ ...row, granted: row.granted + Math.max(lacks, wished < leastGrant ? 0 : wished) });
+  }
+  const next = { ...budget, holders: new Map(budget.holders).set(id, { ...holder, rows }) };
+  return { budget: next, grant: grantOf(next, id) };
+}
+
+/** Returns the message that recalls the units of a guard. Null if the guard was never heard. */
+export function recallOf(budget: Budget, id: string): Recall | null {
+  const holder = budget.holders.get(id);
+  return holder ? { nonce: holder.nonce, grant: grantOf(budget, id) } : null;
+}
+
+/** Returns what was granted to a guard. */
+export const grantOf = (budget: Budget, id: string): Grant =>
+  budget.windows.map((window) => ({
+    per: window.per,
+    startsAt: window.startsAt,
+    granted: rowOf(budget.holders.get(id), window).granted,
+    rest: Math.max(0, restOf(budget, window)),
+  }));
+
+/** Returns the ids of the guards that may hold unused units, the guard with the most first. */
+export function holdersOf(budget: Budget, except?: string): string[] {
+  const unused = (holder: Holder) =>
+    Math.min(
+      ...budget.windows.map((window) => {
+        const { granted, returned, used } = rowOf(holder, window);
+        return granted - returned - used;
+      }),
+    );
+  return [...budget.holders]
+    .map(([id, holder]) => ({ id, units: unused(holder) }))
+    .filter(({ id, units }) => id !== except && units > 0)
+    .toSorted((a, b) => b.units - a.units)
+    .map(({ id }) => id);
+}
