@@ -30,6 +30,7 @@ export const problemCodes = [
   "unsupported_media_type",
   "invalid_body",
   "idempotency_key_reused",
+  "cost_exceeds_limit",
   "rate_limit_exceeded",
   "internal_error",
   "unavailable",

@@ -1840,7 +1840,7 @@ export interface components {
             /** @description All limits of the key, the shortest period first. Every key has a limit per hour. */
             policies: {
                 /**
-                 * @description The name of the policy, as in the `RateLimit` header.
+                 * @description The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month`.
                  * @example hour
                  * @enum {string}
                  */
