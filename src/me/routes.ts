@@ -49,12 +49,10 @@ const RateLimits = z
     policies: z
       .array(
         z.strictObject({
-          name: z
-            .enum(periods)
-            .meta({
-              description: "The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month`.",
-              example: "hour",
-            }),
+          name: z.enum(periods).meta({
+            description: "The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month`.",
+            example: "hour",
+          }),
           limit: count.meta({ description: "The number of units that the key may use in the period.", example: 5000 }),
           used: count.meta({ description: "The number of units that are used.", example: 3350 }),
           remaining: count.meta({ description: "The number of units that are left.", example: 1650 }),
