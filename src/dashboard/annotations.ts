@@ -13,7 +13,8 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
   if (action === "key.revoked") return `key ${name} revoked`;
   if (action === "key.disabled") return `key ${name} disabled`;
   if (action === "webhook.disabled") return `webhook ${name} disabled`;
-  if (action === "key.updated" && changes.includes("hourly_limit")) return `limit of key ${name} changed`;
+  if (action === "key.updated" && changes.some((change) => change === "hourly_limit" || change === "limits"))
+    return `limit of key ${name} changed`;
   return null;
 }
 
