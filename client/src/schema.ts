@@ -6146,7 +6146,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `rate_limit_exceeded`: A limit of the key had no room for the request. `violated-policies` names each of these limits. */
+        /** @description `rate_limit_exceeded`: A limit of the key had no room for the request. The response names each such limit in violated-policies. */
         TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

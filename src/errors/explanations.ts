@@ -73,8 +73,8 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "This request costs 5 units, which is more than a limit of the key: 2 per second.",
   },
   rate_limit_exceeded: {
-    why: "A limit of the key had no room for the request. `violated-policies` names each of these limits.",
-    what: "Wait as long as `Retry-After` says, spread the requests over time, or raise the limit of the key.",
+    why: "A limit of the key had no room for the request. The response names each such limit in violated-policies.",
+    what: "Wait as long as the Retry-After header says, spread the requests over time, or raise the limit of the key.",
     header: "Retry-After",
     detail: "The limit is used up: 5,000 per hour.",
   },

@@ -121,7 +121,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
             </a>
           </dd>
           <dt>Limit</dt>
-          <dd>{entry.counted ? "counted as one request of the hour" : "not counted"}</dd>
+          <dd>{entry.counted ? `counted as ${counted(entry.cost ?? 1, "unit")} of each limit` : "not counted"}</dd>
           <dt>From</dt>
           <dd>
             {entry.ip ?? "an address that is no longer stored"}

@@ -1,8 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { KeyGuard } from "../../../src/admission/key-guard.ts";
+import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
+import { logDelay } from "../support/entries.ts";
 
 const scopes = ["tasks:read", "keys:read", "keys:write", "analytics:read"];
 
@@ -12,7 +14,7 @@ async function makeLimited(limits: { per: string; limit: number }[], more: objec
   const { key: maker } = await makeKey(accountId, { scopes });
   const { status, body } = await call("POST", "/api/v1/keys", { key: maker, body: { name: "Limited", scopes, limits, ...more } });
   expect([status, body.limits]).toEqual([201, expect.any(Array)]);
-  return { secret: body.secret_key as string, id: body.id as string, body, admin: key, maker };
+  return { accountId, secret: body.secret_key as string, id: body.id as string, body, admin: key, maker };
 }
 
 describe("The limits of a key", () => {
@@ -91,9 +93,10 @@ describe("A request", () => {
   });
 
   it("that costs five units uses five, is refused if fewer are left, and gets 422 if it costs more than the whole limit", async () => {
-    const { secret, id, admin } = await makeLimited([{ per: "day", limit: 8 }]);
+    const { accountId, secret, id, admin } = await makeLimited([{ per: "day", limit: 8 }]);
     const analytics = () => call("GET", "/api/v1/analytics", { key: secret });
-    expect((await analytics()).status).toBe(200);
+    const first = await analytics();
+    expect(first.status).toBe(200);
     const second = await analytics();
     expect([second.status, second.body["violated-policies"], second.headers.get("X-RateLimit-Used")]).toEqual([429, ["day"], "5"]);
     expect(second.body.detail).toBe("The limit has no room for a request that costs 5 units: 8 per day.");
@@ -101,5 +104,12 @@ describe("A request", () => {
     await call("PATCH", `/api/v1/keys/${id}`, { key: admin, body: { limits: [{ per: "second", limit: 2 }] } });
     const third = await analytics();
     expect([third.status, third.body.code, third.headers.get("Retry-After")]).toEqual([422, "cost_exceeds_limit", null]);
+    const { get } = browse(accountId);
+    const pageOf = async ({ headers }: typeof first) => (await get(`/activity/${headers.get("X-Request-Id")}`)).text;
+    await vi.waitFor(async () => expect(await pageOf(first)).toContain("counted as 5 units of each limit"), logDelay);
+    const refused = await pageOf(second);
+    expect(refused).toContain("5 of 8 per day were used. The request costs 5 units.");
+    // The texts of a page are not Markdown.
+    expect(refused.slice(refused.indexOf("Why this was refused"), refused.indexOf("The request</h2>"))).not.toContain("`");
   });
 });
