@@ -5,6 +5,7 @@ import { delivererFor } from "./webhooks/deliverer.ts";
 import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 
 export { ActivityWriter } from "./activity/log-writer/activity-writer.ts";
+export { AccountBudget } from "./admission/account-budget.ts";
 export { KeyGuard } from "./admission/key-guard.ts";
 
 /** A build constant. True only in a local build. `npm start` makes a local build. */

@@ -1147,7 +1147,7 @@ export interface components {
                 header?: string;
             }[];
             /**
-             * @description The names of the limits that are used up. Only responses with the status 429 have this member.
+             * @description The names of the limits that are used up. The name of a limit that all keys of the account share begins with `account-`. Only responses with the status 429 have this member.
              * @example [
              *       "hour"
              *     ]
@@ -1837,14 +1837,14 @@ export interface components {
          *     }
          */
         RateLimits: {
-            /** @description All limits of the key, the shortest period first. Every key has a limit per hour. */
+            /** @description All limits of the key, the shortest period first, and then those that all keys of the account share. Every key has a limit per hour. What is used of a shared limit is an estimate. */
             policies: {
                 /**
-                 * @description The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month`.
+                 * @description The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month` for a limit of the key. `account-hour`, `account-day` or `account-month` for a limit that all keys of the account share.
                  * @example hour
                  * @enum {string}
                  */
-                name: "second" | "minute" | "hour" | "day" | "month";
+                name: "second" | "minute" | "hour" | "day" | "month" | "account-hour" | "account-day" | "account-month";
                 /**
                  * @description The number of units that the key may use in the period.
                  * @example 5000
@@ -6146,7 +6146,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `rate_limit_exceeded`: A limit of the key had no room for the request. The response names each such limit in violated-policies. */
+        /** @description `rate_limit_exceeded`: A limit of the key or its account had no room for the request. The response names each such limit in violated-policies. */
         TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7469,7 +7469,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
-            /** @description `cost_exceeds_limit`: The request costs more units than a limit of the key allows in a whole period. */
+            /** @description `cost_exceeds_limit`: The request costs more units than a limit of the key or its account allows in a whole period. */
             422: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

@@ -66,11 +66,11 @@ export const audit: Record<string, Command> = {
 };
 
 async function reconcileGuards(given: Given): Promise<void> {
-  const all = { checked: 0, reconciled: [] as string[], revoked: [] as string[], unreachable: [] as string[] };
+  const all = { checked: 0, accounts: [] as string[], reconciled: [] as string[], revoked: [] as string[], unreachable: [] as string[] };
   for (let after: string | null = ""; after !== null; ) {
     const { body }: OperatorResponse = await callAgain(given.client, "/guards/line-up", { after });
     all.checked += body.checked;
-    for (const what of ["reconciled", "revoked", "unreachable"] as const) all[what].push(...body[what]);
+    for (const what of ["accounts", "reconciled", "revoked", "unreachable"] as const) all[what].push(...body[what]);
     after = body.next;
   }
   const named = (what: string, ids: string[]) => (ids.length > 0 ? `\n${what}: ${ids.join(", ")}` : "");
@@ -78,7 +78,7 @@ async function reconcileGuards(given: Given): Promise<void> {
     given,
     all,
     () =>
-      `Checked: ${counted(all.checked, "guard")}.${named("Rows updated from their guards", all.reconciled)}${named("Keys without a row, now revoked", all.revoked)}${named("Not reached", all.unreachable)}`,
+      `Checked: ${counted(all.checked, "guard")}.${named("Rows updated from their guards", all.reconciled)}${named("Accounts whose limits were set as their rows say", [...new Set(all.accounts)])}${named("Keys without a row, now revoked", all.revoked)}${named("Not reached", all.unreachable)}`,
   );
   if (all.unreachable.length > 0)
     throw new CommandError("failed", `${all.unreachable.length} guards could not be reached. Run the command again.`);

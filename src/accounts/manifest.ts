@@ -4,9 +4,17 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "accounts",
   order: 140,
-  ids: { acc: "account" },
+  ids: { acc: "account", plan: "plan" },
   tables,
   facts: {
-    accounts: { owner: { column: "id" }, bytes: "not counted", export: { as: "account" }, erasure: { as: "account" } },
+    accounts: {
+      owner: { column: "id" },
+      bytes: "not counted",
+      export: {
+        as: "account",
+        hidden: ["plan_version", "own_terms", "limits_in_force", "limits_version", "pushed_limits_version", "limits_revision"],
+      },
+      erasure: { as: "account" },
+    },
   },
 } as const satisfies Manifest;

@@ -1,7 +1,8 @@
 import { firstLogWriter } from "../activity/databases.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
-import { inPeriodOrder, type Limit, type LimitUsage, type Period } from "./window.ts";
+import type { AccountLimit } from "./rights.ts";
+import { type FixedPeriod, inPeriodOrder, type Limit, type LimitUsage, type Period, periods } from "./window.ts";
 
 /** The configuration of a key, in the form that the key's guard stores. The guard gets the configuration from D1. */
 export interface KeyConfig {
@@ -30,6 +31,10 @@ export interface KeyConfig {
   overlapEndsAt: number | null;
   /** The time when the account was suspended, in milliseconds since the epoch. Configurations stored by older guards lack this field. */
   suspendedAt?: number | null;
+  /** The limits that all keys of the account share, with a version and a revision of their own. Configurations stored by older guards lack them. */
+  accountVersion?: number | undefined;
+  accountRevision?: string | undefined;
+  accountLimits?: AccountLimit[] | undefined;
 }
 
 // During a rollout, the Worker and a guard may run different releases. The two therefore exchange objects with named members. Both sides
@@ -69,25 +74,47 @@ export interface Admission {
   rateLimit: RateLimit;
   /** What is used of each limit, the shortest period first. Older guards do not return it. */
   limits?: readonly LimitUsage[];
+  /** What is used of the limits that all keys of the account share: an estimate. Absent if there are none. */
+  shared?: readonly (LimitUsage & { per: FixedPeriod })[];
   /** Why the request was refused, if its limits are the reason. Older guards do not return it. */
   violation?: Violation;
   /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */
   secret?: "current" | "previous";
 }
 
-/** Limits that have no room for a request. `roomFrom`: the time from which they have room, in milliseconds since the epoch. */
+/**
+ * Limits that have no room for a request: limits of the key, or limits that all keys of the account share. `roomFrom`: the time from which they have room, in
+ * milliseconds since the epoch.
+ */
 export interface Violation {
   periods: readonly Period[];
+  shared?: readonly FixedPeriod[];
   roomFrom: number;
 }
 
-/** Returns what is used of each limit. A guard of an earlier release knows only the hour. */
-export const limitsIn = ({ limits, rateLimit }: Pick<Admission, "limits" | "rateLimit">): readonly LimitUsage[] =>
-  limits ?? [{ per: "hour", ...rateLimit }];
+/** The name of a limit in headers and responses. The name of a limit that all keys of the account share begins with `account-`. */
+export type PolicyName = Period | `account-${FixedPeriod}`;
+export const policyNames = [...periods, "account-hour", "account-day", "account-month"] as const satisfies readonly PolicyName[];
+
+/** What is used of a limit, with the name of the limit. */
+export interface PolicyUsage extends LimitUsage {
+  name: PolicyName;
+}
+
+/** Returns what is used of each limit of the key, and then of its account. A guard of an earlier release knows only the hour. */
+export function limitsIn({ limits, rateLimit, shared = [] }: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] {
+  const own = (limits ?? [{ per: "hour" as const, ...rateLimit }]).map((limit): PolicyUsage => ({ ...limit, name: limit.per }));
+  return shared.length === 0 ? own : [...own, ...shared.map((limit): PolicyUsage => ({ ...limit, name: `account-${limit.per}` }))];
+}
 
 /** Returns the limits that refused a request, or all limits if the guard does not say which. */
-export const violatedIn = (admission: Pick<Admission, "limits" | "rateLimit" | "violation">): readonly LimitUsage[] =>
-  limitsIn(admission).filter(({ per }) => admission.violation?.periods.includes(per) ?? true);
+export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">): PolicyUsage[] {
+  const { violation } = admission;
+  const all = limitsIn(admission);
+  if (!violation) return all;
+  const names: readonly PolicyName[] = [...violation.periods, ...(violation.shared ?? []).map((per) => `account-${per}` as const)];
+  return all.filter(({ name }) => names.includes(name));
+}
 
 /** Returns all limits of a key, the shortest period first. */
 export const limitsOf = ({ hourlyLimit, otherLimits = [] }: Pick<KeyConfig, "hourlyLimit" | "otherLimits">): Limit[] =>
@@ -161,7 +188,7 @@ export const invalidKey = unauthorized("invalid_key", "This is not a key of this
  */
 export function denialContent(
   code: DenialCode,
-  { scope, limits = [], cost = 1 }: { scope: string | null; limits?: readonly Limit[]; cost?: number | undefined },
+  { scope, limits = [], cost = 1 }: { scope: string | null; limits?: readonly PolicyUsage[]; cost?: number | undefined },
 ): FailureContent {
   switch (code) {
     case "invalid_key":
@@ -183,7 +210,7 @@ export function denialContent(
         headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${scope}"` },
       };
     case "cost_exceeds_limit":
-      return { code, message: `This request costs ${cost} units, which is more than a limit of the key: ${listOf(limits)}.` };
+      return { code, message: `This request costs ${cost} units, which is more than a whole limit: ${listOf(limits)}.` };
     case "rate_limit_exceeded":
       return {
         code,
@@ -196,4 +223,5 @@ export function denialContent(
 }
 
 const units = (limit: number) => limit.toLocaleString("en");
-const listOf = (limits: readonly Limit[]) => limits.map(({ per, limit }) => `${units(limit)} per ${per}`).join(", ");
+const listOf = (limits: readonly PolicyUsage[]) =>
+  limits.map(({ name, per, limit }) => `${units(limit)} per ${per}${name === per ? "" : " for all keys of the account"}`).join(", ");

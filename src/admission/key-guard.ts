@@ -7,6 +7,8 @@ import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { commitEvents } from "../webhooks/write-events.ts";
+import type { AccountConfig } from "./account-budget.ts";
+import { AccountUnits, type SharedLimits } from "./account-units.ts";
 import {
   type Admission,
   type AdmissionRequest,
@@ -20,12 +22,14 @@ import {
 import { EventJournal } from "./event-journal.ts";
 import { dueLimitEvents, isNearLimit, type Notified, notifiedFrom, type StoredNotified, storedNotified } from "./events.ts";
 import { readConfig } from "./read-config.ts";
+import type { Holding, Recall, Said } from "./rights.ts";
 import {
   afterQuiet,
   countUnits,
   isAhead,
   type Limit,
   type LimitUsage,
+  largestBlock,
   recoveredWindows,
   releaseReservation,
   roomFrom,
@@ -41,6 +45,8 @@ import {
 const quietMs = 5 * secondMs;
 const loadTimeoutMs = 5 * secondMs;
 const drainTimeoutMs = 5 * secondMs;
+/** The time for which a request waits for units of the account, in milliseconds. It is shorter than the time that the Worker waits for the guard. */
+const unitsTimeoutMs = 4 * secondMs;
 const eventsAtOnce = 500;
 const firstRetryMs = secondMs;
 const maxRetryMs = 60 * secondMs;
@@ -58,6 +64,7 @@ export class KeyGuard extends DurableObject<Env> {
   #key: LoadedKey | null = null;
   #isErased: boolean;
   #windows: Windows;
+  #units: AccountUnits;
   /** The rate limit events that already exist for the windows. */
   #notified: Notified;
   /** The latest time that `#now()` has returned, in milliseconds since the epoch. Later calls never return an earlier time. */
@@ -74,30 +81,53 @@ export class KeyGuard extends DurableObject<Env> {
     const config = this.#storage.kv.get<KeyConfig>("config");
     if (config) this.#key = loadedKey(config);
     this.#notified = notifiedFrom(this.#storage.kv.get<StoredNotified>("notified") ?? { startsAt: 0, types: [] });
-    const stored = this.#storage.kv.get<StoredWindows>("window");
+    const stored = this.#storage.kv.get<StoredWindows & { holding?: Holding }>("window");
+    this.#units = this.#unitsFrom(stored?.holding);
     this.#windows = stored && config ? recoveredWindows(stored, limitsOf(config), Date.now()) : unusedWindows;
   }
 
   /**
-   * Decides on one request. The decision and the counting of the request happen in one synchronous step. Returns null if no such key
-   * exists.
+   * Decides on one request. The decision and the counting of the request happen in one synchronous step. If the guard has too few units of the account, it
+   * asks the account's budget, and decides again. Returns null if no such key exists.
    */
   async admit(request: AdmissionRequest): Promise<Admission | null> {
-    const key = this.#key ?? (await this.#load());
-    return key && this.#decide(key, request);
+    let key = this.#key ?? (await this.#load());
+    const giveUpAt = Date.now() + unitsTimeoutMs;
+    for (let isAnswered = false; key; isAnswered = true) {
+      const admission = this.#decide(key, request, isAnswered);
+      if (admission !== null) return admission;
+      if (Date.now() > giveUpAt) throw new Error("the budget of the account has handed all units to other requests");
+      this.#takeOver(await this.#units.ask(key.shared.accountId, costOf(request), this.#now()));
+      key = this.#key;
+    }
+    return null;
   }
 
   /**
-   * Applies a configuration, unless the same or a newer version is already in force. Every `admit` call that starts after this method has
-   * returned uses the new configuration. Returns the configuration in force. If a later change was applied first or D1 was restored to an
-   * earlier state, the returned revision differs from the given revision. A revoked key stays revoked, even if the given configuration is
-   * not revoked.
+   * Applies a configuration, unless the same or a newer version is already in force. The limits of the account have a version of their own. Every `admit` call
+   * that starts after this method has returned uses the new configuration. Returns the configuration in force. If a later change was applied first or D1 was
+   * restored to an earlier state, a returned revision differs from the given revision. A revoked key stays revoked, even if the given configuration is not
+   * revoked.
    */
   configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
     const known = this.#key?.config;
-    if (known && config.version <= known.version) return known;
-    return this.#apply(known?.state === "revoked" ? { ...config, ...revoked } : config);
+    if (!known) return this.#apply(config);
+    const isNewer = config.version > known.version;
+    const newest = isNewer ? (known.state === "revoked" ? { ...config, ...revoked } : config) : known;
+    const ofAccount = accountVersion(config) > accountVersion(known) ? config : known;
+    if (newest === known && ofAccount === known) return known;
+    return this.#apply({ ...newest, ...accountPart(ofAccount) });
+  }
+
+  /** Returns all unused units of the account. The account's budget calls this method when other keys need them, or when a limit was lowered. */
+  recall(recall: Recall): Said {
+    return this.#isErased ? { nonce: "erased", shares: [] } : this.#units.recall(recall);
+  }
+
+  /** Returns what the key has used of the limits of its account. */
+  unitsUsed(): Said {
+    return this.#isErased ? { nonce: "erased", shares: [] } : this.#units.said();
   }
 
   /** Returns the configuration in force, or null if no such key exists. */
@@ -135,6 +165,7 @@ export class KeyGuard extends DurableObject<Env> {
     this.#alarmAt = null;
     this.#events = new EventJournal(this.#storage.sql);
     this.#windows = unusedWindows;
+    this.#units = this.#unitsFrom(undefined);
     this.#notified = {};
   }
 
@@ -142,12 +173,12 @@ export class KeyGuard extends DurableObject<Env> {
   ping(): void {}
 
   /** Returns what is used of the hour, and of each limit. Does not count a request. Returns null if no such key exists. */
-  async rateLimit(): Promise<(RateLimit & { limits: LimitUsage[] }) | null> {
+  async rateLimit(): Promise<(RateLimit & { limits: LimitUsage[]; shared: LimitUsage[] }) | null> {
     const key = this.#key ?? (await this.#load());
     if (!key) return null;
     const now = this.#now();
     const limits = usageOf(windowsAt(this.#windows, key.limits, now), key.limits, now);
-    return { ...hourOf(limits), limits };
+    return { ...hourOf(limits), limits, shared: this.#units.usage(key.shared, now) };
   }
 
   override async alarm(): Promise<void> {
@@ -168,7 +199,21 @@ export class KeyGuard extends DurableObject<Env> {
   #apply(config: KeyConfig): KeyConfig {
     this.#storage.kv.put("config", config);
     this.#key = loadedKey(config);
+    this.#units.forgetRefusal();
+    if (config.state !== "active") this.#units.giveBack(config.accountId);
     return config;
+  }
+
+  /** Takes over the limits of the account that its budget knows. */
+  #takeOver({ version, revision, limits }: AccountConfig): void {
+    const known = this.#key?.config;
+    if (!known || version === accountVersion(known)) return;
+    if (version < accountVersion(known)) throw new Error("the budget of the account does not know the limits that are in force");
+    this.#apply({ ...known, accountVersion: version, accountRevision: revision, accountLimits: limits });
+  }
+
+  #unitsFrom(stored: Holding | undefined): AccountUnits {
+    return new AccountUnits(this.ctx.id.name ?? "", this.env.ACCOUNT_BUDGET, stored, () => this.#persistWindows());
   }
 
   async #load(): Promise<LoadedKey | null> {
@@ -178,19 +223,28 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#key;
   }
 
-  #decide(key: LoadedKey, request: AdmissionRequest): Admission {
-    const { config, facts, allowed, limits } = key;
+  /** Returns null if the guard first has to ask for units. `isAnswered`: the budget has just answered. */
+  #decide(key: LoadedKey, request: AdmissionRequest, isAnswered: boolean): Admission | null {
+    const { config, facts, allowed, limits, shared } = key;
     const now = this.#now();
     const denied = denialOf(config, allowed, request, now);
-    const decision = denied === null && request.counted ? this.#count(key, request.cost ?? 1, now) : { refusal: denied };
+    const decision = denied === null && request.counted ? this.#count(key, costOf(request), now, isAnswered) : { refusal: denied };
+    if (decision === null) return null;
     const secret = request.secretHash === config.secretHash ? "current" : "previous";
     const used = usageOf(windowsAt(this.#windows, limits, now), limits, now);
-    return { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret };
+    const admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret } as const;
+    return shared.limits.length === 0 ? admission : { ...admission, shared: this.#units.usage(shared, now) };
   }
 
-  /** Counts a request in all windows, or in none of them. */
-  #count({ config, limits }: LoadedKey, cost: number, now: number): Pick<Admission, "refusal" | "violation"> {
-    if (limits.some(({ limit }) => cost > limit)) return { refusal: "cost_exceeds_limit" };
+  /** Counts a request in all windows of the key and of its account, or in none of them. Returns null if the guard first has to ask for units. */
+  #count(
+    { config, limits, shared }: LoadedKey,
+    cost: number,
+    now: number,
+    isAnswered: boolean,
+  ): Pick<Admission, "refusal" | "violation"> | null {
+    if (limits.some(({ limit }) => cost > limit) || shared.limits.some(({ limit }) => cost > limit))
+      return { refusal: "cost_exceeds_limit" };
     const current = windowsAt(this.#windows, limits, now);
     const before = now >= this.#lastCountedAt + quietMs ? afterQuiet(current) : current;
     const violated = violatedBy(before, limits, cost, now);
@@ -200,12 +254,19 @@ export class KeyGuard extends DurableObject<Env> {
       return { refusal: "rate_limit_exceeded", violation: { periods: violated, roomFrom: roomFrom(before, limits, cost, violated) } };
     }
     const after = countUnits(before, limits, cost, now);
+    const isShared = shared.limits.length > 0;
+    const ofAccount = isShared ? this.#units.spend(shared, { cost, now, isAnswered, ahead: largestBlock }) : "used";
+    if (ofAccount === "short") {
+      const refusal = this.#units.refusalOf(cost, now);
+      return refusal && { refusal: "rate_limit_exceeded", violation: { periods: [], shared: refusal.periods, roomFrom: refusal.roomFrom } };
+    }
     this.#windows = after;
     // The platform sends the response only after this write is on disk.
-    if (after.reservations !== before.reservations) this.#persistWindows();
+    if (ofAccount === "reserved" || after.reservations !== before.reservations) this.#persistWindows();
     this.#lastCountedAt = now;
+    if (isShared) this.#units.refill(shared, now, (work) => this.ctx.waitUntil(work));
     if (isNearLimit(after, limits)) this.#notify(config, limits, now);
-    if (isAhead(after)) this.#setAlarmBy(now + quietMs);
+    if (this.#isAhead) this.#setAlarmBy(now + quietMs);
     return { refusal: null };
   }
 
@@ -225,18 +286,25 @@ export class KeyGuard extends DurableObject<Env> {
 
   /** If no request was counted in the last 5 s, releases the unused part of the reservation. Otherwise sets an alarm to try again later. */
   #giveBackUnused(now: number): void {
-    if (!isAhead(this.#windows)) return;
+    if (!this.#isAhead) return;
     const quietAt = this.#lastCountedAt + quietMs;
     if (now < quietAt) {
       this.#setAlarmBy(quietAt);
       return;
     }
     this.#windows = releaseReservation(this.#windows);
+    this.#units.settle();
     this.#persistWindows();
   }
 
+  get #isAhead(): boolean {
+    return isAhead(this.#windows) || this.#units.isReservedAhead;
+  }
+
+  /** Stores the windows and the units of the account as one value. */
   #persistWindows(): void {
-    this.#storage.kv.put("window", storedForm(this.#windows));
+    const holding = this.#units.stored;
+    this.#storage.kv.put("window", { ...storedForm(this.#windows), ...(holding && { holding }) });
   }
 
   async #drain(events: Event[]): Promise<void> {
@@ -276,6 +344,7 @@ interface LoadedKey {
   facts: KeyFacts;
   allowed: readonly AddressRange[];
   limits: readonly Limit[];
+  shared: SharedLimits;
 }
 
 const loadedKey = (config: KeyConfig): LoadedKey => ({
@@ -283,7 +352,13 @@ const loadedKey = (config: KeyConfig): LoadedKey => ({
   facts: factsOf(config),
   allowed: parseIpList(config.allowedIps),
   limits: limitsOf(config),
+  shared: { accountId: config.accountId, limits: config.accountLimits ?? [] },
 });
+
+const costOf = ({ cost = 1 }: AdmissionRequest): number => cost;
+
+const accountVersion = ({ accountVersion = 0 }: KeyConfig): number => accountVersion;
+const accountPart = ({ accountVersion, accountRevision, accountLimits }: KeyConfig) => ({ accountVersion, accountRevision, accountLimits });
 
 /** Returns what is used of the hour, in the form of earlier releases. */
 function hourOf(limits: readonly LimitUsage[]): RateLimit {

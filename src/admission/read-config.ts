@@ -23,6 +23,9 @@ export const configColumns = {
   previousSecretHash: apiKeys.previousSecretHash,
   overlapEndsAt: apiKeys.overlapEndsAt,
   suspendedAt: accounts.suspendedAt,
+  accountVersion: accounts.limitsVersion,
+  accountRevision: accounts.limitsRevision,
+  accountLimits: accounts.sharedLimits,
 };
 
 /** Reads the current configuration of a key from D1. Returns null if no such key exists. */

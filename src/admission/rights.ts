@@ -1,4 +1,5 @@
-import { endOf, type FixedPeriod, type Limit, startOf } from "./window.ts";
+import { dayMs, secondMs } from "../time/clock.ts";
+import { endOf, type FixedPeriod, startOf } from "./window.ts";
 
 // The budget of an account, and the units that the guards of its keys hold of it. All functions are pure.
 //
@@ -32,7 +33,7 @@ export interface Holding {
 }
 
 /** The time before the end of a window in which a guard uses no units that it holds, because clocks differ, in milliseconds. */
-export const marginMs = 2000;
+export const marginMs = 2 * secondMs;
 
 const leftOf = ({ got, returned, used }: Share): number => got - returned - used;
 
@@ -42,9 +43,12 @@ export const heldBy = ({ shares }: Holding): number => Math.max(0, Math.min(...s
 /** Returns whether units of a window can still be used by the clock of the guard. */
 const isOpen = (label: Label, now: number): boolean => now < endOf(label) - marginMs;
 
+/** A reservation takes at most this share of the units that a guard holds, so that a crash wastes few units of the account. */
+const shareOfHeld = 8;
+
 /**
  * Uses units. Returns null if the guard has to ask the budget first. `periods`: the windows of the account. `isAnswered`: the budget has just answered, so
- * its clock says that the windows are open. `ahead`: the units that the reservation takes beyond this request, if it needs a new one.
+ * its clock says that the windows are open. `ahead`: the units that the reservation takes beyond this request, if it needs a new one and holds enough.
  */
 export function spend(
   { nonce, shares }: Holding,
@@ -56,15 +60,50 @@ export function spend(
     ahead,
   }: { periods: readonly FixedPeriod[]; cost: number; now: number; isAnswered: boolean; ahead: number },
 ): Holding | null {
-  const open = shares.filter((share) => periods.includes(share.per) && leftOf(share) >= cost && (isAnswered || isOpen(share, now)));
-  if (open.length < periods.length) return null;
-  const isReserved = open.every(({ used, reserved }) => used + cost <= reserved);
-  const next = open.map((share) => {
+  const isUsable = (share: Share) => periods.includes(share.per) && leftOf(share) >= cost && (isAnswered || isOpen(share, now));
+  const usable = shares.filter(isUsable);
+  if (usable.length < periods.length) return null;
+  const isReserved = usable.every(({ used, reserved }) => used + cost <= reserved);
+  const block = isReserved ? 0 : Math.min(ahead, ...usable.map((share) => Math.floor((leftOf(share) - cost) / shareOfHeld)));
+  const next = shares.map((share) => {
+    if (!periods.includes(share.per)) return share;
     const used = share.used + cost;
-    return { ...share, used, reserved: isReserved ? share.reserved : Math.min(used + ahead, share.got - share.returned) };
+    return { ...share, used, reserved: isReserved ? share.reserved : used + block };
   });
   return { nonce, shares: next };
 }
+
+/** Returns whether the stored form says that more units may be used than are used. */
+export const isReservedAhead = ({ shares }: Holding): boolean => shares.some(({ used, reserved }) => reserved > used);
+
+/** Releases the unused part of the reservation. Called after a quiet period. */
+export const settled = ({ nonce, shares }: Holding): Holding => ({
+  nonce,
+  shares: shares.map((share) => ({ ...share, reserved: share.used })),
+});
+
+/** How many units a guard asks for. `askedAt`: the time when it last ran low, in milliseconds since the epoch. */
+export interface Pace {
+  want: number;
+  askedAt: number;
+}
+
+const leastWant = 16;
+const largestWant = 4096;
+/** The time for which the units of one grant should last, in milliseconds. */
+const lastingMs = 60 * secondMs;
+
+export const firstPace: Pace = { want: leastWant, askedAt: Number.NEGATIVE_INFINITY };
+
+/** Returns the pace of a guard that runs low. A guard that ran low a short time ago asks for more, so that a busy key asks about once a minute. */
+export function paceAt({ want, askedAt }: Pace, now: number): Pace {
+  const lasted = now - askedAt;
+  if (lasted < lastingMs) return { want: Math.min(2 * want, largestWant), askedAt: now };
+  return { want: lasted > 4 * lastingMs ? leastWant : want, askedAt: now };
+}
+
+/** Returns whether a guard runs low on units. It then asks for more before it has none. */
+export const isLow = (holding: Holding, { want }: Pace): boolean => heldBy(holding) < Math.max(4, want / 8);
 
 /** A question of a guard to the budget. `need`: the units that a waiting request costs. `want`: the units that the guard would like to hold. */
 export interface Ask {
@@ -74,12 +113,12 @@ export interface Ask {
   shares: readonly Omit<Share, "reserved">[];
 }
 
-export const askOf = ({ nonce, shares }: Holding, need: number, want: number): Ask => ({
-  nonce,
-  need,
-  want,
-  shares: shares.map(({ reserved: _, ...share }) => share),
-});
+/** What a guard tells the budget: what it has got, returned and used. */
+export type Said = Pick<Ask, "nonce" | "shares">;
+
+export const saidBy = ({ nonce, shares }: Holding): Said => ({ nonce, shares: shares.map(({ reserved: _, ...share }) => share) });
+
+export const askOf = (holding: Holding, need: number, want: number): Ask => ({ ...saidBy(holding), need, want });
 
 /** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards. */
 export type Grant = readonly (Label & { granted: number; rest: number })[];
@@ -98,7 +137,9 @@ export function accept({ nonce, shares }: Holding, grant: Grant): Holding {
     if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted) };
     return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0 };
   });
-  return { nonce, shares: next };
+  // A limit can be removed, and set again within the same window. Units of that window must not be used twice.
+  const others = shares.filter(({ per }) => !grant.some((each) => each.per === per));
+  return { nonce, shares: [...next, ...others] };
 }
 
 /** Returns all units that are not used. */
@@ -130,7 +171,7 @@ interface Row extends Label {
 }
 
 /** A guard that holds units. `dead`: the nonces of its earlier lives. Their late questions are ignored. */
-interface Holder {
+export interface Holder {
   nonce: string;
   dead: readonly string[];
   rows: readonly Row[];
@@ -139,10 +180,21 @@ interface Holder {
 /** The maximum number of earlier lives of a guard that the budget remembers. */
 const maxDead = 4;
 
-/** The budget of an account. `writtenOff`: the units of guards that have lost their storage. They count as used. */
+/** A limit of a whole account: at most `limit` units per period, over all its keys. */
+export interface AccountLimit {
+  per: FixedPeriod;
+  limit: number;
+}
+
+/** A window of the budget. `writtenOff`: the units of guards that have lost their storage. They count as used. */
+export interface BudgetWindow extends Label {
+  writtenOff: number;
+}
+
+/** The budget of an account. A window whose limit was removed stays until it ends, because the limit can be set again. */
 export interface Budget {
-  limits: readonly (Limit & { per: FixedPeriod })[];
-  windows: readonly (Label & { writtenOff: number })[];
+  limits: readonly AccountLimit[];
+  windows: readonly BudgetWindow[];
   holders: ReadonlyMap<string, Holder>;
 }
 
@@ -150,15 +202,23 @@ const isSame = (a: Label, b: Label): boolean => a.per === b.per && a.startsAt ==
 const rowOf = (holder: Holder | undefined, label: Label): Row =>
   holder?.rows.find((row) => isSame(row, label)) ?? { per: label.per, startsAt: label.startsAt, granted: 0, returned: 0, used: 0 };
 
+/** A guard that has not asked for this time after its windows ended is forgotten, in milliseconds. */
+const forgetAfterMs = dayMs;
+
 /** Returns the budget at `now`. A window that has ended begins again. If the clock is set back, a window stays as it is. */
 export function budgetAt(budget: Budget, now: number): Budget {
-  const windows = budget.limits.map(({ per }) => {
-    const known = budget.windows.find((window) => window.per === per);
-    return known && now < endOf(known) ? known : { per, startsAt: startOf[per](now), writtenOff: 0 };
-  });
-  const isUnchanged = windows.length === budget.windows.length && windows.every((window, at) => window === budget.windows[at]);
-  return isUnchanged ? budget : { ...budget, windows };
+  const { limits, holders } = budget;
+  const isCurrent = (window: Label) => now < endOf(window);
+  const current = budget.windows.filter(isCurrent);
+  const missing = limits.filter(({ per }) => !current.some((window) => window.per === per));
+  if (missing.length === 0 && current.length === budget.windows.length) return budget;
+  const windows = [...current, ...missing.map(({ per }) => ({ per, startsAt: startOf[per](now), writtenOff: 0 }))];
+  const isRecent = ({ rows }: Holder) => rows.some((row) => now < endOf(row) + forgetAfterMs);
+  return { ...budget, windows, holders: new Map([...holders].filter(([, holder]) => isRecent(holder))) };
 }
+
+/** Returns the windows that have a limit. */
+const limitedOf = ({ limits, windows }: Budget): BudgetWindow[] => windows.filter(({ per }) => limits.some((each) => each.per === per));
 
 /** Returns the units that no guard has used or holds, in a window. */
 function restOf({ limits, windows, holders }: Budget, label: Label): number {
@@ -175,7 +235,7 @@ function restOf({ limits, windows, holders }: Budget, label: Label): number {
  * Takes note of what a guard says. A guard with another nonce has lost its storage: what it held counts as used. Returns null if the message is of an
  * earlier life of the guard, or if its window has not begun by the clock of the budget. The guard then has to ask again.
  */
-export function hear(budget: Budget, id: string, { nonce, shares }: Pick<Ask, "nonce" | "shares">): Budget | null {
+export function hear(budget: Budget, id: string, { nonce, shares }: Said): Budget | null {
   if (budget.windows.some(({ per, startsAt }) => shares.some((share) => share.per === per && share.startsAt > startsAt))) return null;
   const before = budget.holders.get(id);
   if (before?.dead.includes(nonce)) return null;
@@ -209,17 +269,22 @@ export function grant(budget: Budget, id: string, { need, want }: Pick<Ask, "nee
   const holder = budget.holders.get(id);
   if (!holder) return null;
   const count = [...budget.holders.values()].filter(({ rows }) => rows.some(({ granted, returned }) => granted > returned)).length;
-  const rows: Row[] = [];
-  for (const window of budget.windows) {
+  const windows = limitedOf(budget).map((window) => {
     const row = rowOf(holder, window);
-    const rest = restOf(budget, window);
     const holds = row.granted - row.returned - row.used;
+    const rest = restOf(budget, window);
+    const fair = count > maxHolders ? 0 : Math.floor(rest / (2 * Math.max(1, count)));
+    return { row, holds, rest, wished: holds + Math.min(Math.max(0, want - holds), fair) };
+  });
+  // A unit is one in each window, so the guard gets the same number in each.
+  const wished = Math.min(...windows.map((window) => window.wished));
+  const granted: Row[] = [];
+  for (const { row, holds, rest } of windows) {
     const lacks = Math.max(0, need - holds);
     if (rest < lacks) return null;
-    const fair = count > maxHolders ? 0 : Math.floor(rest / (2 * Math.max(1, count)));
-    const wished = Math.min(Math.max(0, want - holds), fair);
-    rows.push({ ...row, granted: row.granted + Math.max(lacks, wished < leastGrant ? 0 : wished) });
+    granted.push({ ...row, granted: row.granted + Math.max(lacks, wished - holds < leastGrant ? 0 : wished - holds) });
   }
+  const rows = [...holder.rows.filter((row) => !granted.some((each) => isSame(each, row))), ...granted];
   const next = { ...budget, holders: new Map(budget.holders).set(id, { ...holder, rows }) };
   return { budget: next, grant: grantOf(next, id) };
 }
@@ -232,7 +297,7 @@ export function recallOf(budget: Budget, id: string): Recall | null {
 
 /** Returns what was granted to a guard. */
 export const grantOf = (budget: Budget, id: string): Grant =>
-  budget.windows.map((window) => ({
+  limitedOf(budget).map((window) => ({
     per: window.per,
     startsAt: window.startsAt,
     granted: rowOf(budget.holders.get(id), window).granted,
@@ -243,7 +308,7 @@ export const grantOf = (budget: Budget, id: string): Grant =>
 export function holdersOf(budget: Budget, except?: string): string[] {
   const unused = (holder: Holder) =>
     Math.min(
-      ...budget.windows.map((window) => {
+      ...limitedOf(budget).map((window) => {
         const { granted, returned, used } = rowOf(holder, window);
         return granted - returned - used;
       }),
@@ -254,3 +319,21 @@ export function holdersOf(budget: Budget, except?: string): string[] {
     .toSorted((a, b) => b.units - a.units)
     .map(({ id }) => id);
 }
+
+/** What is used of a window of the account. `byKey`: the units of each key. `startsAt`: in milliseconds since the epoch. */
+export interface BudgetUsage extends AccountLimit {
+  startsAt: number;
+  used: number;
+  byKey: ReadonlyMap<string, number>;
+}
+
+/** Returns what is used of each limit, as far as the guards have said. Units that were written off belong to no key. */
+export const usageOfBudget = (budget: Budget): BudgetUsage[] =>
+  budget.limits.map(({ per, limit }) => {
+    const window = budget.windows.find((each) => each.per === per);
+    if (!window) return { per, limit, startsAt: 0, used: 0, byKey: new Map() };
+    const rows = [...budget.holders].map(([id, holder]) => [id, rowOf(holder, window).used] as const);
+    const byKey = new Map(rows.filter(([, used]) => used > 0));
+    const used = rows.reduce((sum, [, each]) => sum + each, window.writtenOff);
+    return { per, limit, startsAt: window.startsAt, used, byKey };
+  });

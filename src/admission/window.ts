@@ -16,13 +16,22 @@ export type Period = (typeof periods)[number];
 export const inPeriodOrder = <Each extends { per: Period }>(limits: readonly Each[]): Each[] =>
   limits.toSorted((a, b) => periods.indexOf(a.per) - periods.indexOf(b.per));
 
+/** Returns limits that are within the highest limits allowed. A period that is missing, or has a higher limit, gets the highest. */
+export const limitsWithin = (limits: readonly Limit[], highest: readonly Limit[]): Limit[] =>
+  inPeriodOrder([
+    ...limits.map(({ per, limit }) => ({ per, limit: Math.min(limit, highest.find((each) => each.per === per)?.limit ?? limit) })),
+    ...highest.filter(({ per }) => !limits.some((each) => each.per === per)),
+  ]);
+
 /** A limit of a key: at most `limit` units per period. */
 export interface Limit {
   per: Period;
   limit: number;
 }
 
-export type FixedPeriod = "hour" | "day" | "month";
+/** The periods of fixed windows. Only these periods can be shared by the keys of an account. */
+export const fixedPeriods = ["hour", "day", "month"] as const;
+export type FixedPeriod = (typeof fixedPeriods)[number];
 
 /** A fixed window. `startsAt`: the start of the window, in milliseconds since the epoch. `reserved`: the units that count as used after a crash. */
 interface FixedWindow {

@@ -36,9 +36,10 @@ export function explain({
     }
     const full = limits
       .filter(({ name }) => violated.includes(name))
-      .map(({ name, limit, used }) => `${integer(used)} of ${integer(limit)} per ${name} were used`);
+      .map(({ name, limit, used }) => `${integer(used)} of ${integer(limit)} ${periodOf(name)} were used`);
     const needed = cost === null ? "" : ` The request costs ${cost} units.`;
-    return { ...explanations.rate_limit_exceeded, why: `The key had no room for the request: ${full.join(", ")}.${needed}` };
+    const whose = violated.every(isOfAccount) ? "The account" : "The key";
+    return { ...explanations.rate_limit_exceeded, why: `${whose} had no room for the request: ${full.join(", ")}.${needed}` };
   }
   return (
     explanations[errorCode as FailureCode] ?? {
@@ -47,3 +48,8 @@ export function explain({
     }
   );
 }
+
+const ofAccount = "account-";
+const isOfAccount = (name: string) => name.startsWith(ofAccount);
+/** Returns the words for the period of a limit, for example "per hour". */
+const periodOf = (name: string) => (isOfAccount(name) ? `per ${name.slice(ofAccount.length)} for all keys of the account` : `per ${name}`);

@@ -68,13 +68,13 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "This key may only act on keys whose scopes it also has. Missing scopes: users:write.",
   },
   cost_exceeds_limit: {
-    why: "The request costs more units than a limit of the key allows in a whole period.",
-    what: "Raise the limit of the key. Waiting does not help.",
-    detail: "This request costs 5 units, which is more than a limit of the key: 2 per second.",
+    why: "The request costs more units than a limit of the key or its account allows in a whole period.",
+    what: "Raise the limit. Waiting does not help.",
+    detail: "This request costs 5 units, which is more than a whole limit: 2 per second.",
   },
   rate_limit_exceeded: {
-    why: "A limit of the key had no room for the request. The response names each such limit in violated-policies.",
-    what: "Wait as long as the Retry-After header says, spread the requests over time, or raise the limit of the key.",
+    why: "A limit of the key or its account had no room for the request. The response names each such limit in violated-policies.",
+    what: "Wait as long as the Retry-After header says, spread the requests over time, or raise the limit.",
     header: "Retry-After",
     detail: "The limit is used up: 5,000 per hour.",
   },

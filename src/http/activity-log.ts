@@ -1,6 +1,6 @@
 import type { Entry } from "../activity/entry.ts";
 import { logRequest } from "../activity/log-request.ts";
-import { type Admission, limitsIn } from "../admission/admission.ts";
+import { type Admission, limitsIn, violatedIn } from "../admission/admission.ts";
 import { clientCountry } from "./client-address.ts";
 import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
@@ -47,7 +47,7 @@ function limitDetails(admission: Admission, cost = 1): Pick<Entry, "cost" | "vio
   const { violation } = admission;
   return {
     cost: cost === 1 ? null : cost,
-    violated: violation ? [...violation.periods] : null,
-    limits: violation ? limitsIn(admission).map(({ per, limit, used }) => ({ name: per, limit, used })) : null,
+    violated: violation ? violatedIn(admission).map(({ name }) => name) : null,
+    limits: violation ? limitsIn(admission).map(({ name, limit, used }) => ({ name, limit, used })) : null,
   };
 }

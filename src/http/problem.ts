@@ -58,7 +58,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
     code: failure.code,
     request_id: c.get("requestId"),
     ...(failure.fieldErrors && failure.fieldErrors.length > 0 && { errors: failure.fieldErrors }),
-    ...(isQuota && { "violated-policies": admission ? violatedIn(admission).map(({ per }) => per) : ["hour"] }),
+    ...(isQuota && { "violated-policies": admission ? violatedIn(admission).map(({ name }) => name) : ["hour"] }),
   };
   c.set("errorCode", failure.code);
   return respond(c, JSON.stringify(body), status, { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) });

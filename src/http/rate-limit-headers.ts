@@ -1,5 +1,5 @@
-import { type Admission, limitsIn } from "../admission/admission.ts";
-import type { LimitUsage, Period } from "../admission/window.ts";
+import { type Admission, limitsIn, type PolicyUsage } from "../admission/admission.ts";
+import type { Period } from "../admission/window.ts";
 import { secondMs } from "../time/clock.ts";
 
 /** The names of the rate limit headers. Every response to a request with a known key has these headers. */
@@ -21,29 +21,29 @@ export const secondsTo = (timeMs: number, now: number): number => Math.max(1, Ma
 export const remainingOf = ({ limit, used }: { limit: number; used: number }): number => Math.max(0, limit - used);
 
 /** Returns the limit that binds: the one with the least share left. Of limits with the same share, the longest period binds. */
-export function bindingLimit(limits: readonly LimitUsage[]): LimitUsage {
-  const shareOf = (each: LimitUsage) => remainingOf(each) / each.limit;
+export function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
+  const shareOf = (each: PolicyUsage) => remainingOf(each) / each.limit;
   const [binding] = limits.toReversed().toSorted((a, b) => shareOf(a) - shareOf(b));
   if (!binding) throw new Error("a key has no limit");
   return binding;
 }
 
 /**
- * Returns the limits of a key as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
+ * Returns the limits of a key and its account as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
  * draft-ietf-httpapi-ratelimit-headers, which may still change, and have one item for each limit. Most clients read the older `X-RateLimit` fields, which
  * can show only one limit: the one that binds.
  */
 export function rateLimitHeadersOf(
-  admission: Pick<Admission, "limits" | "rateLimit">,
+  admission: Pick<Admission, "limits" | "rateLimit" | "shared">,
   now: number,
 ): Record<(typeof rateLimitHeaders)[number], string> {
   const limits = limitsIn(admission);
   const binding = bindingLimit(limits);
   return {
     "RateLimit-Policy": limits
-      .map(({ per, limit }) => `"${per}";q=${limit}${seconds[per] === null ? "" : `;w=${seconds[per]}`}`)
+      .map(({ name, per, limit }) => `"${name}";q=${limit}${seconds[per] === null ? "" : `;w=${seconds[per]}`}`)
       .join(", "),
-    RateLimit: limits.map((each) => `"${each.per}";r=${remainingOf(each)};t=${secondsTo(each.resetsAt, now)}`).join(", "),
+    RateLimit: limits.map((each) => `"${each.name}";r=${remainingOf(each)};t=${secondsTo(each.resetsAt, now)}`).join(", "),
     "X-RateLimit-Limit": String(binding.limit),
     "X-RateLimit-Remaining": String(remainingOf(binding)),
     "X-RateLimit-Used": String(binding.used),

@@ -2,6 +2,7 @@ import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
+import type { Limit } from "../admission/window.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { Failure, type FieldError } from "../errors/failure.ts";
@@ -61,25 +62,42 @@ export async function requireRoom(context: ReadContext): Promise<void> {
   if (!counted || counted.live >= maxLiveKeys) throw noRoom();
 }
 
-/** Returns the highest hourly limit that a key of the account may have. Throws `not_found` if there is no such account. */
-export async function readCeiling(db: Db, accountId: string): Promise<number> {
-  const [account] = await db.select({ limitCeiling: accounts.limitCeiling }).from(accounts).where(eq(accounts.id, accountId));
-  if (!account) throw new Failure("not_found", "There is no such account.");
-  return account.limitCeiling;
+/** What the account says about its keys. `highest`: the highest limits of a key, beside the hourly limit. */
+export interface KeyTerms {
+  ceiling: number;
+  highest: Limit[];
+  defaultScopes: string[] | null;
+}
+
+/** Returns what the account says about its keys. Throws `not_found` if there is no such account. */
+export async function readKeyTerms(db: Db, accountId: string): Promise<KeyTerms> {
+  const { limitCeiling: ceiling, keyLimits: highest, defaultScopes } = accounts;
+  const [terms] = await db.select({ ceiling, highest, defaultScopes }).from(accounts).where(eq(accounts.id, accountId));
+  if (!terms) throw new Failure("not_found", "There is no such account.");
+  return terms;
 }
 
 /**
- * Throws `invalid_body` if the hourly limit exceeds the account's ceiling, or if the expiry is in the past. The error names each invalid
- * field.
+ * Throws `invalid_body` if a limit exceeds what the account allows, or if the expiry is in the past. The error names each invalid field.
  */
 export async function requireBounds(
   { db, actor, now }: ReadContext,
-  { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },
+  {
+    hourlyLimit,
+    otherLimits,
+    expiresAt,
+  }: { hourlyLimit?: number | undefined; otherLimits?: readonly Limit[] | undefined; expiresAt?: number | null | undefined },
 ): Promise<void> {
   const fieldErrors: FieldError[] = [];
-  const ceiling = hourlyLimit === undefined ? 0 : await readCeiling(db, actor.accountId);
+  const isLimited = hourlyLimit !== undefined || otherLimits !== undefined;
+  const { ceiling, highest } = isLimited ? await readKeyTerms(db, actor.accountId) : { ceiling: 0, highest: [] };
   if (hourlyLimit !== undefined && hourlyLimit > ceiling) {
     fieldErrors.push({ pointer: "/hourly_limit", code: "too_big", detail: `Must be at most ${ceiling}, the account's ceiling.` });
+  }
+  const allowed = highest.find(({ per, limit }) => otherLimits?.some((each) => each.per === per && each.limit > limit));
+  if (allowed) {
+    const detail = `Must be at most ${allowed.limit} per ${allowed.per}, the highest limit of the account's keys.`;
+    fieldErrors.push({ pointer: "/limits", code: "too_big", detail });
   }
   if (typeof expiresAt === "number" && expiresAt <= now) {
     fieldErrors.push({ pointer: "/expires_at", code: "too_small", detail: "Must be in the future." });

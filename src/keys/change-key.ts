@@ -1,9 +1,10 @@
 import { type SQL, sql } from "drizzle-orm";
+import { limitsWithin } from "../admission/window.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../errors/failure.ts";
-import { hasRoomForKey, requireBounds, requireRoom } from "./bounds.ts";
+import { hasRoomForKey, readKeyTerms, requireBounds, requireRoom } from "./bounds.ts";
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
@@ -36,6 +37,10 @@ export async function changeKey(
 ): Promise<Key> {
   const { now } = context;
   await requireBounds(context, given);
+  if (given.otherLimits) {
+    const { highest } = await readKeyTerms(context.db, context.actor.accountId);
+    given.otherLimits = limitsWithin(given.otherLimits, highest);
+  }
   return writeKey(context, id, {
     precondition,
     decide: async (before, own) => {
@@ -53,7 +58,7 @@ export async function changeKey(
       const isDead = expiredBeforeRemoval(before, before.expiresAt);
       await requireAlive(context, isDead);
       if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`NOT ${isDead}` };
-      await requireBounds(context, { hourlyLimit: after.hourlyLimit });
+      await requireBounds(context, { hourlyLimit: after.hourlyLimit, otherLimits: after.otherLimits });
       await requireRoom(context);
       return { ...update, when: sql`${hasRoomForKey(context)} AND NOT ${isDead}` };
     },

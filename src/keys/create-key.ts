@@ -1,5 +1,6 @@
 import { and, type SQL } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
+import { limitsWithin } from "../admission/window.ts";
 import { auditEntry } from "../audit/audit.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -9,7 +10,7 @@ import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimisti
 import { neverUsed } from "../usage/last-uses.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
-import { hasRoomForKey, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
+import { hasRoomForKey, mayMakeMore, noRoom, readKeyTerms, requireBounds, requireMayMake } from "./bounds.ts";
 import { keyCreated } from "./events.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
@@ -92,14 +93,14 @@ async function insertKey(
 
 /**
  * Returns the permissions of a new key. The limits, the addresses and the expiry default to the values of the acting key. The scopes default
- * to `defaultScopes`.
+ * to those of the account's plan, or to `defaultScopes`.
  */
 async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: KeyRow | null): Promise<Permissions> {
-  const ceiling = await readCeiling(db, actor.accountId);
+  const { ceiling, highest, defaultScopes: ofAccount } = await readKeyTerms(db, actor.accountId);
   return {
-    scopes: input.scopes ?? [...defaultScopes],
+    scopes: input.scopes ?? ofAccount ?? [...defaultScopes],
     hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),
-    otherLimits: input.otherLimits ?? own?.otherLimits ?? [],
+    otherLimits: limitsWithin(input.otherLimits ?? own?.otherLimits ?? [], highest),
     allowedIps: input.allowedIps ?? own?.allowedIps ?? [],
     expiresAt: input.expiresAt === undefined ? (own?.expiresAt ?? null) : input.expiresAt,
   };

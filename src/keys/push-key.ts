@@ -22,7 +22,7 @@ const pauseMs = 100;
 const maxOthers = 20;
 const keysAtOnce = 100;
 
-interface Push {
+export interface Push {
   db: Db;
   guards: Guards;
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { limitsOf } from "../admission/admission.ts";
-import { inPeriodOrder, type Limit, periods } from "../admission/window.ts";
+import { inPeriodOrder, type Limit, type Period, periods } from "../admission/window.ts";
 import { prefixOf } from "../credentials/key-format.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { rotation } from "../inputs/rotation.ts";
@@ -117,7 +117,7 @@ const name = visibleText(1, 100).meta({
   description: "The name of the key, for example the name of the client that uses it.",
   example: "Continuous integration",
 });
-const scopes = z
+export const scopesInput = z
   .array(z.enum(allScopes))
   .transform((given): string[] => inOrder(given))
   .meta({
@@ -130,22 +130,24 @@ const hourlyLimit = z
   .int()
   .min(1)
   .meta({ description: "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling.", example: 1000 });
-const limits = z
-  .array(
-    z.strictObject({
-      per: z.enum(periods).meta({ description: perDescription, example: "second" }),
-      limit: z.int().min(1).max(maxLimit).meta({ description: "The number of units that the key may use per period.", example: 20 }),
-    }),
-  )
-  .refine((given) => new Set(given.map(({ per }) => per)).size === given.length, "Must have at most one limit for each period.")
-  .meta({
-    description:
-      "The limits of the key, in place of all limits that it has. Without a limit per hour, `hourly_limit` stays as it is. All limits are decided together: a request that one of them refuses uses nothing of the others.",
-    example: [
-      { per: "second", limit: 20 },
-      { per: "hour", limit: 1000 },
-    ],
-  });
+/** Limits in a request: at most one for each period. */
+export const limitsInput = <Per extends Period>(of: readonly [Per, ...Per[]]) =>
+  z
+    .array(
+      z.strictObject({
+        per: z.enum(of as readonly Per[]).meta({ description: perDescription, example: of[0] }),
+        limit: z.int().min(1).max(maxLimit).meta({ description: "The number of units that the key may use per period.", example: 20 }),
+      }),
+    )
+    .refine((given) => new Set(given.map(({ per }) => per)).size === given.length, "Must have at most one limit for each period.");
+const limits = limitsInput(periods).meta({
+  description:
+    "The limits of the key, in place of all limits that it has. Without a limit per hour, `hourly_limit` stays as it is. All limits are decided together: a request that one of them refuses uses nothing of the others.",
+  example: [
+    { per: "second", limit: 20 },
+    { per: "hour", limit: 1000 },
+  ],
+});
 const sameHour = {
   check: ({ limits: given, hourly_limit: hourly }: { limits?: readonly Limit[] | undefined; hourly_limit?: number | undefined }) => {
     const hour = given?.find(({ per }) => per === "hour");
@@ -180,7 +182,7 @@ const allowedIpsOrNull = ipList.nullable().meta({ type: ["array", "null"], ...ip
 export const NewKey = z
   .strictObject({
     name,
-    scopes: scopes.optional().meta({ default: defaultScopes }),
+    scopes: scopesInput.optional().meta({ default: defaultScopes }),
     hourly_limit: hourlyLimit.optional().meta({
       description:
         "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that sends the request.",
@@ -195,7 +197,7 @@ export const NewKey = z
 export const KeyPatch = z
   .strictObject({
     name: name.optional(),
-    scopes: scopes.optional(),
+    scopes: scopesInput.optional(),
     status: z
       .enum(["active", "disabled"])
       .optional()

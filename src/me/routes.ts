@@ -1,6 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { limitsIn } from "../admission/admission.ts";
-import { periods } from "../admission/window.ts";
+import { limitsIn, policyNames } from "../admission/admission.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondJson } from "../api/respond.ts";
 import { notCounted, requireScope } from "../api/route-parts/access.ts";
@@ -49,8 +48,9 @@ const RateLimits = z
     policies: z
       .array(
         z.strictObject({
-          name: z.enum(periods).meta({
-            description: "The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month`.",
+          name: z.enum(policyNames).meta({
+            description:
+              "The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month` for a limit of the key. `account-hour`, `account-day` or `account-month` for a limit that all keys of the account share.",
             example: "hour",
           }),
           limit: count.meta({ description: "The number of units that the key may use in the period.", example: 5000 }),
@@ -60,7 +60,10 @@ const RateLimits = z
           percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
         }),
       )
-      .meta({ description: "All limits of the key, the shortest period first. Every key has a limit per hour." }),
+      .meta({
+        description:
+          "All limits of the key, the shortest period first, and then those that all keys of the account share. Every key has a limit per hour. What is used of a shared limit is an estimate.",
+      }),
   })
   .openapi("RateLimits", { description: "The usage of each limit of the key." });
 
@@ -104,8 +107,8 @@ const readRateLimit = createRoute({
 });
 
 routes.openapi(readRateLimit, (c) => {
-  const policies = limitsIn(principalOf(c).admission).map(({ per, limit, used, resetsAt }) => ({
-    name: per,
+  const policies = limitsIn(principalOf(c).admission).map(({ name, limit, used, resetsAt }) => ({
+    name,
     limit,
     used,
     remaining: remainingOf({ limit, used }),

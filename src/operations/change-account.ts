@@ -1,25 +1,18 @@
-import { and, eq, gt } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
-import { activityDays } from "../activity/retention.ts";
-import { type WriterEnv, writerAt } from "../activity/writers.ts";
 import { callGuard, type Guards } from "../admission/guards.ts";
-import { isLiveKey } from "../admission/live-keys.ts";
 import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
-import { messagesOf } from "../db/failures.ts";
-import { always } from "../db/optimistic-locking.ts";
 import { createSetupLink } from "../identity/invitations.ts";
-import { changeKey } from "../keys/change-key.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { defaultQuotaBytes, maxStored, type Stored } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
-import type { LogAccess } from "../usage/log-context.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
@@ -48,7 +41,7 @@ export async function makeOwnerLink(operating: Operating, accountId: string): Pr
   return createSetupLink(operating, accountId, [storeOperation(db, { ...operating, action: "owner.linked", accountId })]);
 }
 
-const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
+export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
 
 /**
  * Suspends an account. After the promise resolves, the account's keys are denied, its deliveries are paused, and its members cannot change
@@ -83,48 +76,6 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
 }
 
 /**
- * Sets an account's ceiling: the highest hourly limit that a key of the account may have. If a live key has a higher limit, lowers that limit to
- * the ceiling before the promise resolves. Throws `not_found` or `unavailable`. Returns the ids of the keys whose limits were lowered.
- */
-export async function changeCeiling(
-  operating: Operating & LogAccess & { guards: Guards },
-  accountId: string,
-  limitCeiling: number,
-): Promise<string[]> {
-  const { db, now } = operating;
-  await changeAccount(operating, accountId, { limitCeiling }, { limit_ceiling: limitCeiling });
-  const above = await db
-    .select({ id: apiKeys.id })
-    .from(apiKeys)
-    // The limits of expired keys are not lowered. An expired key cannot get a new expiry while its limit is above the ceiling.
-    .where(and(isLiveKey(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
-  const actor = operatorOn(accountId);
-  for (const { id } of above) {
-    const commit = operatorCommit(operating, "key.limited", { accountId, targetId: id, details: { limit: limitCeiling } });
-    await changeKey({ ...operating, actor, now, commit }, id, { hourlyLimit: limitCeiling }, always);
-  }
-  return above.map(({ id }) => id);
-}
-
-/**
- * Sets the retention of the account's log, in days. Null resets the retention to the default. Older entries are hidden at once, and deleted within an
- * hour. If the log writer does not respond, they are hidden within an hour. Throws `not_found`.
- */
-export async function changeRetention(
-  { env, ...operating }: Operating & { env: WriterEnv & { ACTIVITY_DAYS?: string } },
-  accountId: string,
-  retentionDays: number | null,
-): Promise<void> {
-  await changeAccount(operating, accountId, { retentionDays }, { retention_days: retentionDays });
-  const { logWriter } = await readAccount(operating.db, accountId);
-  try {
-    await writerAt(env, logWriter).deleteOld([{ accountId, days: retentionDays ?? activityDays(env) }], operating.now);
-  } catch (error) {
-    console.error(`the log of ${accountId} still shows entries that are past their retention:`, messagesOf(error));
-  }
-}
-
-/**
  * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
  * but cannot add more data. Throws `not_found`.
  */
@@ -134,7 +85,7 @@ export const changeStorageQuota = (operating: Operating, accountId: string, stor
 async function changeAccount(
   operating: Operating,
   accountId: string,
-  members: Partial<Pick<Account, "limitCeiling" | "retentionDays" | "storageQuotaBytes">>,
+  members: Partial<Pick<Account, "storageQuotaBytes">>,
   details: Record<string, number | null>,
 ): Promise<void> {
   const { db, now } = operating;

@@ -3,6 +3,7 @@ import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import { eraseSegments } from "../activity/retention.ts";
 import { eraseInWriters, logOf, type WriterEnv } from "../activity/writers.ts";
+import type { Budgets } from "../admission/account-budget.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect, type Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
@@ -28,6 +29,7 @@ export type Erasure = typeof erasures.$inferSelect;
 export interface Erasing {
   db: Db;
   guards: Guards;
+  budgets: Budgets;
   env: WriterEnv;
 }
 
@@ -140,7 +142,7 @@ export async function finishErasures(erasing: Erasing, now: number, atMost: numb
 
 /** Deletes data of an account until no data are left or the time `endsAt` is reached. Returns whether all data are deleted. */
 async function erasePieces(erasing: Erasing, { accountId, logWriter, erased }: Erasure, endsAt: number): Promise<boolean> {
-  const { db, guards, env } = erasing;
+  const { db, guards, budgets, env } = erasing;
   const count = (what: string, gone: number) => noteErased(db, accountId, what, gone);
   const rows = async (of: Db, tables: readonly Rows[]): Promise<boolean> => {
     for (const [what, query] of tables) {
@@ -156,6 +158,7 @@ async function erasePieces(erasing: Erasing, { accountId, logWriter, erased }: E
   // This step reads the ids of keys from the audit log and the key uses. The step must run before these are deleted.
   if (erased.keys === undefined) await forgetLostKeys(keys, accountId);
   if (!(await eraseKeys(keys, accountId, endsAt, (gone) => count("keys", gone)))) return false;
+  await budgets.getByName(accountId).erase();
   await count("requests", await eraseInWriters(env, logWriter, accountId));
   const log = connect(activityDatabase(env, logWriter));
   for (let gone = await eraseSegments(log, accountId); gone !== null; gone = await eraseSegments(log, accountId)) {

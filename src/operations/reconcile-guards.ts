@@ -1,4 +1,5 @@
 import { asc, eq, gt } from "drizzle-orm";
+import { readAccount } from "../accounts/account.ts";
 import { activityDatabases } from "../activity/databases.ts";
 import { allWriters, type WriterEnv, writerAt } from "../activity/writers.ts";
 import { callGuard, type Guards } from "../admission/guards.ts";
@@ -6,6 +7,7 @@ import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
+import { type PushAccount, pushAccount } from "../keys/push-account.ts";
 import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
 import { apiKeys } from "../keys/tables.ts";
@@ -17,9 +19,13 @@ import { apiKeys } from "../keys/tables.ts";
 const keysAtOnce = 50;
 const entriesAtOnce = 2000;
 
-/** The result of reconciling one page of keys. `next`: the cursor of the next page, or null after the last page. */
+/**
+ * The result of reconciling one page of keys. `accounts`: the ids of accounts whose guards had other limits than their rows. `next`: the cursor of the next
+ * page, or null after the last page.
+ */
 export interface Reconciled {
   checked: number;
+  accounts: string[];
   /** The ids of keys whose rows were updated with values from their guards. */
   reconciled: string[];
   /** The ids of keys without a row in D1. The guards of these keys have revoked the keys. */
@@ -34,20 +40,17 @@ interface Keys {
 }
 
 /** Reconciles one page of guards with D1, starting at `cursor`. An empty cursor selects the first page. */
-export async function reconcileGuards(
-  { db, guards, env }: { db: Db; guards: Guards; env: WriterEnv },
-  cursor: string,
-): Promise<Reconciled> {
+export async function reconcileGuards({ env, ...push }: PushAccount & { env: WriterEnv }, cursor: string): Promise<Reconciled> {
   const [phase = "", after = ""] = cursor === "" ? ["rows"] : cursor.split(/:(.*)/s);
-  const phases = phasesOf(db, env);
+  const phases = phasesOf(push.db, env);
   const names = Object.keys(phases);
   const read = Object.hasOwn(phases, phase) ? phases[phase] : undefined;
   if (!read) throw new Failure("invalid_cursor", "The cursor is not a valid position.");
   const { ids, next } = await read(after);
-  const done: Reconciled = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
+  const done: Reconciled = { checked: ids.length, accounts: [], reconciled: [], revoked: [], unreachable: [], next: null };
   await Promise.all(
     ids.map((id) =>
-      (phase === "rows" ? reconcileGuard(db, guards, id, done) : endWithoutRow(guards, id, done)).catch((error: unknown) => {
+      (phase === "rows" ? reconcileGuard(push, id, done) : endWithoutRow(push.guards, id, done)).catch((error: unknown) => {
         console.error(`the guard of ${id} was not reconciled:`, messagesOf(error));
         done.unreachable.push(id);
       }),
@@ -58,13 +61,21 @@ export async function reconcileGuards(
   return done;
 }
 
-async function reconcileGuard(db: Db, guards: Guards, id: string, done: Reconciled): Promise<void> {
+async function reconcileGuard(push: PushAccount, id: string, done: Reconciled): Promise<void> {
+  const { db, guards } = push;
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
   // If the guard cannot be reached, this call throws, and the key is reported as unreachable.
-  await callGuard(guards, id, (guard) => guard.ping());
+  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
   if (await reconcileKey({ db, guards }, row)) done.reconciled.push(id);
   await pushKey({ db, guards }, id);
+  const account = await readAccount(db, row.accountId);
+  // The limits of an account are what its row says.
+  const isAsStored =
+    (inForce?.accountVersion ?? 0) === account.limitsVersion && (inForce?.accountRevision ?? "") === account.limitsRevision;
+  if (isAsStored || done.accounts.includes(account.id)) return;
+  done.accounts.push(account.id);
+  await pushAccount(push, account.id);
 }
 
 async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Promise<void> {

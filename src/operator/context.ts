@@ -20,12 +20,13 @@ export interface OperatorEnv extends AppEnv {
 export type OperatorContext = Context<OperatorEnv>;
 
 /** Returns the context of an operator's action. */
-export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GUARD"]; env: Env } => ({
+export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GUARD"]; budgets: Env["ACCOUNT_BUDGET"]; env: Env } => ({
   db: connect(c.env.DB),
   now: Date.now(),
   operator: c.get("operator"),
   outbox: contexts.outboxFor(c),
   guards: c.env.KEY_GUARD,
+  budgets: c.env.ACCOUNT_BUDGET,
   env: c.env,
 });
 

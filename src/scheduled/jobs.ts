@@ -9,7 +9,9 @@ import { deleteOldInvitations } from "../identity/invitations.ts";
 import { deleteOldSessions } from "../identity/sessions.ts";
 import { type Job, type Run, withoutCursor } from "../jobs/job.ts";
 import { notifyExpiring } from "../keys/notify-expiring.ts";
+import { pushWaitingAccounts } from "../keys/push-account.ts";
 import { pushWaitingKeys } from "../keys/push-key.ts";
+import { applyPlans } from "../operations/change-terms.ts";
 import { finishErasures } from "../operations/erase-account.ts";
 import { finishBrokenOff } from "../operations/removal.ts";
 import { hourMs, minuteMs, secondMs } from "../time/clock.ts";
@@ -39,6 +41,31 @@ export const jobs: readonly Job[] = [
     },
   },
   {
+    name: "push_account_limits",
+    description: "push limits of accounts that the budgets or guards have not confirmed",
+    everyMs: minuteMs,
+    // One unit of this job is an account, with at most 50 guards.
+    atMost: 2,
+    run: async ({ env, outbox, cursor, atMost }) => {
+      const push = { db: outbox.db, guards: env.KEY_GUARD, budgets: env.ACCOUNT_BUDGET };
+      const { done, last } = await pushWaitingAccounts(push, cursor, atMost);
+      return { done, next: last };
+    },
+  },
+  {
+    name: "apply_plans",
+    description: "give accounts the latest terms of their plans",
+    everyMs: minuteMs,
+    // One unit of this job is an account, with at most 50 guards. It also lowers the limits of five keys, with about 15 D1 statements each.
+    atMost: 2,
+    run: ({ env, outbox, now, cursor, endsAt, atMost }) =>
+      applyPlans({ db: outbox.db, now, outbox, guards: env.KEY_GUARD, budgets: env.ACCOUNT_BUDGET, env }, cursor, {
+        endsAt,
+        maxKeys: 5,
+        maxAccounts: atMost,
+      }),
+  },
+  {
     name: "wake_log_writers",
     description: "wake the log writers in case an alarm was missed",
     everyMs: minuteMs,
@@ -66,7 +93,9 @@ export const jobs: readonly Job[] = [
     description: "finish interrupted erasures of accounts, and check finished erasures for late rows",
     everyMs: minuteMs,
     atMost: 3,
-    run: withoutCursor(({ env, outbox, now, atMost }) => finishErasures({ db: outbox.db, guards: env.KEY_GUARD, env }, now, atMost)),
+    run: withoutCursor(({ env, outbox, now, atMost }) =>
+      finishErasures({ db: outbox.db, guards: env.KEY_GUARD, budgets: env.ACCOUNT_BUDGET, env }, now, atMost),
+    ),
   },
   {
     name: "finish_removals",

@@ -10,6 +10,7 @@ import { requireOperatorToken } from "../operator/authenticate.ts";
 import { accounts } from "../operator/resources/accounts.ts";
 import { keys } from "../operator/resources/keys.ts";
 import { maintenance } from "../operator/resources/maintenance.ts";
+import { plans } from "../operator/resources/plans.ts";
 
 const base = "/operator/api";
 
@@ -24,6 +25,6 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
     requireResponse,
     requireOperatorToken,
   );
-  for (const resource of [accounts, keys, maintenance]) app.route(base, resource);
+  for (const resource of [accounts, keys, maintenance, plans]) app.route(base, resource);
   return { serves: (path) => isAt(base, path), app };
 }

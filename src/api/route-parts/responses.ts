@@ -54,7 +54,8 @@ export const Problem = z
       .array(z.string())
       .optional()
       .meta({
-        description: "The names of the limits that are used up. Only responses with the status 429 have this member.",
+        description:
+          "The names of the limits that are used up. The name of a limit that all keys of the account share begins with `account-`. Only responses with the status 429 have this member.",
         example: ["hour"],
       }),
   })

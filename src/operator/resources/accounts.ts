@@ -3,15 +3,16 @@ import { z } from "zod";
 import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
 import { databaseOf, numberOf } from "../../activity/databases.ts";
 import { retentionDays as retention } from "../../activity/retention.ts";
-import { leastBusyWriter, logOf } from "../../activity/writers.ts";
+import { leastBusyWriter } from "../../activity/writers.ts";
+import { fixedPeriods, inPeriodOrder } from "../../admission/window.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors/failure.ts";
 import { accountsWithMembers } from "../../identity/invitations.ts";
+import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { timeInput, visibleText } from "../../inputs/values.ts";
+import { limitsInput } from "../../keys/schemas.ts";
 import {
-  changeCeiling,
-  changeRetention,
   changeStorageQuota,
   makeAccount,
   makeOwnerLink,
@@ -19,6 +20,7 @@ import {
   resumeAccount,
   suspendAccount,
 } from "../../operations/change-account.ts";
+import { changeTerms } from "../../operations/change-terms.ts";
 import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { exportLog } from "../../operations/export-log.ts";
@@ -31,18 +33,24 @@ const maxOfPage = 100;
 /** The time that one call spends on an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
 
-const bodyOf = ({ id, name, email, limitCeiling, retentionDays, storageQuotaBytes, logWriter, suspendedAt, createdAt }: Account) => ({
-  id,
-  name,
-  email,
-  status: suspendedAt === null ? "active" : "suspended",
-  limit_ceiling: limitCeiling,
-  retention_days: retentionDays,
-  storage_quota_bytes: storageQuotaBytes ?? defaultQuotaBytes,
-  activity_database: databaseOf(logWriter),
-  log_writer: numberOf(logWriter),
-  suspended_at: isoOrNull(suspendedAt),
-  created_at: iso(createdAt),
+const bodyOf = (account: Account) => ({
+  id: account.id,
+  name: account.name,
+  email: account.email,
+  status: account.suspendedAt === null ? "active" : "suspended",
+  plan_id: account.planId,
+  // The limits that the keys share, as the budget and all guards have confirmed them.
+  limits: account.limitsInForce,
+  // Limits that are stored but not yet in force, or null.
+  pending_limits: account.pushedLimitsVersion < account.limitsVersion ? account.sharedLimits : null,
+  limit_ceiling: account.limitCeiling,
+  key_limits: account.keyLimits,
+  retention_days: account.retentionDays,
+  storage_quota_bytes: account.storageQuotaBytes ?? defaultQuotaBytes,
+  activity_database: databaseOf(account.logWriter),
+  log_writer: numberOf(account.logWriter),
+  suspended_at: isoOrNull(account.suspendedAt),
+  created_at: iso(account.createdAt),
 });
 
 const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
@@ -90,17 +98,28 @@ accounts.post("/accounts/:id/resume", async (c) => {
   return c.json({ keys: await resumeAccount(operating(c), idOf(c)) });
 });
 
+const AccountPatch = z.strictObject({ plan_id: z.string().nullable().optional(), limits: limitsInput(fixedPeriods).optional() });
+
+/**
+ * Changes the plan of an account, or the limits that its keys share. `limits` replaces single limits of the plan; an empty list leaves those of the plan. When
+ * the response is sent, the limits are in force.
+ */
+accounts.patch("/accounts/:id", async (c) => {
+  const { plan_id: planId, limits } = await readBody(c, AccountPatch);
+  await requireNotErased(connect(c.env.DB), idOf(c));
+  const lowered = await changeTerms(operating(c), idOf(c), omitUndefined({ planId, limits: limits && inPeriodOrder(limits) }));
+  return c.json({ ...bodyOf(await readAccount(connect(c.env.DB), idOf(c))), lowered });
+});
+
 accounts.put("/accounts/:id/ceiling", async (c) => {
   const { limit } = await readBody(c, z.strictObject({ limit: z.int().min(1).max(999_999_999) }));
-  const account = await readAccount(connect(c.env.DB), idOf(c));
-  const log = logOf(c.env, account.logWriter);
-  return c.json({ lowered: await changeCeiling({ ...operating(c), ...log }, account.id, limit) });
+  return c.json({ lowered: await changeTerms(operating(c), idOf(c), { limitCeiling: limit }) });
 });
 
 accounts.put("/accounts/:id/retention-days", async (c) => {
   const { days } = await readBody(c, z.strictObject({ days: z.int().min(retention.min).max(retention.max).nullable() }));
-  await changeRetention({ ...operating(c), env: c.env }, idOf(c), days);
-  return c.json({ retention_days: days });
+  await changeTerms(operating(c), idOf(c), { retentionDays: days });
+  return c.json({ retention_days: (await readAccount(connect(c.env.DB), idOf(c))).retentionDays });
 });
 
 accounts.get("/accounts/:id/storage", async (c) => {
@@ -160,8 +179,8 @@ accounts.post("/accounts/:id/erase", async (c) => {
   const { confirm } = await readBody(c, z.strictObject({ confirm: z.string() }));
   if (confirm !== idOf(c)) throw new Failure("conflict", "To erase an account, `confirm` must be its id.");
   await requestErasure(operating(c), idOf(c));
-  const { db, guards, env } = operating(c);
-  return c.json(reportOf(await eraseSome({ db, guards, env }, idOf(c), Date.now() + erasingMs)));
+  const { db, guards, budgets, env } = operating(c);
+  return c.json(reportOf(await eraseSome({ db, guards, budgets, env }, idOf(c), Date.now() + erasingMs)));
 });
 
 accounts.get("/accounts/:id/erasure", async (c) => c.json(reportOf(await readErasure(connect(c.env.DB), idOf(c)))));

@@ -24,9 +24,9 @@ export const maintenance = new Hono<OperatorEnv>();
 
 maintenance.post("/guards/line-up", async (c) => {
   const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
-  const { db, now, operator, guards, env } = operating(c);
+  const { db, now, operator, guards, budgets, env } = operating(c);
   await recordOperation(db, { now, operator, action: "guards.lined_up", details: { continued: after !== "" } });
-  return c.json(await reconcileGuards({ db, guards, env }, after));
+  return c.json(await reconcileGuards({ db, guards, budgets, env }, after));
 });
 
 maintenance.get("/secrets", async (c) => {

@@ -4,18 +4,23 @@ import {
   askOf,
   type Budget,
   budgetAt,
+  firstPace,
   type Grant,
   giveBack,
   grant,
   grantOf,
   type Holding,
   hear,
-  heldBy,
   holdersOf,
+  isLow,
+  isReservedAhead,
+  paceAt,
   type Recall,
   recalled,
   recallOf,
   recoveredHolding,
+  saidBy,
+  settled,
   spend,
 } from "../../../src/admission/rights.ts";
 import { endOf, type FixedPeriod, type Limit } from "../../../src/admission/window.ts";
@@ -220,24 +225,25 @@ type Labels = readonly { per: FixedPeriod; startsAt: number }[];
 type Result = "admitted" | "refused" | "unavailable";
 interface Answer {
   grant: Grant | null;
+  isEnough: boolean;
 }
 
-/** The units that a guard would like to hold. */
-const wanted = 16;
-const lowUnits = 4;
-/** The units that a reservation takes beyond its request. */
-const ahead = 7;
+/** The units that a reservation takes beyond its request, if the guard holds enough. */
+const ahead = 63;
+/** The time for which a request waits for units. */
+const unitsTimeoutMs = 4000;
 const sleepsAfterMs = 10_000;
 const quietMs = 5000;
 
 class Guard extends SimulatedObject<Holding> {
   readonly id: string;
   readonly #budget: Parent;
-  readonly #periods: readonly FixedPeriod[];
+  #periods: readonly FixedPeriod[];
   #holding: Holding = { nonce: "", shares: [] };
-  #waiting: ((answer: Answer | null) => void)[] | null = null;
+  #waiting: ((answer: Answer | null, need: number) => void)[] | null = null;
   #usedAt = 0;
   #isWatched = false;
+  #pace = firstPace;
   calls = 0;
   /** The units that were used too late. */
   readonly late: string[] = [];
@@ -266,39 +272,46 @@ class Guard extends SimulatedObject<Holding> {
   request(cost: number, done: (result: Result, labels: Labels) => void): void {
     this.#usedAt = this.time.now;
     this.#watch();
-    this.#decide(cost, 0, false, done);
+    this.#decide(cost, this.time.now + unitsTimeoutMs, false, done);
   }
 
-  #decide(cost: number, asked: number, isAnswered: boolean, done: (result: Result, labels: Labels) => void): void {
+  #decide(cost: number, giveUpAt: number, isAnswered: boolean, done: (result: Result, labels: Labels) => void): void {
     const { mistake } = this.setup;
     const periods = mistake === "spending ignores one window" ? this.#periods.slice(0, 1) : this.#periods;
     const noMargin = isAnswered || mistake === "no margin at the end of a window";
     const next = spend(this.#holding, { periods, cost, now: this.clock(), isAnswered: noMargin, ahead });
     if (next) {
-      const others = this.#holding.shares.filter(({ per }) => !periods.includes(per));
       const isNew = next.shares.some(({ reserved }, at) => reserved !== this.#holding.shares[at]?.reserved);
-      this.#holding = { ...next, shares: [...next.shares, ...others] };
+      this.#holding = next;
       if (isNew) this.write(this.#holding);
       // Without asking, a guard uses only units of windows that are open by the clock of the budget.
       if (!isAnswered)
-        for (const share of next.shares) if (this.#budget.now() >= endOf(share)) this.late.push(`a unit of an ended ${share.per}`);
-      this.send(() => done("admitted", next.shares));
-      if (heldBy(this.#holding) < lowUnits && this.#waiting === null) this.#ask(0, () => {});
-    } else if (asked === 2) this.send(() => done("refused", []));
+        for (const share of next.shares.filter(({ per }) => periods.includes(per)))
+          if (this.#budget.now() >= endOf(share)) this.late.push(`a unit of an ended ${share.per}`);
+      const labels = next.shares.filter(({ per }) => this.#periods.includes(per));
+      this.send(() => done("admitted", labels));
+      if (isLow(this.#holding, this.#pace) && this.#waiting === null) this.#ask(0, () => {});
+    } else if (this.time.now > giveUpAt) this.send(() => done("unavailable", []));
     else
-      this.#ask(cost, (answer) => {
-        if (answer === null) this.send(() => done("unavailable", []));
-        else this.#decide(cost, asked + 1, answer.grant !== null, done);
+      this.#ask(cost, (answer, need) => {
+        if (answer === null || answer.grant === null) this.send(() => done("unavailable", []));
+        else if (!answer.isEnough && cost >= need && !this.#holds(cost)) this.send(() => done("refused", []));
+        else this.#decide(cost, giveUpAt, true, done);
       });
   }
 
-  #ask(need: number, then: (answer: Answer | null) => void): void {
+  #holds(cost: number): boolean {
+    return spend(this.#holding, { periods: this.#periods, cost, now: this.clock(), isAnswered: true, ahead }) !== null;
+  }
+
+  #ask(need: number, then: (answer: Answer | null, need: number) => void): void {
     if (this.#waiting) {
       this.#waiting.push(then);
       return;
     }
     this.#waiting = [then];
-    const question = askOf(this.#holding, need, wanted);
+    if (isLow(this.#holding, this.#pace)) this.#pace = paceAt(this.#pace, this.time.now);
+    const question = askOf(this.#holding, need, this.#pace.want);
     this.calls++;
     this.send(() =>
       call<Answer>(
@@ -310,7 +323,7 @@ class Guard extends SimulatedObject<Holding> {
           if (answer?.grant) this.#take(answer.grant);
           const waiting = this.#waiting ?? [];
           this.#waiting = null;
-          for (const each of waiting) each(answer);
+          for (const each of waiting) each(answer, need);
         },
       ),
     );
@@ -331,8 +344,13 @@ class Guard extends SimulatedObject<Holding> {
     const message = mistake === "a recall reaches a later life" ? { ...given, nonce: this.#holding.nonce } : given;
     this.#holding = mistake === "a recall forgets the grant on its way" ? giveBack(this.#holding) : recalled(this.#holding, message);
     this.write(this.#holding);
-    const { nonce, shares } = askOf(this.#holding, 0, 0);
-    this.send(() => reply({ nonce, shares }), mistake === "return is told before it is on disk");
+    const said = saidBy(this.#holding);
+    this.send(() => reply(said), mistake === "return is told before it is on disk");
+  }
+
+  /** The limits of the account have changed. */
+  configure(periods: readonly FixedPeriod[]): void {
+    this.#periods = periods;
   }
 
   /** After a quiet period, the guard releases its reservation. Later, it falls asleep and loses its memory. */
@@ -342,8 +360,8 @@ class Guard extends SimulatedObject<Holding> {
     const look = () => {
       const quiet = this.time.now - this.#usedAt;
       if (quiet >= sleepsAfterMs) return this.crash();
-      if (quiet >= quietMs && this.#holding.shares.some(({ used, reserved }) => reserved > used)) {
-        this.#holding = { ...this.#holding, shares: this.#holding.shares.map((share) => ({ ...share, reserved: share.used })) };
+      if (quiet >= quietMs && isReservedAhead(this.#holding)) {
+        this.#holding = settled(this.#holding);
         this.write(this.#holding);
       }
       this.later(2500, look);
@@ -368,7 +386,7 @@ class Parent extends SimulatedObject<Budget> {
 
   ask(id: string, question: Ask, reply: (answer: Answer) => void): void {
     if (!this.#hear(id, question)) {
-      this.send(() => reply({ grant: null }));
+      this.send(() => reply({ grant: null, isEnough: false }));
       return;
     }
     if (this.#grant(id, question, reply)) return;
@@ -378,7 +396,7 @@ class Parent extends SimulatedObject<Budget> {
     const tryAgain = () => {
       if (isOver) return;
       isOver = true;
-      if (!this.#grant(id, question, reply)) this.send(() => reply({ grant: grantOf(this.#budget, id) }));
+      if (!this.#grant(id, question, reply)) this.send(() => reply({ grant: grantOf(this.#budget, id), isEnough: false }));
     };
     if (left === 0) tryAgain();
     for (const other of others)
@@ -393,7 +411,7 @@ class Parent extends SimulatedObject<Budget> {
     if (granted === null) return false;
     this.#budget = granted.budget;
     this.write(this.#budget);
-    this.send(() => reply({ grant: granted.grant }), this.setup.mistake === "grant leaves before it is on disk");
+    this.send(() => reply({ grant: granted.grant, isEnough: true }), this.setup.mistake === "grant leaves before it is on disk");
     return true;
   }
 
@@ -432,13 +450,17 @@ class Parent extends SimulatedObject<Budget> {
     return this.clock();
   }
 
-  /** Lowers the limits. Calls `done` when no guard holds units of before. */
-  lower(limits: Setup["limits"], done: () => void): void {
-    this.#budget = { ...budgetAt(this.#budget, this.clock()), limits };
+  /** Changes the limits. If one is new or lower, recalls the units of all guards. Calls `done` when all guards know the new limits. */
+  change(limits: Setup["limits"], done: () => void): void {
+    const isRaised = limits.every(({ per, limit }) => this.#budget.limits.some((each) => each.per === per && limit >= each.limit));
+    this.#budget = budgetAt({ ...this.#budget, limits }, this.clock());
     this.write(this.#budget);
-    const ids = this.setup.mistake === "lowering does not recall" ? [] : [...this.#budget.holders.keys()];
+    const ids = isRaised || this.setup.mistake === "lowering does not recall" ? [] : holdersOf(this.#budget);
     let left = ids.length;
-    const finish = () => this.send(done);
+    const finish = () => {
+      for (const guard of this.guards) guard.configure(limits.map(({ per }) => per));
+      this.send(done);
+    };
     if (left === 0) finish();
     for (const id of ids) {
       const recall = () =>
@@ -451,16 +473,17 @@ class Parent extends SimulatedObject<Budget> {
   }
 }
 
-/** What a run does: `requests` requests at random times, and perhaps a lower limit in the middle. */
+/** What a run does: `requests` requests at random times, and perhaps a lower limit in the middle, or a limit that is removed and set again. */
 export interface Plan {
   seed: number;
   requests: number;
   durationMs: number;
   lowerTo?: Setup["limits"];
+  removesLimit?: boolean;
 }
 
 /** Plays one run. */
-export function simulate(setup: Setup, { seed, requests, durationMs, lowerTo }: Plan): Outcome {
+export function simulate(setup: Setup, { seed, requests, durationMs, lowerTo, removesLimit }: Plan): Outcome {
   const time = new Time(seed);
   const budget = new Parent(time, setup);
   const guards = Array.from({ length: setup.guards }, (_, number) => new Guard(time, setup, `key_${number}`, budget));
@@ -469,13 +492,9 @@ export function simulate(setup: Setup, { seed, requests, durationMs, lowerTo }: 
   const counts = new Map<string, number>();
   let loweredAt = Number.POSITIVE_INFINITY;
   const check = (labels: Labels, startedAt: number) => {
-    for (const { per, limit } of setup.limits) {
-      const label = labels.find((each) => each.per === per);
-      if (!label) {
-        outcome.violations.push(`a request was admitted without a unit of the ${per}`);
-        continue;
-      }
-      const name = `${per} ${label.startsAt}`;
+    for (const { per, startsAt } of labels) {
+      const limit = setup.limits.find((each) => each.per === per)?.limit ?? 0;
+      const name = `${per} ${startsAt}`;
       const count = (counts.get(name) ?? 0) + 1;
       counts.set(name, count);
       const lower = lowerTo?.find((each) => each.per === per)?.limit ?? limit;
@@ -495,9 +514,13 @@ export function simulate(setup: Setup, { seed, requests, durationMs, lowerTo }: 
     });
   if (lowerTo)
     time.after(durationMs * (0.2 + 0.6 * time.random()), () =>
-      budget.lower(lowerTo, () => {
+      budget.change(lowerTo, () => {
         loweredAt = time.now;
       }),
+    );
+  else if (removesLimit)
+    time.after(durationMs * 0.3, () =>
+      budget.change(setup.limits.slice(1), () => time.after(500, () => budget.change(setup.limits, () => {}))),
     );
   if (setup.clockError > 0)
     for (const each of [budget, ...guards]) for (let n = 0; n < 3; n++) time.after(time.random() * durationMs, () => each.step());

@@ -32,7 +32,13 @@ function anyRun(seed: number): { setup: Setup; plan: Plan } {
     clockError: pick([0, 300, 900]),
   };
   const lowerTo = random() < 0.5 ? limits.map(({ per, limit }) => ({ per, limit: Math.ceil(limit * random()) })) : undefined;
-  const plan = { seed, requests: pick([60, 200, 500]), durationMs: pick([5000, 60_000, 200_000]), ...(lowerTo && { lowerTo }) };
+  const plan = {
+    seed,
+    requests: pick([60, 200, 500]),
+    durationMs: pick([5000, 60_000, 200_000]),
+    ...(lowerTo && { lowerTo }),
+    removesLimit: random() < 0.4,
+  };
   return { setup, plan };
 }
 

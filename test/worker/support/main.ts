@@ -50,6 +50,7 @@ const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
     },
   });
 
+export const AccountBudget = counted("AccountBudget", worker.AccountBudget);
 export const KeyGuard = counted("KeyGuard", worker.KeyGuard);
 export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter);
 export const Deliverer = counted("Deliverer", worker.Deliverer);

@@ -1,0 +1,248 @@
+import { DurableObject } from "cloudflare:workers";
+import { type SharedLimits as AccountConfig, readSharedLimits } from "../accounts/shared-limits.ts";
+import { connect } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import type { KeyGuard } from "./key-guard.ts";
+import {
+  type AccountLimit,
+  type Ask,
+  type Budget,
+  type BudgetUsage,
+  type BudgetWindow,
+  budgetAt,
+  type Grant,
+  grant,
+  grantOf,
+  type Holder,
+  hear,
+  holdersOf,
+  recallOf,
+  type Said,
+  usageOfBudget,
+} from "./rights.ts";
+
+export type Budgets = DurableObjectNamespace<AccountBudget>;
+
+export type { AccountConfig };
+
+/** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */
+export interface BudgetAnswer {
+  config: AccountConfig;
+  grant: Grant;
+  isEnough: boolean;
+}
+
+const loadTimeoutMs = 5 * secondMs;
+/** The time for which a guard that asks waits until other guards have returned units, in milliseconds. */
+const reclaimMs = secondMs;
+/** The time that one recall may take, in milliseconds. */
+const recallTimeoutMs = secondMs;
+/** The time for which a guard that did not answer a recall is left alone, in milliseconds. */
+const unreachableMs = 5 * secondMs;
+/** The time for which a lowered limit waits for the guards, in milliseconds. It must be shorter than the time that a caller waits. */
+const loweringMs = 4 * secondMs;
+const pauseMs = 50;
+const recallsAtOnce = 8;
+/** What the guards have said is at most this old when the usage is read, in milliseconds. */
+const saidForMs = 2 * secondMs;
+
+/**
+ * The budget of one account: the only authority that hands out the units which the keys of the account share. The guards of the keys hold units and use them
+ * without asking again (see `rights.ts`). An account without shared limits has no budget.
+ */
+export class AccountBudget extends DurableObject<Env> {
+  readonly #storage: DurableObjectStorage;
+  #isErased: boolean;
+  #config: AccountConfig | null;
+  #budget: Budget;
+  /** Whether a limit is new or was lowered, and guards may still hold units of before. */
+  #isLowering: boolean;
+  #reclaiming: Promise<void> | null = null;
+  /** The guards that did not answer a recall, and the time until which they are left alone. */
+  readonly #unreachable = new Map<string, number>();
+  #saidAt = Number.NEGATIVE_INFINITY;
+  #latest = 0;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#storage = ctx.storage;
+    this.#isErased = this.#storage.kv.get("erased") === true;
+    this.#config = this.#storage.kv.get<AccountConfig>("config") ?? null;
+    this.#isLowering = this.#storage.kv.get("lowering") === true;
+    this.#storage.sql.exec("CREATE TABLE IF NOT EXISTS holders (key_id TEXT PRIMARY KEY, holder TEXT NOT NULL) WITHOUT ROWID");
+    const rows = [...this.#storage.sql.exec<{ key_id: string; holder: string }>("SELECT key_id, holder FROM holders")];
+    this.#budget = {
+      limits: this.#config?.limits ?? [],
+      windows: this.#storage.kv.get<BudgetWindow[]>("windows") ?? [],
+      holders: new Map(rows.map(({ key_id, holder }) => [key_id, JSON.parse(holder) as Holder])),
+    };
+  }
+
+  /**
+   * Applies the limits of the account, unless the same or newer limits are already in force. If a limit is new or lower than before, recalls the units of all
+   * guards first. Returns the limits in force. `isInForce` is false if a guard could not be reached: it may then still use units of the earlier limits.
+   */
+  async configure(config: AccountConfig): Promise<{ config: AccountConfig; isInForce: boolean }> {
+    if (this.#isErased) return { config, isInForce: true };
+    const known = this.#config;
+    if (known === null || config.version > known.version) {
+      this.#isLowering ||= !config.limits.every(({ per, limit }) => limit >= (limitIn(known, per) ?? Number.POSITIVE_INFINITY));
+      this.#apply(config);
+    }
+    if (this.#isLowering) await this.#finishLowering();
+    return { config: this.#config ?? config, isInForce: !this.#isLowering };
+  }
+
+  /** Returns the limits in force, or null if the account never had limits of its own. */
+  configuration(): AccountConfig | null {
+    return this.#config;
+  }
+
+  /** Hands units to a guard. Returns null if the guard has to begin anew: its message is of an earlier life, or there is no such account. */
+  async ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
+    const config = this.#config ?? (await this.#load());
+    const heard = config && this.#heard(keyId, question);
+    if (!config || !heard) return null;
+    const endsAt = Date.now() + reclaimMs;
+    let isEnough = this.#grant(heard, keyId, question);
+    while (!isEnough && Date.now() < endsAt && this.#mayHold(keyId).length > 0) {
+      this.#reclaiming ??= this.#reclaim(keyId, question, endsAt).finally(() => {
+        this.#reclaiming = null;
+      });
+      await this.#reclaiming;
+      isEnough = this.#grant(budgetAt(this.#budget, this.#now()), keyId, question);
+    }
+    return { config: this.#config ?? config, grant: grantOf(this.#budget, keyId), isEnough };
+  }
+
+  /** Takes note of what a guard says. A guard calls it when it returns units without being asked. */
+  hear(keyId: string, said: Said): void {
+    this.#hear(keyId, said);
+  }
+
+  /** Returns what is used of each limit. Asks the guards that hold units, unless they were asked a moment ago. */
+  async usage(): Promise<{ config: AccountConfig; usage: BudgetUsage[] } | null> {
+    const config = this.#config ?? (await this.#load());
+    if (!config) return null;
+    this.#setBudget(budgetAt(this.#budget, this.#now()));
+    if (this.#now() >= this.#saidAt + saidForMs) {
+      this.#saidAt = this.#now();
+      await Promise.all(holdersOf(this.#budget).map((keyId) => this.#call(keyId, (guard) => guard.unitsUsed())));
+    }
+    return { config, usage: usageOfBudget(this.#budget) };
+  }
+
+  /** Permanently deletes the budget of an erased account. */
+  async erase(): Promise<void> {
+    this.#isErased = true;
+    this.#config = null;
+    this.#budget = { limits: [], windows: [], holders: new Map() };
+    await this.#storage.deleteAll();
+    this.#storage.kv.put("erased", true);
+  }
+
+  #apply(config: AccountConfig): void {
+    this.#config = config;
+    this.#storage.kv.put("config", config);
+    if (this.#isLowering) this.#storage.kv.put("lowering", true);
+    this.#setBudget(budgetAt({ ...this.#budget, limits: config.limits }, this.#now()));
+    this.#unreachable.clear();
+  }
+
+  async #load(): Promise<AccountConfig | null> {
+    if (this.#isErased) return null;
+    const read = readSharedLimits(connect(this.env.DB), this.ctx.id.name ?? "");
+    const config = await withDeadline(read, loadTimeoutMs, "Reading an account from D1");
+    if (config && this.#config === null && !this.#isErased) this.#apply(config);
+    return this.#config;
+  }
+
+  #hear(keyId: string, said: Said): void {
+    const heard = this.#heard(keyId, said);
+    if (heard) this.#setBudget(heard);
+  }
+
+  /** Returns the budget after a message of a guard, or null if the message has no effect. */
+  #heard(keyId: string, said: Said): Budget | null {
+    if (this.#isErased) return null;
+    this.#unreachable.delete(keyId);
+    return hear(budgetAt(this.#budget, this.#now()), keyId, said);
+  }
+
+  /** Grants units. The platform sends the answer only after the grant is on disk. Returns whether the guard got what it needs. */
+  #grant(budget: Budget, keyId: string, question: Ask): boolean {
+    const granted = grant(budget, keyId, question);
+    this.#setBudget(granted?.budget ?? budget);
+    return granted !== null;
+  }
+
+  /** Returns the guards that may hold unused units and can be reached, the guard with the most first. */
+  #mayHold(except: string): string[] {
+    return holdersOf(this.#budget, except).filter((id) => this.#now() >= (this.#unreachable.get(id) ?? 0));
+  }
+
+  /** Recalls units of other guards, some guards at a time, until the question can be answered. */
+  async #reclaim(keyId: string, question: Ask, endsAt: number): Promise<void> {
+    const ids = this.#mayHold(keyId);
+    for (let from = 0; from < ids.length && Date.now() < endsAt; from += recallsAtOnce) {
+      if (grant(budgetAt(this.#budget, this.#now()), keyId, question)) return;
+      await Promise.all(ids.slice(from, from + recallsAtOnce).map((id) => this.#recall(id)));
+    }
+  }
+
+  /** Recalls the units of all guards. */
+  async #finishLowering(): Promise<void> {
+    const endsAt = Date.now() + loweringMs;
+    for (let ids = holdersOf(this.#budget); ids.length > 0; ids = holdersOf(this.#budget)) {
+      await Promise.all(ids.map((id) => this.#recall(id)));
+      if (Date.now() > endsAt) return;
+      await wait(pauseMs);
+    }
+    this.#isLowering = false;
+    this.#storage.kv.delete("lowering");
+  }
+
+  #recall(id: string): Promise<void> {
+    const recall = recallOf(this.#budget, id);
+    return recall ? this.#call(id, (guard) => guard.recall(recall)) : Promise.resolve();
+  }
+
+  /** Calls a guard and takes note of what it says. A guard that does not answer is left alone for a time. */
+  async #call(id: string, ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Said>): Promise<void> {
+    // A call to an object that has just been restarted fails. The second call reaches it.
+    for (let attempt = 0; attempt < 2; attempt++) {
+      try {
+        this.#hear(id, await withDeadline(ask(this.env.KEY_GUARD.getByName(id)), recallTimeoutMs, "Asking a guard for its units"));
+        return;
+      } catch (error) {
+        if (attempt === 1) console.error("a budget cannot reach a guard:", messagesOf(error));
+      }
+    }
+    this.#unreachable.set(id, this.#now() + unreachableMs);
+  }
+
+  /** Stores what has changed. */
+  #setBudget(next: Budget): void {
+    const before = this.#budget;
+    if (next === before) return;
+    this.#budget = next;
+    if (next.windows !== before.windows) this.#storage.kv.put("windows", [...next.windows]);
+    if (next.holders === before.holders) return;
+    for (const [id, holder] of next.holders)
+      if (holder !== before.holders.get(id))
+        this.#storage.sql.exec("INSERT OR REPLACE INTO holders VALUES (?, ?)", id, JSON.stringify(holder));
+    for (const id of before.holders.keys()) if (!next.holders.has(id)) this.#storage.sql.exec("DELETE FROM holders WHERE key_id = ?", id);
+  }
+
+  #now(): number {
+    this.#latest = Math.max(this.#latest, Date.now());
+    return this.#latest;
+  }
+}
+
+const limitIn = (config: AccountConfig | null, per: AccountLimit["per"]): number | undefined =>
+  config?.limits.find((each) => each.per === per)?.limit;
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,104 @@
+import { eq } from "drizzle-orm";
+import { accountsUnpushed, confirmLimits, raiseLimitsVersion, readSharedLimits } from "../accounts/shared-limits.ts";
+import { accounts } from "../accounts/tables.ts";
+import type { Budgets } from "../admission/account-budget.ts";
+import { denialCache } from "../admission/denial-cache.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
+import { configColumns } from "../admission/read-config.ts";
+import { messagesOf } from "../db/failures.ts";
+import { errorsOf, Failure, throwTogether } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import type { Push } from "./push-key.ts";
+import { apiKeys } from "./tables.ts";
+
+const timeoutMs = 5 * secondMs;
+const pauseMs = 100;
+
+export interface PushAccount extends Push {
+  budgets: Budgets;
+}
+
+/**
+ * Pushes the shared limits of an account to its budget, and then to the guards of all its live keys. The limits apply to every request that starts after this
+ * function has returned. If the budget or a guard does not confirm the limits within 5 s, throws `unavailable`. After such an error, the limits stay stored,
+ * and a scheduled job pushes them again.
+ */
+export async function pushAccount(push: PushAccount, accountId: string): Promise<void> {
+  const giveUpAt = Date.now() + timeoutMs;
+  try {
+    await withDeadline(pushUntilConfirmed(push, accountId, giveUpAt), timeoutMs, "The push of an account");
+  } catch (cause) {
+    throw new Failure(
+      "unavailable",
+      "The limits are stored, but they are not yet in force. They take effect as soon as the budget and all guards of the account can be reached.",
+      { cause },
+    );
+  }
+}
+
+async function pushUntilConfirmed(push: PushAccount, accountId: string, giveUpAt: number): Promise<void> {
+  for (;;) {
+    try {
+      return await pushOnce(push, accountId);
+    } catch (error) {
+      if (Date.now() + pauseMs > giveUpAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
+}
+
+async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string): Promise<void> {
+  for (;;) {
+    const stored = await readSharedLimits(db, accountId);
+    if (!stored) return;
+    const { config, isInForce } = await budgets.getByName(accountId).configure(stored);
+    if (config.revision !== stored.revision) {
+      await raiseLimitsVersion(db, accountId, stored, config.version);
+      continue;
+    }
+    if (!isInForce) throw new Error("a guard still holds units of the earlier limits");
+    const keys = await db
+      .select({ id: apiKeys.id, ...configColumns })
+      .from(apiKeys)
+      .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
+      .where(isLiveKey(accountId, Date.now()));
+    const outcomes = await Promise.allSettled(
+      keys.map(async ({ id, ...key }) => {
+        const inForce = await guards.getByName(id).configure(key);
+        denialCache.forget(id, Date.now());
+        return inForce;
+      }),
+    );
+    throwTogether(errorsOf(outcomes), "some guards cannot be reached");
+    const inForce = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    const others = inForce.filter(({ accountRevision }) => accountRevision !== stored.revision);
+    if (others.some(({ accountVersion }) => accountVersion === undefined))
+      throw new Error("a guard of an earlier release is still running");
+    if (others.length > 0) {
+      await raiseLimitsVersion(db, accountId, stored, Math.max(...others.map(({ accountVersion = 0 }) => accountVersion)));
+      continue;
+    }
+    await confirmLimits(db, accountId, stored);
+    return;
+  }
+}
+
+/** Pushes accounts whose limits are not confirmed yet. Returns the number of confirmed accounts, and the cursor of the next accounts. */
+export async function pushWaitingAccounts(
+  push: PushAccount,
+  cursor: string,
+  limit: number,
+): Promise<{ done: number; last: string | null }> {
+  const waiting = await accountsUnpushed(push.db, cursor, limit);
+  let done = 0;
+  for (const id of waiting) {
+    try {
+      await pushAccount(push, id);
+      done++;
+    } catch (error) {
+      console.error("the limits of an account are not yet in force:", messagesOf(error));
+    }
+  }
+  return { done, last: waiting.length < limit ? null : (waiting.at(-1) ?? null) };
+}

@@ -1,0 +1,264 @@
+import { type Account, readAccount } from "../accounts/account.ts";
+import { operatorOn } from "../accounts/actor.ts";
+import {
+  accountsBehind,
+  insertPlan,
+  newPlanId,
+  nextPlanBehind,
+  notePlanVersion,
+  type Plan,
+  type Progress,
+  planOf,
+  progressOf,
+  readPlan,
+  removePlan,
+  type Terms,
+  termsOf,
+  updatePlan,
+  updateTerms,
+} from "../accounts/plan.ts";
+import { nextLimitsVersion } from "../accounts/shared-limits.ts";
+import { activityDays } from "../activity/retention.ts";
+import { logOf, type WriterEnv, writerAt } from "../activity/writers.ts";
+import type { Budgets } from "../admission/account-budget.ts";
+import type { Guards } from "../admission/guards.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
+import { limitsWithin } from "../admission/window.ts";
+import { auditEntry } from "../audit/audit.ts";
+import { differing, isEmpty } from "../db/differing.ts";
+import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts";
+import { always, conflicted, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
+import { Failure, invalidMember } from "../errors/failure.ts";
+import { changeKey } from "../keys/change-key.ts";
+import { pushAccount } from "../keys/push-account.ts";
+import { apiKeys } from "../keys/tables.ts";
+import { targetOf } from "./change-account.ts";
+import { type Operating, operatorCommit } from "./operating.ts";
+import { storeOperation } from "./operator-audit.ts";
+
+// The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
+// nothing else reads plans. A change of a plan is therefore written to its accounts one after another.
+
+/** The context of a change of terms. */
+export interface ChangingTerms extends Operating {
+  guards: Guards;
+  budgets: Budgets;
+  env: WriterEnv & { ACTIVITY_DAYS?: string };
+}
+
+/** A change of an account's terms. Own terms that are null are removed: the terms of the plan then apply. */
+export interface TermsPatch {
+  planId?: string | null;
+  limits?: Terms["sharedLimits"];
+  limitCeiling?: number | null;
+  retentionDays?: number | null;
+}
+
+/** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
+const maxLowered = 50;
+
+/**
+ * Changes the plan of an account, or its own terms. The new limits apply to every request that starts after the promise has resolved. Keys whose limits exceed
+ * the highest limits are lowered. Returns the ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, and `unavailable` if the terms are
+ * stored but not yet in force.
+ */
+export async function changeTerms(changing: ChangingTerms, accountId: string, patch: TermsPatch): Promise<string[]> {
+  const { db } = changing;
+  const account = await retryOnConflict(async () => {
+    const before = await readAccount(db, accountId);
+    const planId = patch.planId === undefined ? before.planId : patch.planId;
+    const plan = await planOf(db, { planId });
+    if (planId !== null && plan === null) throw invalidMember("/plan_id", "There is no such plan.", "invalid_value");
+    return (await writeTerms(changing, before, plan, ownTermsAfter(before, patch))) ? readAccount(db, accountId) : conflicted;
+  });
+  const plan = await planOf(db, account);
+  const { lowered } = await putInForce(changing, account, plan, maxLowered);
+  return lowered;
+}
+
+function ownTermsAfter({ ownTerms }: Account, { limits, limitCeiling, retentionDays }: TermsPatch): Account["ownTerms"] {
+  const own = { ...ownTerms, ...differing({ limits, limitCeiling, retentionDays }, {}) };
+  const isOwn = ([, value]: [string, unknown]) => value !== null && value !== undefined && !(Array.isArray(value) && value.length === 0);
+  return Object.fromEntries(Object.entries(own).filter(isOwn)) as Account["ownTerms"];
+}
+
+/** Writes the terms of an account. Returns false if another change came between. */
+async function writeTerms(changing: ChangingTerms, before: Account, plan: Plan | null, ownTerms: Account["ownTerms"]): Promise<boolean> {
+  const { db, now } = changing;
+  const planId = plan?.id ?? null;
+  const terms = differing({ ...termsOf(plan, ownTerms), planId }, before);
+  if (isEmpty({ ...terms, ...differing({ ownTerms }, before) })) return true;
+  const next = terms.sharedLimits ? nextLimitsVersion(before) : {};
+  const members = { ...terms, ownTerms, ...next, ...(planId !== before.planId && { planVersion: 0 }) };
+  const details = Object.fromEntries(Object.entries(terms).map(([name, value]) => [wordOf[name as keyof typeof wordOf], value]));
+  const commit = operatorCommit(changing, "account.changed", { accountId: before.id, details });
+  const [written] = await commit({
+    evenWhereFull: true,
+    result: null,
+    events: [],
+    audit: [auditEntry({ actor: operatorOn(before.id), now }, "account.changed", targetOf(before), Object.keys(details))],
+    statements: [updateTerms(db, before, members)],
+  });
+  return wrote(written);
+}
+
+/** The names of the terms in the audit. */
+const wordOf = {
+  planId: "plan_id",
+  sharedLimits: "limits",
+  limitCeiling: "limit_ceiling",
+  keyLimits: "key_limits",
+  defaultScopes: "default_scopes",
+  retentionDays: "retention_days",
+} as const;
+
+/**
+ * Puts the stored terms of an account in force: pushes its limits, hides log entries that are past their retention, and lowers at most `atMost` keys. When all
+ * of this is done, notes the version of the plan. Returns the ids of the lowered keys. `isDone` is false if more keys must be lowered.
+ */
+async function putInForce(
+  changing: ChangingTerms,
+  account: Account,
+  plan: Plan | null,
+  atMost: number,
+): Promise<{ lowered: string[]; isDone: boolean }> {
+  const { db, env, now } = changing;
+  if (account.pushedLimitsVersion < account.limitsVersion) await pushAccount(changing, account.id);
+  await hideOldEntries(changing, account);
+  const { limitCeiling, keyLimits } = account;
+  const keys = await db.select().from(apiKeys).where(isLiveKey(account.id, now));
+  // The limits of expired keys are not lowered. An expired key cannot get a new expiry while its limits are too high.
+  const above = keys.flatMap(({ id, ...key }) => {
+    const within = { hourlyLimit: Math.min(key.hourlyLimit, limitCeiling), otherLimits: limitsWithin(key.otherLimits, keyLimits) };
+    const patch = differing(within, key);
+    return isEmpty(patch) ? [] : [{ id, patch }];
+  });
+  const actor = operatorOn(account.id);
+  const some = above.slice(0, atMost);
+  for (const { id, patch } of some) {
+    const details = { limit: patch.hourlyLimit, limits: patch.otherLimits };
+    const commit = operatorCommit(changing, "key.limited", { accountId: account.id, targetId: id, details });
+    await changeKey({ ...changing, ...logOf(env, account.logWriter), actor, commit }, id, patch, always);
+  }
+  const isDone = some.length === above.length;
+  if (isDone && plan && account.planVersion < plan.version) await notePlanVersion(db, account, plan);
+  return { lowered: some.map(({ id }) => id), isDone };
+}
+
+/** Hides log entries that are past the account's retention. If the log writer does not respond, a scheduled job hides them within an hour. */
+async function hideOldEntries({ env, now }: ChangingTerms, { id, logWriter, retentionDays }: Account): Promise<void> {
+  try {
+    await writerAt(env, logWriter).deleteOld([{ accountId: id, days: retentionDays ?? activityDays(env) }], now);
+  } catch (error) {
+    console.error(`the log of ${id} still shows entries that are past their retention:`, messagesOf(error));
+  }
+}
+
+export type PlanContent = Pick<Plan, "name" | "accountLimits" | "keyLimits" | "defaultScopes" | "retentionDays">;
+
+/** Creates a plan. Throws `conflict` if another plan has the name. */
+export async function makePlan({ db, now, operator }: Operating, content: PlanContent): Promise<Plan> {
+  const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
+  await orNameTaken(
+    db.batch([insertPlan(db, plan), storeOperation(db, { now, operator, action: "plan.made", targetId: plan.id, details: content })]),
+  );
+  return plan;
+}
+
+/** Changes a plan. The accounts of the plan get the new terms when `applyPlan` is called. Throws `not_found` and `conflict`. */
+export async function changePlan({ db, now, operator }: Operating, id: string, given: Partial<PlanContent>): Promise<Plan> {
+  return retryOnConflict(async () => {
+    const before = await readPlan(db, id);
+    const patch = differing(given, before);
+    if (isEmpty(patch)) return before;
+    const written = await orNameTaken(updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }));
+    const [plan] = written;
+    if (!plan) return conflicted;
+    await storeOperation(db, { now, operator, action: "plan.changed", targetId: id, details: patch });
+    return plan;
+  });
+}
+
+/** Deletes a plan. Throws `not_found`, and `conflict` if an account has the plan. */
+export async function deletePlan({ db, now, operator }: Operating, id: string): Promise<void> {
+  const plan = await readPlan(db, id);
+  const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
+  if ((await progressOf(db, plan)).accounts > 0) throw used();
+  try {
+    await db.batch([
+      removePlan(db, id),
+      storeOperation(db, { now, operator, action: "plan.deleted", targetId: id, details: { name: plan.name } }),
+    ]);
+  } catch (error) {
+    // An account can get the plan between the two statements.
+    if (isDanglingReference(error)) throw used();
+    throw error;
+  }
+}
+
+async function orNameTaken<Result>(work: Promise<Result> | PromiseLike<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isDuplicate(error, "plans.name")) throw new Failure("conflict", "Another plan has this name.");
+    throw error;
+  }
+}
+
+/** How far a change of a plan is. `next`: the cursor of the accounts that are left, or null. */
+export interface Applied extends Progress {
+  next: string | null;
+}
+
+const accountsAtOnce = 10;
+
+/**
+ * Goes on with changes of plans, from a scheduled job. `cursor`: the plan and the account after which to go on. One call handles few accounts, because each
+ * account can have 50 guards to push.
+ */
+export async function applyPlans(
+  changing: Omit<ChangingTerms, "operator">,
+  cursor: string,
+  { endsAt, maxKeys, maxAccounts }: { endsAt: number; maxKeys: number; maxAccounts: number },
+): Promise<{ done: number; next: string | null }> {
+  const [planId = "", after = ""] = cursor.split("/");
+  const plan = await nextPlanBehind(changing.db, planId);
+  if (!plan) return { done: 0, next: null };
+  const from = plan.id === planId ? after : "";
+  const applied = await applyPlan({ ...changing, operator: plan.changedBy }, plan.id, { after: from, endsAt, maxKeys, maxAccounts });
+  // "!" is the first character after the id of a plan, so the next run skips this plan.
+  return { done: 1, next: applied.next === null ? `${plan.id}!` : `${plan.id}/${applied.next}` };
+}
+
+/**
+ * Gives the accounts of a plan its latest terms, one account after another, until `endsAt` or until `maxKeys` keys were lowered. The terms apply to an account
+ * from the moment that its row says so. An account whose budget or guards cannot be reached is left for a later call.
+ */
+export async function applyPlan(
+  changing: ChangingTerms,
+  id: string,
+  {
+    after,
+    endsAt,
+    maxKeys = maxLowered,
+    maxAccounts = accountsAtOnce,
+  }: { after: string; endsAt: number; maxKeys?: number; maxAccounts?: number },
+): Promise<Applied> {
+  const { db } = changing;
+  const plan = await readPlan(db, id);
+  const behind = await accountsBehind(db, plan, after, maxAccounts);
+  let [cursor, left] = [after, maxKeys];
+  for (const before of behind) {
+    if (Date.now() > endsAt || left <= 0) return { ...(await progressOf(db, plan)), next: cursor };
+    try {
+      if (!(await writeTerms(changing, before, plan, before.ownTerms))) throw new Error("another change came between");
+      const { lowered, isDone } = await putInForce(changing, await readAccount(db, before.id), plan, left);
+      left -= lowered.length;
+      if (!isDone) return { ...(await progressOf(db, plan)), next: cursor };
+    } catch (error) {
+      console.error(`${before.id} does not have the latest terms of its plan yet:`, messagesOf(error));
+    }
+    cursor = before.id;
+  }
+  return { ...(await progressOf(db, plan)), next: behind.length < maxAccounts ? null : cursor };
+}

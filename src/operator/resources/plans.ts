@@ -1,0 +1,89 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import { listPlans, type Plan, progressOf, readPlan } from "../../accounts/plan.ts";
+import { retentionDays } from "../../activity/retention.ts";
+import { fixedPeriods, inPeriodOrder, periods } from "../../admission/window.ts";
+import { connect } from "../../db/client.ts";
+import { omitUndefined } from "../../inputs/omit-undefined.ts";
+import { visibleText } from "../../inputs/values.ts";
+import { limitsInput, scopesInput } from "../../keys/schemas.ts";
+import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/change-terms.ts";
+import { iso, secondMs } from "../../time/clock.ts";
+import { idOf, type OperatorEnv, operating, readBody, readQuery } from "../context.ts";
+
+/** The time that one call spends on the accounts of a plan, in milliseconds. The caller repeats the call until no account is left. */
+const applyingMs = 10 * secondMs;
+
+const bodyOf = ({ id, name, accountLimits, keyLimits, defaultScopes, retentionDays: days, createdAt, updatedAt }: Plan) => ({
+  id,
+  name,
+  account_limits: accountLimits,
+  key_limits: keyLimits,
+  default_scopes: defaultScopes,
+  retention_days: days,
+  created_at: iso(createdAt),
+  updated_at: iso(updatedAt),
+});
+
+const members = {
+  name: visibleText(1, 100),
+  account_limits: limitsInput(fixedPeriods),
+  key_limits: limitsInput(periods),
+  default_scopes: scopesInput.nullable(),
+  retention_days: z.int().min(retentionDays.min).max(retentionDays.max).nullable(),
+};
+const NewPlan = z.strictObject({
+  ...members,
+  account_limits: members.account_limits.default([]),
+  key_limits: members.key_limits.default([]),
+  default_scopes: members.default_scopes.default(null),
+  retention_days: members.retention_days.default(null),
+});
+const PlanPatch = z.strictObject(members).partial();
+
+const contentOf = <Given extends z.output<typeof PlanPatch>>(given: Given) => ({
+  name: given.name,
+  accountLimits: given.account_limits && inPeriodOrder(given.account_limits),
+  keyLimits: given.key_limits && inPeriodOrder(given.key_limits),
+  defaultScopes: given.default_scopes,
+  retentionDays: given.retention_days,
+});
+
+export const plans = new Hono<OperatorEnv>();
+
+plans.get("/plans", async (c) => c.json({ data: (await listPlans(connect(c.env.DB))).map(bodyOf) }));
+
+plans.post("/plans", async (c) => {
+  const { name, account_limits, key_limits, default_scopes, retention_days } = await readBody(c, NewPlan);
+  const plan = await makePlan(operating(c), {
+    name,
+    accountLimits: inPeriodOrder(account_limits),
+    keyLimits: inPeriodOrder(key_limits),
+    defaultScopes: default_scopes,
+    retentionDays: retention_days,
+  });
+  return c.json(bodyOf(plan), 201);
+});
+
+plans.get("/plans/:id", async (c) => {
+  const db = connect(c.env.DB);
+  const plan = await readPlan(db, idOf(c));
+  return c.json({ ...bodyOf(plan), ...(await progressOf(db, plan)) });
+});
+
+/**
+ * Changes a plan, and gives its accounts the new terms one after another. `waiting` is the number of accounts that do not have them yet. If `next` is not null,
+ * the caller sends the same request with `after`. A scheduled job also goes on with the accounts that are left.
+ */
+plans.patch("/plans/:id", async (c) => {
+  const { after = "" } = readQuery(c, z.strictObject({ after: z.string().optional() }));
+  const patch = omitUndefined(contentOf(await readBody(c, PlanPatch)));
+  const plan = await changePlan(operating(c), idOf(c), patch);
+  const applied = await applyPlan(operating(c), plan.id, { after, endsAt: Date.now() + applyingMs });
+  return c.json({ ...bodyOf(plan), ...applied });
+});
+
+plans.delete("/plans/:id", async (c) => {
+  await deletePlan(operating(c), idOf(c));
+  return c.body(null, 204);
+});
