@@ -38,6 +38,10 @@ export const operations = {
      */
     get: "GET /api/v1/rate-limit",
   },
+  account: {
+    /** Returns the plan of the account, and what its keys have used of the limits that they share. */
+    limits: "GET /api/v1/account/limits",
+  },
   usage: { get: "GET /api/v1/usage?", breakdown: "GET /api/v1/usage/breakdown?" },
   keys: {
     list: "LIST /api/v1/keys",

@@ -340,6 +340,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/account/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the limits of the account
+         * @description Returns the plan of the account, what is used of the limits that all its keys share, and how much each key has used. Each key also has limits of its own: see `GET /rate-limit`. Requires a key with the scope `usage:read`.
+         */
+        get: operations["getAccountLimits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks": {
         parameters: {
             query?: never;
@@ -3075,6 +3095,114 @@ export interface components {
              * @example 86400
              */
             overlap_seconds?: number;
+        };
+        /**
+         * @description The plan of the account, and the usage of the limits that all its keys share.
+         * @example {
+         *       "plan": {
+         *         "id": "plan_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Team"
+         *       },
+         *       "policies": [
+         *         {
+         *           "name": "account-hour",
+         *           "limit": 5000,
+         *           "used": 3350,
+         *           "remaining": 1650,
+         *           "resets_at": "2026-01-31T09:30:00.000Z",
+         *           "percent": 67
+         *         }
+         *       ],
+         *       "by_key": [
+         *         {
+         *           "key_id": "key_4fPq2rT8vX0zB6dH",
+         *           "key_name": "Nightly build",
+         *           "used": [
+         *             {
+         *               "name": "account-hour",
+         *               "used": 1200
+         *             }
+         *           ]
+         *         }
+         *       ]
+         *     }
+         */
+        AccountLimits: {
+            /** @description The plan of the account, or null if it has none. */
+            plan: {
+                /**
+                 * @description The id of the plan.
+                 * @example plan_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                 */
+                id: string;
+                /**
+                 * @description The name of the plan.
+                 * @example Team
+                 */
+                name: string;
+            } | null;
+            /** @description The limits that all keys of the account share, the shortest period first. The list is empty if there are none. */
+            policies: {
+                /**
+                 * @description The name of the limit, as in the `RateLimit` header: `account-hour`, `account-day` or `account-month`.
+                 * @example account-hour
+                 * @enum {string}
+                 */
+                name: "account-hour" | "account-day" | "account-month";
+                /**
+                 * @description The number of units that all keys of the account may use together in the period.
+                 * @example 5000
+                 */
+                limit: number;
+                /**
+                 * @description The number of units that are used. The figure is at most five seconds old.
+                 * @example 3350
+                 */
+                used: number;
+                /**
+                 * @description The number of units that are left.
+                 * @example 1650
+                 */
+                remaining: number;
+                /**
+                 * Format: date-time
+                 * @description The time when the next period begins.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                resets_at: string;
+                /**
+                 * @description The percentage of the limit that is used.
+                 * @example 67
+                 */
+                percent: number;
+            }[];
+            /** @description What each key has used. The key that has used the most is first. Keys that have used nothing are left out. */
+            by_key: {
+                /**
+                 * @description The id of the key.
+                 * @example key_4fPq2rT8vX0zB6dH
+                 */
+                key_id: string;
+                /**
+                 * @description The name of the key, or null if the name is not known.
+                 * @example Nightly build
+                 */
+                key_name: string | null;
+                /** @description What the key has used of each limit. */
+                used: {
+                    /**
+                     * @description The name of the limit, as in the `RateLimit` header: `account-hour`, `account-day` or `account-month`.
+                     * @example account-hour
+                     * @enum {string}
+                     */
+                    name: "account-hour" | "account-day" | "account-month";
+                    /**
+                     * @description The number of units that the key has used.
+                     * @example 1200
+                     */
+                    used: number;
+                }[];
+            }[];
         };
         /**
          * @description One page of a list.
@@ -6593,6 +6721,7 @@ export type ReplayedKey = components['schemas']['ReplayedKey'];
 export type NewKey = components['schemas']['NewKey'];
 export type KeyPatch = components['schemas']['KeyPatch'];
 export type KeyRotation = components['schemas']['KeyRotation'];
+export type AccountLimits = components['schemas']['AccountLimits'];
 export type WebhookPage = components['schemas']['WebhookPage'];
 export type Webhook = components['schemas']['Webhook'];
 export type WebhookWithSecret = components['schemas']['WebhookWithSecret'];
@@ -8438,6 +8567,69 @@ export interface operations {
                 };
                 content?: never;
             };
+        };
+    };
+    getAccountLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits of the account. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Used": components["headers"]["X-RateLimit-Used"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "plan": {
+                     *         "id": "plan_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+                     *         "name": "Team"
+                     *       },
+                     *       "policies": [
+                     *         {
+                     *           "name": "account-hour",
+                     *           "limit": 5000,
+                     *           "used": 3350,
+                     *           "remaining": 1650,
+                     *           "resets_at": "2026-01-31T09:30:00.000Z",
+                     *           "percent": 67
+                     *         }
+                     *       ],
+                     *       "by_key": [
+                     *         {
+                     *           "key_id": "key_4fPq2rT8vX0zB6dH",
+                     *           "key_name": "Nightly build",
+                     *           "used": [
+                     *             {
+                     *               "name": "account-hour",
+                     *               "used": 1200
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccountLimits"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listWebhooks: {

@@ -1,6 +1,21 @@
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
-import { at, type Command, callAgain, counted, type Given, listed, note, out, print, required, table, whole } from "./command.ts";
+import {
+  at,
+  type Command,
+  callAgain,
+  counted,
+  type Given,
+  limitsIn,
+  limitsInWords,
+  listed,
+  note,
+  out,
+  print,
+  required,
+  table,
+  whole,
+} from "./command.ts";
 
 const mib = 1024 * 1024;
 
@@ -55,6 +70,18 @@ export const accounts: Record<string, Command> = {
         () => `Resumed. The account's keys work again (${counted(body.keys, "key")}), and held deliveries are sent when they are due.`,
       );
     },
+  },
+  limits: {
+    form: "limits ID PERIOD=N,...|none",
+    what: "set the limits that all keys of the account share, in place of those of its plan, for example hour=5000",
+    args: 2,
+    run: (given) => changeTerms(given, { limits: limitsIn(given.args[1] ?? "") }),
+  },
+  plan: {
+    form: "plan ID PLAN|none",
+    what: "give the account a plan",
+    args: 2,
+    run: (given) => changeTerms(given, { plan_id: given.args[1] === "none" ? null : given.args[1] }),
   },
   ceiling: {
     form: "ceiling ID LIMIT",
@@ -118,6 +145,16 @@ export const accounts: Record<string, Command> = {
     run: eraseAccount,
   },
 };
+
+async function changeTerms(given: Given, terms: object): Promise<void> {
+  const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, terms);
+  await print(
+    given,
+    body,
+    () =>
+      `Plan: ${body.plan_id ?? "none"}. Limits of all keys together: ${limitsInWords(body.limits)}.${body.lowered.length > 0 ? ` Keys with lower limits now: ${body.lowered.join(", ")}.` : ""}`,
+  );
+}
 
 async function exportAccount(given: Given): Promise<void> {
   let lines = 0;

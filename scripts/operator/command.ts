@@ -94,4 +94,16 @@ export const required = (options: Options, name: string): string => {
   return value.trim();
 };
 
+/** Parses limits, for example `hour=5000,month=100000`. The word `none` is an empty list. */
+export const limitsIn = (text: string): { per: string; limit: number }[] =>
+  text.trim() === "none"
+    ? []
+    : text
+        .split(",")
+        .map((each) => each.trim().split("="))
+        .map(([per = "", limit]) => ({ per, limit: whole(limit, `The limit per ${per}`) }));
+
+export const limitsInWords = (limits: readonly { per: string; limit: number }[]): string =>
+  limits.length === 0 ? "none" : limits.map(({ per, limit }) => `${limit} per ${per}`).join(", ");
+
 export const at = (given: Given, index: number): string => encodeURIComponent(given.args[index] ?? "");

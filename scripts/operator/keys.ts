@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import { at, type Command, type Given, print, required, table, whole } from "./command.ts";
+import { at, type Command, type Given, limitsIn, limitsInWords, print, required, table, whole } from "./command.ts";
 
 /**
  * Returns the id of the key that `text` identifies. `text` can be the id (`key_` and 16 characters), the form in logs (`dvo_` and the same
@@ -51,12 +51,9 @@ export const keys: Record<string, Command> = {
     what: "replace the limits of a key, for example second=20,hour=5000,month=100000",
     args: 2,
     run: async (given) => {
-      const limits = at(given, 1)
-        .split(",")
-        .map((each) => each.trim().split("="))
-        .map(([per, limit]) => ({ per, limit: whole(limit, `The limit per ${per}`) }));
+      const limits = limitsIn(given.args[1] ?? "");
       await given.client.call("PUT", `/keys/${keyOf(given)}/limits`, { limits });
-      await print(given, { limits }, () => `The key's limits are ${limits.map(({ per, limit }) => `${limit} per ${per}`).join(", ")}.`);
+      await print(given, { limits }, () => `The key's limits are ${limitsInWords(limits)}.`);
     },
   },
   limit: {

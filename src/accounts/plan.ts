@@ -1,4 +1,4 @@
-import { and, asc, count, eq, exists, gt, gte, lt, sql } from "drizzle-orm";
+import { and, asc, count, eq, exists, getTableColumns, gt, gte, lt, type SQL, sql } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
@@ -95,9 +95,6 @@ export async function nextPlanBehind(db: Db, from: string): Promise<Plan | null>
   return plan ?? null;
 }
 
-/** Returns all plans, sorted by id. */
-export const listPlans = (db: Db): Promise<Plan[]> => db.select().from(plans).orderBy(asc(plans.id));
-
 const isBehind = ({ id, version }: Plan) => and(eq(accounts.planId, id), lt(accounts.planVersion, version));
 
 /** How many accounts have a plan, and how many of them do not have its latest terms yet. */
@@ -113,6 +110,21 @@ export async function progressOf(db: Db, plan: Plan): Promise<Progress> {
   ]);
   return { accounts: all[0]?.rows ?? 0, waiting: behind[0]?.rows ?? 0 };
 }
+
+/** Returns all plans with their progress, sorted by id. */
+export const plansWithProgress = (db: Db): Promise<(Plan & Progress)[]> => {
+  const having = (condition: SQL | undefined) =>
+    sql<number>`(${db.select({ rows: count() }).from(accounts).where(condition)})`.mapWith(Number);
+  const ofPlan = eq(accounts.planId, plans.id);
+  return db
+    .select({
+      ...getTableColumns(plans),
+      accounts: having(ofPlan),
+      waiting: having(and(ofPlan, lt(accounts.planVersion, plans.version))),
+    })
+    .from(plans)
+    .orderBy(asc(plans.id));
+};
 
 /** Returns accounts of a plan that do not have its latest terms yet, sorted by id. The list starts after the id `after`. */
 export const accountsBehind = (db: Db, plan: Plan, after: string, limit: number): Promise<Account[]> =>

@@ -1,5 +1,6 @@
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
+import { nearDatabase } from "../db/region.ts";
 import { errorsOf } from "../errors/failure.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -14,6 +15,7 @@ export interface WriterEnv {
   ACTIVITY_0: D1Database;
   ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter>;
   ACTIVITY_WRITERS: string;
+  REGION?: string;
 }
 
 const sendTimeoutMs = 3 * secondMs;
@@ -29,7 +31,7 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
   return count;
 }
 
-export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, logWriter: string) => ACTIVITY_WRITER.getByName(logWriter);
+export const writerAt = (env: WriterEnv, logWriter: string) => env.ACTIVITY_WRITER.getByName(logWriter, nearDatabase(env));
 
 /** Searches entries in the log writer of an account, in addition to its tallies. */
 export interface ActivityWriterClient extends LogWriterClient {

@@ -4,6 +4,7 @@ import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
+import { guardsOf } from "./guards.ts";
 import type { KeyGuard } from "./key-guard.ts";
 import {
   type AccountLimit,
@@ -22,8 +23,6 @@ import {
   type Said,
   usageOfBudget,
 } from "./rights.ts";
-
-export type Budgets = DurableObjectNamespace<AccountBudget>;
 
 export type { AccountConfig };
 
@@ -214,7 +213,7 @@ export class AccountBudget extends DurableObject<Env> {
     // A call to an object that has just been restarted fails. The second call reaches it.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
-        this.#hear(id, await withDeadline(ask(this.env.KEY_GUARD.getByName(id)), recallTimeoutMs, "Asking a guard for its units"));
+        this.#hear(id, await withDeadline(ask(guardsOf(this.env).getByName(id)), recallTimeoutMs, "Asking a guard for its units"));
         return;
       } catch (error) {
         if (attempt === 1) console.error("a budget cannot reach a guard:", messagesOf(error));

@@ -1,6 +1,7 @@
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { AccountConfig, BudgetAnswer, Budgets } from "./account-budget.ts";
+import type { AccountConfig, BudgetAnswer } from "./account-budget.ts";
+import type { Budgets } from "./guards.ts";
 import {
   type AccountLimit,
   accept,
@@ -31,12 +32,10 @@ export interface SharedLimits {
   limits: readonly AccountLimit[];
 }
 
-/** A refusal by the limits of the account. `need`: the cost that the budget had no units for. `roomFrom`: the time at which new windows begin. */
+/** The limits of the account that have no room for a request. `roomFrom`: the time at which new windows begin, in milliseconds since the epoch. */
 interface Refusal {
-  need: number;
   periods: readonly FixedPeriod[];
   roomFrom: number;
-  until: number;
 }
 
 /**
@@ -50,7 +49,8 @@ export class AccountUnits {
   #holding: Holding | null;
   #pace = firstPace;
   #asking: Promise<AccountConfig> | null = null;
-  #refusal: Refusal | null = null;
+  /** The number of units that the budget did not have, and the time until which the guard does not ask again. */
+  #refused: { need: number; until: number } | null = null;
   /** The last answer of the budget, and the time of the answer. */
   #answer: { grant: BudgetAnswer["grant"]; at: number } | null = null;
 
@@ -98,14 +98,24 @@ export class AccountUnits {
     return this.#asking;
   }
 
-  /** Returns why a request cannot get units, or null if the guard does not know. */
+  /** Returns whether the guard holds enough units for a request. Does not use them. */
+  holds({ limits }: SharedLimits, options: { cost: number; now: number; isAnswered: boolean }): boolean {
+    return this.#holding !== null && spend(this.#holding, { ...options, ahead: 0, periods: limits.map(({ per }) => per) }) !== null;
+  }
+
+  /** Returns why a request cannot get units, or null if the guard has to ask. */
   refusalOf(cost: number, now: number): Refusal | null {
-    return this.#refusal && cost >= this.#refusal.need && now < this.#refusal.until ? this.#refusal : null;
+    if (!this.#refused || cost < this.#refused.need || now >= this.#refused.until) return null;
+    const grant = this.#answer?.grant ?? [];
+    const isShort = ({ per, startsAt, rest }: BudgetAnswer["grant"][number]) => this.#unusedOf(per, startsAt) + rest < cost;
+    const short = grant.filter(isShort);
+    const violated = short.length > 0 ? short : grant;
+    return { periods: violated.map(({ per }) => per), roomFrom: Math.max(...violated.map(endOf)) };
   }
 
   /** Forgets that the budget had no units. Called when the limits of the account have changed. */
   forgetRefusal(): void {
-    this.#refusal = null;
+    this.#refused = null;
   }
 
   /** Returns all unused units to the budget. Returns what the budget has to be told after the holding is stored. */
@@ -149,7 +159,7 @@ export class AccountUnits {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };
       const known = this.#answer?.grant.find((each) => each.per === per && each.startsAt === share.startsAt);
-      const left = share.got - share.returned - share.used + (known?.rest ?? 0);
+      const left = this.#unusedOf(per, share.startsAt) + (known?.rest ?? 0);
       return { per, limit, used: Math.min(limit, Math.max(0, limit - left)), resetsAt: endOf(share) };
     });
   }
@@ -169,20 +179,13 @@ export class AccountUnits {
     this.#holding = accept(this.#newHolding(), grant);
     this.#answer = { grant, at: now };
     this.#persist();
-    if (isEnough) return;
-    const { shares } = this.#holding;
-    const isShort = ({ per, startsAt, rest }: BudgetAnswer["grant"][number]) => {
-      const share = shares.find((each) => each.per === per && each.startsAt === startsAt);
-      return (share ? share.got - share.returned - share.used : 0) + rest < need;
-    };
-    const short = grant.filter(isShort);
-    const violated = short.length > 0 ? short : grant;
-    this.#refusal = {
-      need,
-      periods: violated.map(({ per }) => per),
-      roomFrom: Math.max(...violated.map(endOf)),
-      until: Math.min(now + refusedMs, ...violated.map(endOf)),
-    };
+    if (!isEnough) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
+  }
+
+  /** Returns the units that the guard holds in a window. */
+  #unusedOf(per: FixedPeriod, startsAt: number): number {
+    const share = this.#holding?.shares.find((each) => each.per === per && each.startsAt === startsAt);
+    return share ? share.got - share.returned - share.used : 0;
   }
 
   /** Returns the holding. A guard without one begins a new life. */

@@ -1,10 +1,29 @@
+import { nearDatabase } from "../db/region.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
+import type { AccountBudget } from "./account-budget.ts";
 import { type Admission, type AdmissionRequest, denialCodes } from "./admission.ts";
 import type { KeyGuard } from "./key-guard.ts";
 
-export type Guards = DurableObjectNamespace<KeyGuard>;
+/** The guards of all keys, by the id of the key. */
+export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName">;
+
+/** The budgets of all accounts, by the id of the account. */
+export type Budgets = Pick<DurableObjectNamespace<AccountBudget>, "getByName">;
+
+/** The bindings of the guards and the budgets, and the region in which they are created. */
+interface GuardsEnv {
+  KEY_GUARD: DurableObjectNamespace<KeyGuard>;
+  ACCOUNT_BUDGET: DurableObjectNamespace<AccountBudget>;
+  REGION?: string;
+}
+
+export const budgetsOf = (env: GuardsEnv): Budgets => ({
+  getByName: (accountId) => env.ACCOUNT_BUDGET.getByName(accountId, nearDatabase(env)),
+});
+
+export const guardsOf = (env: GuardsEnv): Guards => ({ getByName: (keyId) => env.KEY_GUARD.getByName(keyId, nearDatabase(env)) });
 
 const timeoutMs = 5 * secondMs;
 

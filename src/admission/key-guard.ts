@@ -21,15 +21,18 @@ import {
 } from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
 import { dueLimitEvents, isNearLimit, type Notified, notifiedFrom, type StoredNotified, storedNotified } from "./events.ts";
+import { budgetsOf } from "./guards.ts";
 import { readConfig } from "./read-config.ts";
 import type { Holding, Recall, Said } from "./rights.ts";
 import {
   afterQuiet,
   countUnits,
+  type FixedPeriod,
   isAhead,
   type Limit,
   type LimitUsage,
   largestBlock,
+  type Period,
   recoveredWindows,
   releaseReservation,
   roomFrom,
@@ -213,7 +216,7 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   #unitsFrom(stored: Holding | undefined): AccountUnits {
-    return new AccountUnits(this.ctx.id.name ?? "", this.env.ACCOUNT_BUDGET, stored, () => this.#persistWindows());
+    return new AccountUnits(this.ctx.id.name ?? "", budgetsOf(this.env), stored, () => this.#persistWindows());
   }
 
   async #load(): Promise<LoadedKey | null> {
@@ -248,17 +251,20 @@ export class KeyGuard extends DurableObject<Env> {
     const current = windowsAt(this.#windows, limits, now);
     const before = now >= this.#lastCountedAt + quietMs ? afterQuiet(current) : current;
     const violated = violatedBy(before, limits, cost, now);
+    const isShared = shared.limits.length > 0;
     if (violated.length > 0) {
       // After a crash, the whole reservation counts as used. A window may therefore be full although its events do not exist yet.
       this.#notify(config, limits, now);
-      return { refusal: "rate_limit_exceeded", violation: { periods: violated, roomFrom: roomFrom(before, limits, cost, violated) } };
+      const isShort = isShared && !this.#units.holds(shared, { cost, now, isAnswered });
+      const ofAccount = isShort ? this.#units.refusalOf(cost, now) : noRefusal;
+      // The response names all limits without room, so a client that waits as long as it says is not refused by another limit then.
+      return ofAccount && refusedBy(violated, roomFrom(before, limits, cost, violated), ofAccount);
     }
     const after = countUnits(before, limits, cost, now);
-    const isShared = shared.limits.length > 0;
     const ofAccount = isShared ? this.#units.spend(shared, { cost, now, isAnswered, ahead: largestBlock }) : "used";
     if (ofAccount === "short") {
       const refusal = this.#units.refusalOf(cost, now);
-      return refusal && { refusal: "rate_limit_exceeded", violation: { periods: [], shared: refusal.periods, roomFrom: refusal.roomFrom } };
+      return refusal && refusedBy([], now, refusal);
     }
     this.#windows = after;
     // The platform sends the response only after this write is on disk.
@@ -353,6 +359,18 @@ const loadedKey = (config: KeyConfig): LoadedKey => ({
   allowed: parseIpList(config.allowedIps),
   limits: limitsOf(config),
   shared: { accountId: config.accountId, limits: config.accountLimits ?? [] },
+});
+
+const noRefusal = { periods: [], roomFrom: 0 };
+
+/** Returns a refusal by limits of the key, and by limits of its account. */
+const refusedBy = (periods: readonly Period[], from: number, ofAccount: { periods: readonly FixedPeriod[]; roomFrom: number }) => ({
+  refusal: "rate_limit_exceeded" as const,
+  violation: {
+    periods,
+    ...(ofAccount.periods.length > 0 && { shared: ofAccount.periods }),
+    roomFrom: Math.max(from, ofAccount.roomFrom),
+  },
 });
 
 const costOf = ({ cost = 1 }: AdmissionRequest): number => cost;

@@ -32,6 +32,7 @@ function actingOf(c: ApiContext): contexts.Acting {
 }
 
 export const readContext = (c: ApiContext) => contexts.readContext(c, { actor: actorOf(c) });
+export const budgetContext = (c: ApiContext) => contexts.budgetContext(c, { actor: actorOf(c) });
 export const logContext = (c: ApiContext) => contexts.logContext(c, actingOf(c));
 export const outboxOf = (c: ApiContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
 export const writeContext = (c: ApiContext): WriteContext => contexts.writeContext(c, actingOf(c));

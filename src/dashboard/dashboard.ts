@@ -7,6 +7,7 @@ import { keyPages } from "./pages/key.tsx";
 import { keyRevocationPages } from "./pages/key-revocation.tsx";
 import { keyRotationPages } from "./pages/key-rotation.tsx";
 import { keysPages } from "./pages/keys.tsx";
+import { limitsPages } from "./pages/limits.tsx";
 import { memberRemovalPages } from "./pages/member-removal.tsx";
 import { memberPages } from "./pages/members.tsx";
 import { overview } from "./pages/overview.tsx";
@@ -30,6 +31,7 @@ export function createPages() {
     confirmPages,
     overview,
     usagePages,
+    limitsPages,
     keysPages,
     keyPages,
     keyRotationPages,

@@ -1,6 +1,6 @@
 import { operatorOn, type ReadContext } from "../accounts/actor.ts";
 import { logOf } from "../activity/writers.ts";
-import type { Guards } from "../admission/guards.ts";
+import { type Guards, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
 import * as contexts from "../http/operation-contexts.ts";
@@ -30,6 +30,7 @@ function actingOf(c: PageContext): contexts.Acting {
 }
 
 export const readContext = (c: PageContext): ReadContext & { guards: Guards } => contexts.readContext(c, actingOf(c));
+export const budgetContext = (c: PageContext) => contexts.budgetContext(c, actingOf(c));
 export const logContext = (c: PageContext) => contexts.logContext(c, actingOf(c));
 /** Returns a context for pages that read usage figures. */
 export const openLogContext = (c: PageContext) => openLog(logContext(c));
@@ -46,6 +47,6 @@ export const webhookContext = (c: PageContext, commit?: Commit): WebhookContext 
  */
 export const finishing = (c: PageContext): Finishing => ({
   ...unboundOutbox(c),
-  guards: c.env.KEY_GUARD,
+  guards: guardsOf(c.env),
   logOf: (logWriter) => logOf(c.env, logWriter),
 });

@@ -1,5 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { admitKey, authenticateKey, type Denied } from "../admission/authenticate.ts";
+import { guardsOf } from "../admission/guards.ts";
 import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
@@ -31,7 +32,7 @@ const bearerOf = (header: string): string =>
 /** Admits the key of a request and counts the request. Responds with an error if the key is denied. */
 export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   if (c.get("policy")?.isPublic) return next();
-  const outcome = await admitKey(c.env.KEY_GUARD, c.get("credential"));
+  const outcome = await admitKey(guardsOf(c.env), c.get("credential"));
   if ("denial" in outcome) return deny(c, outcome);
   c.set("principal", outcome.principal);
   return next();

@@ -1,7 +1,7 @@
 import type { Actor, ReadContext } from "../accounts/actor.ts";
 import type { ActivityReadContext } from "../activity/read-activity.ts";
 import { logOf } from "../activity/writers.ts";
-import type { Guards } from "../admission/guards.ts";
+import { type Budgets, budgetsOf, type Guards, guardsOf } from "../admission/guards.ts";
 import type { SigningSecret } from "../credentials/key-format.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
@@ -35,9 +35,15 @@ export interface Acting {
 
 export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): ReadContext & { guards: Guards } => ({
   db: connect(c.env.DB),
-  guards: c.env.KEY_GUARD,
+  guards: guardsOf(c.env),
   actor,
   now: Date.now(),
+});
+
+/** Returns the context for functions that read the budget of the account. */
+export const budgetContext = (c: Requesting, acting: Pick<Acting, "actor">): ReadContext & { budgets: Budgets } => ({
+  ...readContext(c, acting),
+  budgets: budgetsOf(c.env),
 });
 
 /** Returns the context for functions that read the activity log or usage figures from the log. */

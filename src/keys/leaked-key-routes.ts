@@ -1,5 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { logOf } from "../activity/writers.ts";
+import { guardsOf } from "../admission/guards.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondEmpty } from "../api/respond.ts";
 import { publicRoute } from "../api/route-parts/access.ts";
@@ -60,7 +61,7 @@ routes.openapi(revoke, (c) => {
       logOf: (logWriter: string) => logOf(c.env, logWriter),
       now: Date.now(),
       commit: commitTo(outboxFor(c)),
-      guards: c.env.KEY_GUARD,
+      guards: guardsOf(c.env),
     };
     c.executionCtx.waitUntil(revokeReported(context, reported));
   }

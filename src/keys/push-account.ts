@@ -1,8 +1,8 @@
 import { eq } from "drizzle-orm";
 import { accountsUnpushed, confirmLimits, raiseLimitsVersion, readSharedLimits } from "../accounts/shared-limits.ts";
 import { accounts } from "../accounts/tables.ts";
-import type { Budgets } from "../admission/account-budget.ts";
 import { denialCache } from "../admission/denial-cache.ts";
+import type { Budgets } from "../admission/guards.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import { configColumns } from "../admission/read-config.ts";
 import { messagesOf } from "../db/failures.ts";

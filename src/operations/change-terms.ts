@@ -20,8 +20,7 @@ import {
 import { nextLimitsVersion } from "../accounts/shared-limits.ts";
 import { activityDays } from "../activity/retention.ts";
 import { logOf, type WriterEnv, writerAt } from "../activity/writers.ts";
-import type { Budgets } from "../admission/account-budget.ts";
-import type { Guards } from "../admission/guards.ts";
+import type { Budgets, Guards } from "../admission/guards.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import { limitsWithin } from "../admission/window.ts";
 import { auditEntry } from "../audit/audit.ts";

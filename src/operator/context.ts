@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import type { Account } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
+import { type Budgets, budgetsOf, type Guards, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import type { AppEnv } from "../http/context.ts";
@@ -20,13 +21,13 @@ export interface OperatorEnv extends AppEnv {
 export type OperatorContext = Context<OperatorEnv>;
 
 /** Returns the context of an operator's action. */
-export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GUARD"]; budgets: Env["ACCOUNT_BUDGET"]; env: Env } => ({
+export const operating = (c: OperatorContext): Operating & { guards: Guards; budgets: Budgets; env: Env } => ({
   db: connect(c.env.DB),
   now: Date.now(),
   operator: c.get("operator"),
   outbox: contexts.outboxFor(c),
-  guards: c.env.KEY_GUARD,
-  budgets: c.env.ACCOUNT_BUDGET,
+  guards: guardsOf(c.env),
+  budgets: budgetsOf(c.env),
   env: c.env,
 });
 

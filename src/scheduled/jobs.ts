@@ -1,6 +1,7 @@
 import { activityDatabase, activityDatabases } from "../activity/databases.ts";
 import { activityDays } from "../activity/retention.ts";
 import { logOf, wakeWriters, writerAt } from "../activity/writers.ts";
+import { budgetsOf, guardsOf } from "../admission/guards.ts";
 import { deleteOldAudit } from "../audit/audit.ts";
 import { measureDatabases } from "../db/database-sizes.ts";
 import { deleteOldEvents } from "../events/retention.ts";
@@ -32,7 +33,7 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     atMost: 200,
     run: async ({ env, outbox, cursor, atMost }) => {
-      const push = { db: outbox.db, guards: env.KEY_GUARD };
+      const push = { db: outbox.db, guards: guardsOf(env) };
       const { done, last } = await pushWaitingKeys(push, cursor, atMost);
       if (last !== null || cursor === "") return { done, next: last };
       // The round ended before the run reached its limit, so the next round starts in the same run.
@@ -47,7 +48,7 @@ export const jobs: readonly Job[] = [
     // One unit of this job is an account, with at most 50 guards.
     atMost: 2,
     run: async ({ env, outbox, cursor, atMost }) => {
-      const push = { db: outbox.db, guards: env.KEY_GUARD, budgets: env.ACCOUNT_BUDGET };
+      const push = { db: outbox.db, guards: guardsOf(env), budgets: budgetsOf(env) };
       const { done, last } = await pushWaitingAccounts(push, cursor, atMost);
       return { done, next: last };
     },
@@ -59,7 +60,7 @@ export const jobs: readonly Job[] = [
     // One unit of this job is an account, with at most 50 guards. It also lowers the limits of five keys, with about 15 D1 statements each.
     atMost: 2,
     run: ({ env, outbox, now, cursor, endsAt, atMost }) =>
-      applyPlans({ db: outbox.db, now, outbox, guards: env.KEY_GUARD, budgets: env.ACCOUNT_BUDGET, env }, cursor, {
+      applyPlans({ db: outbox.db, now, outbox, guards: guardsOf(env), budgets: budgetsOf(env), env }, cursor, {
         endsAt,
         maxKeys: 5,
         maxAccounts: atMost,
@@ -94,7 +95,7 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     atMost: 3,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
-      finishErasures({ db: outbox.db, guards: env.KEY_GUARD, budgets: env.ACCOUNT_BUDGET, env }, now, atMost),
+      finishErasures({ db: outbox.db, guards: guardsOf(env), budgets: budgetsOf(env), env }, now, atMost),
     ),
   },
   {
@@ -104,7 +105,7 @@ export const jobs: readonly Job[] = [
     // Processing one key or webhook takes about 15 D1 statements.
     atMost: 6,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
-      finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, logOf: (logWriter) => logOf(env, logWriter) }, now, atMost),
+      finishBrokenOff({ ...outbox, guards: guardsOf(env), logOf: (logWriter) => logOf(env, logWriter) }, now, atMost),
     ),
   },
   {

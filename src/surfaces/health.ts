@@ -1,6 +1,6 @@
 import packageJson from "../../package.json" with { type: "json" };
 import { readWriters } from "../activity/writers.ts";
-import { callGuard } from "../admission/guards.ts";
+import { callGuard, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -58,7 +58,7 @@ async function askDatabase(env: Env): Promise<string | null> {
 
 /** Checks the guards by calling a guard that belongs to no key. */
 async function askGuards(env: Env): Promise<null> {
-  await callGuard(env.KEY_GUARD, "health", (guard) => guard.ping());
+  await callGuard(guardsOf(env), "health", (guard) => guard.ping());
   return null;
 }
 

@@ -1,6 +1,7 @@
 // Written by `npm run generate` from `src/resources.ts`.
 
 import { routes as activityRoutes } from "../activity/routes.ts";
+import { routes as admissionRoutes } from "../admission/routes.ts";
 import type { ApiRouter } from "../api/router.ts";
 import { routes as auditRoutes } from "../audit/routes.ts";
 import { routes as eventsRoutes } from "../events/routes.ts";
@@ -26,6 +27,7 @@ export const routers: readonly ApiRouter[] = [
   activityRoutes,
   keysRoutes,
   keysLeakedKeyRoutes,
+  admissionRoutes,
   webhooksRoutes,
   webhooksDeliveryRoutes,
   webhooksRedeliveryRoutes,

@@ -49,6 +49,7 @@ beforeAll(async () => {
   const pathsWithoutData = [
     "/",
     "/usage",
+    "/limits",
     "/keys",
     "/keys/new",
     "/webhooks",

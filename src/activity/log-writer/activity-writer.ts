@@ -11,6 +11,7 @@ import type { Entry } from "../entry.ts";
 import type { Retention } from "../retention.ts";
 import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
+import { writerAt } from "../writers.ts";
 import { type AccountLog, AccountLogs } from "./account-logs.ts";
 import { checkLate } from "./check-late.ts";
 import { cutAccount, cutDue, cutEveryMs, cutLargest, nextCutAt } from "./cut.ts";
@@ -207,7 +208,7 @@ export class ActivityWriter extends DurableObject<Env> {
     let hint = this.#hints.next(0);
     for (let count = 0; hint && count < maxHintsAtOnce && Date.now() < endsAt; count++) {
       try {
-        const owner = this.env.ACTIVITY_WRITER.getByName(`${databaseOf(this.#name)}/${hint.owner}`);
+        const owner = writerAt(this.env, `${databaseOf(this.#name)}/${hint.owner}`);
         await withDeadline(owner.write(hint.entries), d1TimeoutMs, "Forwarding entries");
         this.#hints.remove(hint.row);
       } catch (error) {

@@ -64,6 +64,9 @@ usagePages.get("/usage", needs("session"), async (c) => {
       action: (
         <>
           <PauseButton />
+          <a class="button" href="/limits">
+            Limits
+          </a>
           <a class="button" href={address({}).replace("/usage?", "/usage.csv?")}>
             Download CSV
           </a>

@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { deleteCookie } from "hono/cookie";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { plansWithProgress } from "../../accounts/plan.ts";
 import { Page } from "../../dashboard/components/layout.tsx";
 import { readForm } from "../../dashboard/forms.ts";
 import { connect } from "../../db/client.ts";
@@ -22,6 +23,7 @@ import { isTooMany } from "../authenticate.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
 import { operatorOf, operatorTokens } from "../tokens.ts";
 import { Deployment, Jobs } from "./deployment.tsx";
+import { Plans } from "./plans.tsx";
 import { TrafficPanels } from "./traffic.tsx";
 
 // The operator page shows the status of the deployment, and accounts that may need attention. The operator page is read-only. Operators make
@@ -101,7 +103,11 @@ operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);
   if (!session) return showSignIn(c);
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const [status, traffic] = await Promise.all([readDeploymentStatus(db, c.env, now), readTraffic({ db, env: c.env }, now)]);
+  const [status, traffic, plans] = await Promise.all([
+    readDeploymentStatus(db, c.env, now),
+    readTraffic({ db, env: c.env }, now),
+    plansWithProgress(db),
+  ]);
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (
     <form class="action" method="post" action="/operator/sign-out">
@@ -123,6 +129,7 @@ operatorPages.get("/operator", async (c) => {
         </div>
       )}
       <Deployment status={status} now={now} />
+      <Plans plans={plans} />
       <TrafficPanels accounts={traffic.accounts} />
       <Jobs jobs={status.jobs} now={now} />
     </>,

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { type Account, readAccount } from "../../accounts/account.ts";
 import { operatorOn } from "../../accounts/actor.ts";
 import { logOf } from "../../activity/writers.ts";
+import { guardsOf } from "../../admission/guards.ts";
 import { connect } from "../../db/client.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
@@ -61,7 +62,7 @@ keys.post("/accounts/:id/keys", async (c) => {
 /** Performs an action on a key. The function finds the account of the key by the id of the key. */
 const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
   const id = idOf(c);
-  const found = await accountOfKey({ db: connect(c.env.DB), guards: c.env.KEY_GUARD }, id);
+  const found = await accountOfKey({ db: connect(c.env.DB), guards: guardsOf(c.env) }, id);
   if (!found) throw new Failure("not_found", "There is no such key.");
   const { account, hasRow } = found;
   const { db, now, operator } = operating(c);

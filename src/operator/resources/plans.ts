@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { z } from "zod";
-import { listPlans, type Plan, progressOf, readPlan } from "../../accounts/plan.ts";
+import { type Plan, type Progress, plansWithProgress, progressOf, readPlan } from "../../accounts/plan.ts";
 import { retentionDays } from "../../activity/retention.ts";
 import { fixedPeriods, inPeriodOrder, periods } from "../../admission/window.ts";
 import { connect } from "../../db/client.ts";
@@ -24,6 +24,8 @@ const bodyOf = ({ id, name, accountLimits, keyLimits, defaultScopes, retentionDa
   created_at: iso(createdAt),
   updated_at: iso(updatedAt),
 });
+
+const progressIn = ({ accounts, waiting }: Progress) => ({ accounts, waiting });
 
 const members = {
   name: visibleText(1, 100),
@@ -51,7 +53,9 @@ const contentOf = <Given extends z.output<typeof PlanPatch>>(given: Given) => ({
 
 export const plans = new Hono<OperatorEnv>();
 
-plans.get("/plans", async (c) => c.json({ data: (await listPlans(connect(c.env.DB))).map(bodyOf) }));
+plans.get("/plans", async (c) =>
+  c.json({ data: (await plansWithProgress(connect(c.env.DB))).map((plan) => ({ ...bodyOf(plan), ...progressIn(plan) })) }),
+);
 
 plans.post("/plans", async (c) => {
   const { name, account_limits, key_limits, default_scopes, retention_days } = await readBody(c, NewPlan);

@@ -1,10 +1,12 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { parseRateLimit } from "ratelimit-header-parser";
 import { describe, expect, it, vi } from "vitest";
 import type { KeyGuard } from "../../../src/admission/key-guard.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";
+import { operate } from "../support/operate.ts";
 
 const scopes = ["tasks:read", "keys:read", "keys:write", "analytics:read"];
 
@@ -112,4 +114,77 @@ describe("A request", () => {
     // The texts of a page are not Markdown.
     expect(refused.slice(refused.indexOf("Why this was refused"), refused.indexOf("The request</h2>"))).not.toContain("`");
   });
+});
+
+describe("A client", () => {
+  it("that reads the X-RateLimit headers with a common library sees the limit that binds", async () => {
+    const { accountId, secret } = await makeLimited([
+      { per: "minute", limit: 3 },
+      { per: "hour", limit: 50 },
+    ]);
+    const read = async () => {
+      const { headers } = await call("GET", "/api/v1/me", { key: secret });
+      // Version 0.1.0 of the library reads an older form of `RateLimit`, so it gets the older fields alone.
+      const older = Object.fromEntries([...headers].filter(([name]) => name.startsWith("x-ratelimit-")));
+      return parseRateLimit(older);
+    };
+    const now = Date.now();
+    expect(await read()).toMatchObject({ limit: 3, used: 1, remaining: 2 });
+    const { limit, used, remaining, reset } = (await read()) ?? {};
+    expect([limit, used, remaining]).toEqual([3, 2, 1]);
+    expect(Math.abs((reset?.getTime() ?? 0) - (now + 40_000))).toBeLessThan(3000);
+    await operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "day", limit: 100 }] });
+    await operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "day", limit: 4 }] });
+    for (let request = 0; request < 3; request++) await call("GET", "/api/v1/me", { key: (await makeKey(accountId)).key });
+    const [key] = [(await makeKey(accountId)).key];
+    const { headers } = await call("GET", "/api/v1/me", { key });
+    expect(
+      parseRateLimit({
+        "x-ratelimit-limit": headers.get("X-RateLimit-Limit") ?? "",
+        "x-ratelimit-remaining": headers.get("X-RateLimit-Remaining") ?? "",
+      }),
+    ).toMatchObject({ limit: 4, remaining: 0 });
+  });
+
+  it("that waits as long as Retry-After says, alone in its account, is never refused twice in a row", async () => {
+    const { accountId, secret } = await makeLimited([
+      { per: "second", limit: 6 },
+      { per: "minute", limit: 40 },
+      { per: "hour", limit: 200 },
+      { per: "month", limit: 900 },
+    ]);
+    await operate("PATCH", `/accounts/${accountId}`, {
+      limits: [
+        { per: "hour", limit: 150 },
+        { per: "day", limit: 500 },
+      ],
+    });
+    let [refusedBefore, refusals] = [false, 0];
+    const violated = new Set<string>();
+    let now = Date.UTC(2032, 0, 30, 21, 59, 30);
+    try {
+      for (let request = 0; request < 2500; request++) {
+        vi.setSystemTime(now);
+        const { status, headers, body } = await call("GET", request % 7 === 0 ? "/api/v1/analytics" : "/api/v1/me", { key: secret });
+        expect([200, 429]).toContain(status);
+        const isRefused = status === 429;
+        expect([request, isRefused && refusedBefore]).toEqual([request, false]);
+        if (isRefused) {
+          refusals++;
+          for (const name of body["violated-policies"]) violated.add(name);
+          // A request that is sent again costs the same.
+          request--;
+        }
+        refusedBefore = isRefused;
+        now += isRefused ? 1000 * Number(headers.get("Retry-After")) : 3 * (request % 11);
+      }
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(refusals).toBeGreaterThan(50);
+    expect(violated).toEqual(
+      new Set(["second", "minute", "hour", "month", "account-hour", "account-day"].filter((name) => violated.has(name))),
+    );
+    expect(violated.size).toBeGreaterThanOrEqual(4);
+  }, 60_000);
 });

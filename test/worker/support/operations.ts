@@ -1,6 +1,7 @@
 import type { Schema } from "@cfworker/json-schema";
 import { type Answer, type Call, call, makeKey, type Tenant, within2s } from "./client.ts";
 import { type DocumentedOperation, document, operations } from "./documented.ts";
+import { operate } from "./operate.ts";
 import { newPath, receiver, waitForAttempts } from "./receiver.ts";
 
 // Sample requests for all operations of the OpenAPI document.
@@ -71,6 +72,10 @@ const samples: Record<string, Sample> = {
   getAnalytics: { status: 200, before: async (tenant) => post("/tasks", tenant, { title: "x", assignee_id: await user(tenant) }) },
   getMe: { status: 200 },
   getRateLimit: { status: 200 },
+  getAccountLimits: {
+    status: 200,
+    before: ({ accountId }) => operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 1000 }] }),
+  },
   getUsage: { status: 200, before: entry },
   getUsageBreakdown: { status: 200, query: "?by=route", before: entry },
   listActivity: { status: 200, before: entry },

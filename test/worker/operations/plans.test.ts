@@ -1,0 +1,224 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import type { Plan } from "../../../src/accounts/plan.ts";
+import { termsOf } from "../../../src/accounts/plan.ts";
+import { admit } from "../support/admissions.ts";
+import { call, cron, makeKey, makeTenant } from "../support/client.ts";
+import { operate, operatorActionsOn } from "../support/operate.ts";
+
+let made = 0;
+const team = {
+  account_limits: [{ per: "hour", limit: 30 }],
+  key_limits: [
+    { per: "second", limit: 50 },
+    { per: "hour", limit: 2000 },
+  ],
+  default_scopes: ["tasks:read"],
+  retention_days: 7,
+};
+const makePlan = async (content: object = team) => {
+  const { status, body } = await operate("POST", "/plans", { name: `Team ${Date.now()} ${++made}`, ...content });
+  expect(status).toBe(201);
+  return body as { id: string; name: string };
+};
+
+describe("A plan", () => {
+  it("can be made, read, listed, renamed and deleted by the operator", async () => {
+    const plan = await makePlan();
+    expect(plan).toMatchObject({ ...team, id: expect.stringMatching(/^plan_/) });
+    expect((await operate("GET", `/plans/${plan.id}`)).body).toEqual({ ...plan, accounts: 0, waiting: 0 });
+    const renamed = await operate("PATCH", `/plans/${plan.id}`, { name: `${plan.name} 2` });
+    expect(renamed.body).toMatchObject({ ...team, name: `${plan.name} 2`, accounts: 0, waiting: 0, next: null });
+    expect((await operate("GET", "/plans")).body.data).toContainEqual(expect.objectContaining({ id: plan.id, accounts: 0 }));
+    expect((await operate("DELETE", `/plans/${plan.id}`)).status).toBe(204);
+    expect((await operate("GET", `/plans/${plan.id}`)).status).toBe(404);
+  });
+
+  it.each<[string, object]>([
+    ["/account_limits/0/per", { name: "x", account_limits: [{ per: "second", limit: 5 }] }],
+    [
+      "/account_limits",
+      {
+        name: "x",
+        account_limits: [
+          { per: "hour", limit: 5 },
+          { per: "hour", limit: 6 },
+        ],
+      },
+    ],
+    ["/key_limits/0/limit", { name: "x", key_limits: [{ per: "day", limit: 0 }] }],
+    ["/default_scopes/0", { name: "x", default_scopes: ["all"] }],
+    ["/retention_days", { name: "x", retention_days: 1 }],
+    ["/name", { name: "" }],
+  ])("with a wrong %s is refused", async (pointer, body) => {
+    const { status, body: problem } = await operate("POST", "/plans", body);
+    expect([status, problem.errors[0].pointer]).toEqual([422, pointer]);
+  });
+
+  it("has a name of its own", async () => {
+    const [one, other] = [await makePlan(), await makePlan()];
+    expect((await operate("POST", "/plans", { name: one.name })).status).toBe(409);
+    expect((await operate("PATCH", `/plans/${other.id}`, { name: one.name })).status).toBe(409);
+  });
+
+  it("gives its accounts their limits, their keys, their scopes and their retention", async () => {
+    const plan = await makePlan();
+    const { accountId, keyId } = await makeTenant();
+    const { status, body } = await operate("PATCH", `/accounts/${accountId}`, { plan_id: plan.id });
+    expect([status, body]).toEqual([
+      200,
+      expect.objectContaining({
+        plan_id: plan.id,
+        limits: team.account_limits,
+        pending_limits: null,
+        limit_ceiling: 2000,
+        retention_days: 7,
+        lowered: [keyId],
+      }),
+    ]);
+    expect((await operate("GET", `/plans/${plan.id}`)).body).toMatchObject({ accounts: 1, waiting: 0 });
+    const keys = (await operate("GET", `/accounts/${accountId}/keys`)).body.data;
+    expect(keys[0].limits).toEqual([
+      { per: "second", limit: 50 },
+      { per: "hour", limit: 2000 },
+    ]);
+    const later = await operate("POST", `/accounts/${accountId}/keys`, { name: "Later" });
+    expect(later.body).toMatchObject({ scopes: ["tasks:read"], hourly_limit: 2000, limits: keys[0].limits });
+    const tooWide = await operate("POST", `/accounts/${accountId}/keys`, { name: "Wide", limits: [{ per: "second", limit: 51 }] });
+    expect([tooWide.status, tooWide.body.errors[0].pointer]).toEqual([422, "/limits"]);
+    expect((await operate("DELETE", `/plans/${plan.id}`)).status).toBe(409);
+    expect(await operatorActionsOn(accountId)).toEqual(["key.made", "key.limited", "account.changed"]);
+  });
+
+  it("is replaced by single limits that the account has of its own, and comes back without them", async () => {
+    const plan = await makePlan({
+      account_limits: [
+        { per: "hour", limit: 30 },
+        { per: "month", limit: 500 },
+      ],
+    });
+    const { accountId } = await makeTenant();
+    const change = async (body: object) => (await operate("PATCH", `/accounts/${accountId}`, body)).body.limits;
+    await change({ plan_id: plan.id });
+    expect(await change({ limits: [{ per: "hour", limit: 90 }] })).toEqual([
+      { per: "hour", limit: 90 },
+      { per: "month", limit: 500 },
+    ]);
+    expect(await change({ plan_id: null })).toEqual([{ per: "hour", limit: 90 }]);
+    await change({ plan_id: plan.id });
+    expect(await change({ limits: [] })).toEqual([
+      { per: "hour", limit: 30 },
+      { per: "month", limit: 500 },
+    ]);
+  });
+
+  it("that does not exist is refused for an account", async () => {
+    const { accountId } = await makeTenant();
+    const { status, body } = await operate("PATCH", `/accounts/${accountId}`, { plan_id: "plan_none" });
+    expect([status, body.errors[0].pointer]).toEqual([422, "/plan_id"]);
+    expect((await operate("PATCH", "/accounts/acc_none", { limits: [] })).status).toBe(404);
+  });
+
+  it("changes all its accounts in pieces, and each account has the new limit as soon as its row says so", async () => {
+    const plan = await makePlan({ account_limits: [{ per: "hour", limit: 100 }] });
+    const tenants = await Promise.all(Array.from({ length: 12 }, () => makeTenant()));
+    for (const { accountId } of tenants) await operate("PATCH", `/accounts/${accountId}`, { plan_id: plan.id });
+    const first = await operate("PATCH", `/plans/${plan.id}`, { account_limits: [{ per: "hour", limit: 5 }] });
+    expect(first.body).toMatchObject({ accounts: 12, waiting: 2, next: expect.stringMatching(/^acc_/) });
+    const second = await operate("PATCH", `/plans/${plan.id}?after=${first.body.next}`, { account_limits: [{ per: "hour", limit: 5 }] });
+    expect(second.body).toMatchObject({ accounts: 12, waiting: 0, next: null });
+    for (const tenant of tenants) {
+      expect((await operate("GET", `/accounts/${tenant.accountId}`)).body.limits).toEqual([{ per: "hour", limit: 5 }]);
+      const admissions = await Promise.all(Array.from({ length: 8 }, () => admit(tenant)));
+      expect(admissions.filter((admission) => admission?.refusal === null).length).toBe(5);
+    }
+  });
+
+  it("reaches an account whose guard was away, from the scheduled job", async () => {
+    const plan = await makePlan({ account_limits: [{ per: "hour", limit: 100 }] });
+    const tenant = await makeTenant();
+    await operate("PATCH", `/accounts/${tenant.accountId}`, { plan_id: plan.id });
+    await admit(tenant);
+    const away = vi.spyOn(Object.getPrototypeOf(env.ACCOUNT_BUDGET), "getByName").mockImplementation(() => {
+      throw new Error("no route to the objects");
+    });
+    const changed = await operate("PATCH", `/plans/${plan.id}`, { account_limits: [{ per: "hour", limit: 3 }] });
+    away.mockRestore();
+    expect(changed.body).toMatchObject({ accounts: 1, waiting: 1, next: null });
+    const before = (await operate("GET", `/accounts/${tenant.accountId}`)).body;
+    expect([before.limits, before.pending_limits]).toEqual([[{ per: "hour", limit: 100 }], [{ per: "hour", limit: 3 }]]);
+    const now = Date.now();
+    for (let minute = 1; minute < 40; minute++) {
+      await cron(now + minute * 60_000);
+      if ((await operate("GET", `/plans/${plan.id}`)).body.waiting === 0) break;
+    }
+    const after = (await operate("GET", `/accounts/${tenant.accountId}`)).body;
+    expect([after.limits, after.pending_limits]).toEqual([[{ per: "hour", limit: 3 }], null]);
+  });
+});
+
+it("The terms of an account are its own, then those of its plan, then those of the service", () => {
+  const plan = {
+    accountLimits: [
+      { per: "hour", limit: 10 },
+      { per: "day", limit: 100 },
+    ],
+    keyLimits: [
+      { per: "minute", limit: 7 },
+      { per: "hour", limit: 9 },
+    ],
+    defaultScopes: ["users:read"],
+    retentionDays: 3,
+  } as unknown as Plan;
+  expect(termsOf(null, {})).toEqual({ sharedLimits: [], limitCeiling: 5000, keyLimits: [], defaultScopes: null, retentionDays: null });
+  expect(termsOf(plan, {})).toEqual({
+    sharedLimits: plan.accountLimits,
+    limitCeiling: 9,
+    keyLimits: [{ per: "minute", limit: 7 }],
+    defaultScopes: ["users:read"],
+    retentionDays: 3,
+  });
+  expect(termsOf(plan, { limits: [{ per: "day", limit: 5 }], limitCeiling: 4, retentionDays: 60 })).toMatchObject({
+    sharedLimits: [
+      { per: "hour", limit: 10 },
+      { per: "day", limit: 5 },
+    ],
+    limitCeiling: 4,
+    retentionDays: 60,
+  });
+});
+
+describe("GET /account/limits", () => {
+  it("says what the plan is, what is used, and by which key", async () => {
+    const plan = await makePlan({
+      account_limits: [
+        { per: "hour", limit: 40 },
+        { per: "day", limit: 100 },
+      ],
+    });
+    const { accountId, keyId, key } = await makeTenant();
+    const other = await makeKey(accountId, { name: "Nightly" });
+    await operate("PATCH", `/accounts/${accountId}`, { plan_id: plan.id });
+    await Promise.all(Array.from({ length: 9 }, () => admit(other)));
+    const { status, body } = await call("GET", "/api/v1/account/limits", { key });
+    expect(status).toBe(200);
+    expect(body.plan).toEqual({ id: plan.id, name: plan.name });
+    expect(body.policies).toEqual([
+      { name: "account-hour", limit: 40, used: 10, remaining: 30, percent: 25, resets_at: expect.any(String) },
+      { name: "account-day", limit: 100, used: 10, remaining: 90, percent: 10, resets_at: expect.any(String) },
+    ]);
+    const usedOf = (used: number) => [
+      { name: "account-hour", used },
+      { name: "account-day", used },
+    ];
+    expect(body.by_key).toEqual([
+      { key_id: other.keyId, key_name: "Nightly", used: usedOf(9) },
+      { key_id: keyId, key_name: "Test key", used: usedOf(1) },
+    ]);
+  });
+
+  it("is empty for an account whose keys share no limits", async () => {
+    const { key } = await makeTenant();
+    expect((await call("GET", "/api/v1/account/limits", { key })).body).toEqual({ plan: null, policies: [], by_key: [] });
+  });
+});
