@@ -1,4 +1,5 @@
 import packageJson from "../package.json" with { type: "json" };
+import type { Region } from "../src/db/region.ts";
 import { type Deployment, domainsOf } from "./deployment.ts";
 import { onEnvironment } from "./wrangler.ts";
 
@@ -31,7 +32,8 @@ export function planOf(
   const looks = [...(isTokenSet() ? [] : [whoami]), secretList, listDatabases, ["queues", "info", "<queue>"]];
   return [
     `check what exists: ${looks.map(typed).join(", ")}`,
-    ...known.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name))}`),
+    ...known.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name, deployment.region))}`),
+    ...(deployment.region === null ? ["ask D1 for its region, and store the region in wrangler.toml"] : []),
     ...known.queues.map((name) => `create the queue ${name}: ${typed(createQueue(name))}`),
     ...databases.map(({ binding, folder }) => `apply the migrations of ${binding} (${folder}): ${typed(migrate(binding))}`),
     ...known.secrets.map((name) => `create the secret ${name}, and upload it with the version`),
@@ -49,7 +51,10 @@ export function planOf(
 export const whoami = ["whoami", "--json"];
 export const secretList = ["secret", "list", "--format", "json"];
 export const listDatabases = ["d1", "list", "--json"];
-export const createDatabase = (name: string) => ["d1", "create", name];
+export const createDatabase = (name: string, region: Region | null) => [
+  ...["d1", "create", name],
+  ...(region === null ? [] : ["--location", region]),
+];
 export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];
 /** Minimizes the time during which the old and the new version of Durable Objects run side by side. */

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { type Region, regions } from "../src/db/region.ts";
 import {
   type Account,
   createDatabase,
@@ -19,6 +20,7 @@ import {
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { connectToOperator, keepToken } from "./operator-client.ts";
+import { askForRegion, regionOf, regionOfDatabase, storeRegion } from "./region.ts";
 import { root } from "./root.ts";
 import { missingSecrets, secretNames } from "./secrets.ts";
 import { waitForVersion } from "./wait-for-version.ts";
@@ -27,10 +29,11 @@ import { jsonIn, onEnvironment, WranglerError, wrangler } from "./wrangler.ts";
 // `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. An interrupted deploy can be run again,
 // because a deploy creates only resources that do not exist yet.
 
-const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--account NAME --email EMAIL]
+const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--region REGION] [--account NAME --email EMAIL]
 
   --env NAME       an environment of wrangler.toml, for example staging; the default is production
   --dry-run        print the steps and change nothing; needs no Cloudflare account
+  --region REGION  where the databases and Durable Objects are created: ${regions.join(", ")}; the first deploy asks for it
   --account NAME   create the first account after the deploy, and print the setup link for its owner
   --email EMAIL    the email address of that account
 
@@ -159,13 +162,17 @@ async function requireSignedIn({ env }: Deployment): Promise<void> {
     );
 }
 
-async function deploy(deployment: Deployment, account: Account | null): Promise<void> {
-  const { worker, origin, databases, env: environment } = deployment;
-  await requireSignedIn(deployment);
-  const there = await secretsThere(deployment);
-  const previous = there === null ? null : await currentVersion(deployment);
+async function deploy(found: Deployment, given: Region | null, account: Account | null): Promise<void> {
+  const { worker, origin, databases, env: environment } = found;
+  await requireSignedIn(found);
+  const there = await secretsThere(found);
+  const previous = there === null ? null : await currentVersion(found);
+  const missingOnes = await missingDatabases(found);
+  const region =
+    found.region ?? (missingOnes.length < databases.length ? await regionOfDatabase(found) : (given ?? (await askForRegion())));
+  const deployment = { ...found, region };
   const missing = {
-    databases: await missingDatabases(deployment),
+    databases: missingOnes,
     queues: await missingQueues(deployment),
     secrets: secretNames.filter((name) => !(there ?? []).includes(name)),
   };
@@ -174,7 +181,8 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
     `${worker} ${there === null ? "is new" : `exists${previous === null ? "" : `, as version ${previous}`}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
   );
 
-  for (const name of missing.databases) await wrangler(createDatabase(name), { environment, show: true });
+  for (const name of missing.databases) await wrangler(createDatabase(name, region), { environment, show: true });
+  await keepRegion(found, region);
   for (const name of missing.queues) await wrangler(createQueue(name), { environment, show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of databases) await wrangler(migrate(binding), { environment, show: true });
@@ -194,6 +202,16 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
     );
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
+}
+
+/** Stores the region in wrangler.toml, if it is not there yet. If nobody chose a region, D1 says which it is. */
+async function keepRegion(found: Deployment, chosen: Region | null): Promise<void> {
+  if (found.region !== null) return;
+  const region = chosen ?? (await regionOfDatabase(found));
+  if (region === null)
+    return say("D1 did not say its region. Set REGION in wrangler.toml, so that Durable Objects are created near the database.");
+  storeRegion(found, region);
+  say(`The region is ${region}. It is stored in wrangler.toml now. Commit this change.`);
 }
 
 /**
@@ -224,11 +242,15 @@ function dryRun(deployment: Deployment, account: Account | null): void {
 }
 
 async function run(argv: string[]): Promise<void> {
-  let values: { env?: string; "dry-run"?: boolean; account?: string; email?: string; help?: boolean };
+  let values: { env?: string; region?: string; "dry-run"?: boolean; account?: string; email?: string; help?: boolean };
   try {
     const text = { type: "string" } as const;
     const flag = { type: "boolean" } as const;
-    ({ values } = parseArgs({ args: argv, options: { env: text, account: text, email: text, "dry-run": flag, help: flag }, strict: true }));
+    ({ values } = parseArgs({
+      args: argv,
+      options: { env: text, region: text, account: text, email: text, "dry-run": flag, help: flag },
+      strict: true,
+    }));
   } catch (error) {
     throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
   }
@@ -239,12 +261,18 @@ async function run(argv: string[]): Promise<void> {
   if (account && (account.name === "" || !/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(account.email)))
     throw new CommandError("misuse", "--account takes a name, --email an address.");
   const deployment = await readDeployment(values.env ?? "");
+  const region = values.region === undefined ? null : regionOf(values.region);
+  if (region !== null && deployment.region !== null && region !== deployment.region)
+    throw new CommandError(
+      "misuse",
+      `The region is ${deployment.region}, as wrangler.toml says. Databases and Durable Objects cannot move.`,
+    );
   if (values["dry-run"]) return dryRun(deployment, account);
   if (account && deployment.origin === null)
     throw new CommandError("misuse", "Set PUBLIC_ORIGIN in wrangler.toml first, because the setup link needs it.");
   const unlock = lock();
   try {
-    await deploy(deployment, account);
+    await deploy(deployment, region, account);
   } finally {
     unlock();
   }

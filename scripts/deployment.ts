@@ -1,5 +1,7 @@
 import { join } from "node:path";
+import type { Region } from "../src/db/region.ts";
 import { CommandError } from "./exit-codes.ts";
+import { regionOf } from "./region.ts";
 import { root } from "./root.ts";
 
 export interface Database {
@@ -15,6 +17,8 @@ export interface Deployment {
   worker: string;
   databases: Database[];
   queues: string[];
+  /** The region of the databases and Durable Objects, or null until a deploy has stored it in wrangler.toml. */
+  region: Region | null;
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
   /** The main origin, which is the first of `origins`, or null if `origins` is empty. */
@@ -51,6 +55,7 @@ export async function readDeployment(env: string): Promise<Deployment> {
       folder: each.migrations_dir,
     })),
     queues: [...new Set(queues)],
+    region: config.vars.REGION ? regionOf(String(config.vars.REGION)) : null,
     origins,
     origin: origins[0] ?? null,
   };

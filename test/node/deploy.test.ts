@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
+import { withRegion } from "../../scripts/region.ts";
 import { waitForVersion } from "../../scripts/wait-for-version.ts";
 import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
@@ -25,6 +26,8 @@ interface Recording {
   secrets: Record<string, string>;
   version: string | null;
   origin: string;
+  /** The region that D1 says it is in. */
+  region?: string;
   secretsMode?: string;
   secretsFile?: string;
 }
@@ -72,7 +75,9 @@ beforeAll(async () => {
   const toml = join(folder, "wrangler.toml");
   const origin = `http://localhost:${worker?.port ?? 8787}`;
   // The test edits wrangler.toml while the Worker is stopped. A running wrangler would reload the Worker as another version.
-  const setOrigin = () => writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${origin}"`));
+  // Without a region, the deploy would edit wrangler.toml while the Worker runs.
+  const setOrigin = () =>
+    writeFileSync(toml, withRegion(readFileSync(toml, "utf8"), "", "weur").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${origin}"`));
   await (worker ? worker.restart(setOrigin) : setOrigin());
 });
 
@@ -100,7 +105,7 @@ describe("npm run deploy", () => {
       const { calls, secrets, secretsMode, secretsFile } = recording();
       expect(calls).toEqual([
         ...readCalls,
-        ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(inProduction),
+        ...["d1 create developer-overview --location weur", "d1 create developer-overview-activity-0 --location weur"].map(inProduction),
         ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(inProduction),
         ...migrationCalls,
         inProduction(`${uploadCall} --secrets-file FILE`),
@@ -246,6 +251,55 @@ it("The deploy waits until the new version responds and is healthy, and names th
   });
   server.close();
   await expect(waitForVersion(origin, "new", 400)).rejects.toMatchObject({ exitCode: 3 });
+});
+
+describe("The region", () => {
+  const toml = () => readFileSync(join(folder, "wrangler.toml"), "utf8");
+
+  it("of an existing database is asked once, and stored in wrangler.toml as a variable and as the place of the Worker", async () => {
+    const before = toml();
+    try {
+      const databases = ["developer-overview-staging", "developer-overview-staging-activity-0"];
+      record({
+        databases,
+        secrets: { OPERATOR_TOKENS: "x" },
+        version: "1",
+        region: "APAC",
+        failures: [{ at: "d1 migrations", message: "stop here" }],
+      });
+      writeFileSync(
+        join(folder, "wrangler.toml"),
+        before.replace(/(env\.staging\.vars\][^[]*?PUBLIC_ORIGIN = )""/, '$1"https://staging.acme.dev"'),
+      );
+      expect((await deploy("--env", "staging")).out).toContain("The region is apac. It is stored in wrangler.toml now.");
+      expect(toml()).toMatch(/\[env\.staging\.vars\][^[]*?\nREGION = "apac"\n/);
+      expect(toml()).toContain('\n[env.staging.placement]\nregion = "aws:ap-southeast-1"\n');
+      record({ calls: [], failures: [{ at: "d1 migrations", message: "stop here" }] });
+      await deploy("--env", "staging");
+      expect(recording().calls.filter((call) => call.startsWith("d1 execute"))).toEqual([]);
+    } finally {
+      writeFileSync(join(folder, "wrangler.toml"), before);
+    }
+  });
+
+  it("of new databases is the one of --region", async () => {
+    const before = toml();
+    try {
+      record({ failures: [{ at: "queues create", message: "stop here" }] });
+      writeFileSync(
+        join(folder, "wrangler.toml"),
+        before.replace(/(env\.staging\.vars\][^[]*?PUBLIC_ORIGIN = )""/, '$1"https://staging.acme.dev"'),
+      );
+      await deploy("--env", "staging", "--region", "eeur");
+      expect(recording().calls).toContain("d1 create developer-overview-staging --location eeur --env=staging");
+      expect(toml()).toMatch(/\[env\.staging\.vars\][^[]*?\nREGION = "eeur"\n/);
+      const moved = await deploy("--env", "staging", "--region", "oc");
+      expect([moved.code, moved.err.includes("cannot move")]).toEqual([2, true]);
+      expect((await deploy("--region", "mars")).err).toContain("wnam, enam, weur, eeur, apac, oc");
+    } finally {
+      writeFileSync(join(folder, "wrangler.toml"), before);
+    }
+  });
 });
 
 describe("An environment of wrangler.toml", () => {

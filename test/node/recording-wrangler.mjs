@@ -26,6 +26,8 @@ if (noun === "whoami") process.stdout.write("You are logged in\n");
 else if (noun === "d1" && verb === "list")
   process.stdout.write(`${JSON.stringify(state.databases.map((each) => ({ uuid: "0", name: each })))}\n`);
 else if (noun === "d1" && verb === "create") state.databases.push(name);
+else if (noun === "d1" && verb === "execute")
+  process.stdout.write(`${JSON.stringify([{ results: [{ 1: 1 }], success: true, meta: { served_by_region: state.region } }])}\n`);
 else if (noun === "d1") process.stdout.write("✅ No migrations to apply!\n");
 else if (noun === "queues" && verb === "info") {
   if (!state.queues.includes(name)) fail(`Queue "${name}" does not exist. To create it, run: wrangler queues create ${name}`);
