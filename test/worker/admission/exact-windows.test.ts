@@ -89,13 +89,13 @@ describe("A key with a limit per second, hour and month, under 200 requests a se
 describe("An account limit of 5,000 for 50 keys", () => {
   const [limit, keys, seconds] = isLong ? [5000, 50, 60] : [500, 10, 6];
 
-  /** Sends 1.2 times as many requests as the limit allows, evenly and with random keys. Returns the number of admitted requests. */
-  async function sendEvenly(everySecond: (all: readonly Tenant[], accountId: string) => Promise<void>): Promise<number> {
+  /** Sends 1.2 times as many requests as the limit allows, evenly and with random keys. Returns the numbers of admitted requests and of errors. */
+  async function sendEvenly(everySecond: (all: readonly Tenant[], accountId: string) => Promise<void>) {
     const { accountId, ...first } = await makeTenant();
     const all = [{ accountId, ...first }];
     while (all.length < keys) all.push({ accountId, ...(await makeKey(accountId)) });
     await operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit }] });
-    let admitted = 0;
+    const counts = { admitted: 0, failed: 0 };
     const sent: Promise<void>[] = [];
     const perSecond = (1.2 * limit) / seconds;
     const startedAt = Date.now();
@@ -106,9 +106,11 @@ describe("An account limit of 5,000 for 50 keys", () => {
       sent.push(
         admit(key).then(
           (admission) => {
-            if (admission?.refusal === null) admitted++;
+            if (admission?.refusal === null) counts.admitted++;
           },
-          () => {},
+          () => {
+            counts.failed++;
+          },
         ),
       );
       if (Date.now() - startedAt > (second + 1) * secondMs) {
@@ -117,18 +119,22 @@ describe("An account limit of 5,000 for 50 keys", () => {
       }
     }
     await Promise.all(sent);
-    return admitted;
+    return counts;
   }
 
   it("admits exactly 5,000 of 6,000 requests in a minute", { tags: ["long"], timeout: 300_000 }, async () => {
-    expect(await sendEvenly(async () => {})).toBe(limit);
+    const { admitted, failed } = await sendEvenly(async () => {});
+    expect(admitted).toBeLessThanOrEqual(limit);
+    // On a machine that stands still for seconds, a request can get no answer although its unit is used.
+    expect(admitted).toBeGreaterThanOrEqual(limit - failed);
+    expect(failed).toBeLessThan(5);
   });
 
   it("admits at most 5,000 and at least 4,700 of 6,000 requests, if one object is killed each second", {
     tags: ["long"],
     timeout: 300_000,
   }, async () => {
-    const admitted = await sendEvenly(async (all, accountId) => {
+    const { admitted } = await sendEvenly(async (all, accountId) => {
       // Every tenth kill is that of the budget.
       if (Math.random() < 0.1)
         await runInDurableObject(env.ACCOUNT_BUDGET.getByName(accountId), (_, state) => state.abort("killed by a test")).catch(() => {});
