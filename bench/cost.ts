@@ -22,7 +22,7 @@ const settledMs = 2 * secondMs;
  * The duration of the measurement, in minutes. The measurement lasts as long as the time between two cuts of a log writer. The measurement therefore
  * includes one cut per account.
  */
-const minutes = 5;
+const minutesOfCut = 5;
 
 /**
  * Prices on Cloudflare's paid plan in dollars, for usage above the included amounts (November 2026):
@@ -60,7 +60,18 @@ interface Needs extends Counts {
   cpuMs: number;
 }
 
-const noNeeds: Needs = { guardCalls: 0, guardRows: 0, writerCalls: 0, writerRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0, cpuMs: 0 };
+const noNeeds: Needs = {
+  guardCalls: 0,
+  guardRows: 0,
+  budgetCalls: 0,
+  budgetRows: 0,
+  writerCalls: 0,
+  writerRows: 0,
+  statements: 0,
+  rowsWritten: 0,
+  rowsRead: 0,
+  cpuMs: 0,
+};
 
 /**
  * Returns the cost of requests. `objectsPerRate`: the number of Durable Objects that are billed all the time, divided by the number of requests per
@@ -96,7 +107,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
   return [await measureBusy(join(folder, "busy")), await measureQuiet(join(folder, "quiet")), await measureNaive(join(folder, "naive"))];
 }
 
-const startCounted = (folder: string, isolates: number) =>
+export const startCounted = (folder: string, isolates: number) =>
   serve(bundle("bench/workers/counted.ts", folder, { defines: ["LOCAL_BUILD:false", "OPEN_OVERVIEW:false"] }), join(folder, "state"), {
     isolates,
   });
@@ -232,13 +243,15 @@ interface Way {
   everyMinute: () => Promise<unknown>;
   cut: () => Promise<unknown>;
   retain: () => Promise<unknown>;
+  /** The duration of the measurement. */
+  minutes?: number;
 }
 
-async function needsOf(
+export async function needsOf(
   name: string,
   served: Served,
   secrets: string[],
-  { path, ratePerKey, everyMinute, cut, retain }: Way,
+  { path, ratePerKey, everyMinute, cut, retain, minutes = minutesOfCut }: Way,
 ): Promise<Needs> {
   const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
   // The first request of a key makes its guard read the key from D1 and store it.

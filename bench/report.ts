@@ -5,6 +5,7 @@ import type { Density } from "./density.ts";
 import type { Growth } from "./growth.ts";
 import type { HeadMemory } from "./head.ts";
 import type { Instructions } from "./instructions.ts";
+import type { MeasuredLimits } from "./limits.ts";
 import { median } from "./load.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import { isOfScript } from "./parts.ts";
@@ -75,6 +76,18 @@ export const costTable = (costs: readonly Cost[]): string =>
       ["**dollars per million requests**", ...costs.map((cost) => `**${two(cost.dollarsPerMillion)}**`)],
     ],
   );
+
+/** Compares limits with a limit per hour alone, and counts what 50 keys need that share a limit. */
+export function limitsTable({ cpu: measured, calls }: MeasuredLimits): string {
+  const [one] = measured;
+  if (!one) throw new Error("nothing was measured");
+  const cpuRows = measured.map((each) => [each.name, medianOf(each, cpu).toFixed(3), withQuartiles(ratioOf(each, one, cpu))]);
+  const callRows = calls.map(({ name, calls: objectCalls, rows }) => [name, objectCalls.toFixed(3), rows.toFixed(3)]);
+  return [
+    table(["limits of one key", "CPU ms each", "share of the first row (middle half)"], cpuRows),
+    table(["50 keys that share a limit", "object calls per request", "rows written in guards and budget per request"], callRows),
+  ].join("\n\n");
+}
 
 export const densityTable = (densities: readonly Density[]): string =>
   table(

@@ -10,6 +10,7 @@ import { measureDensity } from "./density.ts";
 import { measureGrowth } from "./growth.ts";
 import { measureHead } from "./head.ts";
 import { measureInstructions } from "./instructions.ts";
+import { measureLimits } from "./limits.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
 import {
@@ -22,6 +23,7 @@ import {
   growthTable,
   headTable,
   instructionsTable,
+  limitsTable,
   memoryTable,
   profileTable,
   throughputGoalTable,
@@ -32,8 +34,8 @@ import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
 // `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This
-// command prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions` and
-// `denials` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
+// command prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`,
+// `denials` and `limits` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
 // `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
 // compares this checkout with another one. The packages of the other checkout must be installed.
 
@@ -50,6 +52,7 @@ const parts = {
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
   denials: async (folder: string) => denialsTable(await measureDenials(folder)),
+  limits: async (folder: string) => limitsTable(await measureLimits(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { root } from "../scripts/root.ts";
+import type { Limit } from "../src/admission/window.ts";
 import { newKeyId, newSecretKey } from "../src/credentials/key-format.ts";
 import { hourMs } from "../src/time/clock.ts";
 import { startFastify } from "./fastify.ts";
@@ -10,13 +11,19 @@ import { bundle, type Flags, migrationStatements, type Served, serve } from "./w
 export const unlimited = 1_000_000_000;
 const maxRunMs = 20_000;
 
+/** Limits beside the hourly one: those of each key, and those that the keys of an account share. */
+export interface MoreLimits {
+  otherLimits?: Limit[];
+  sharedLimits?: Limit[];
+}
+
 /**
  * Creates the product's databases in `folder`, and one key for each limit in `hourlyLimits`. Returns the secret keys. `checkout` is the
  * checkout that contains the product's code.
  */
-export async function prepare(folder: string, hourlyLimits: number[], checkout = root): Promise<string[]> {
+export async function prepare(folder: string, hourlyLimits: number[], checkout = root, more: MoreLimits = {}): Promise<string[]> {
   const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant"), { checkout }), join(folder, "state"));
-  const body = JSON.stringify({ migrations: migrationStatements(checkout), hourlyLimits });
+  const body = JSON.stringify({ migrations: migrationStatements(checkout), hourlyLimits, ...more });
   const { keys } = (await (await fetch(attendant.url, { method: "POST", body })).json()) as { keys: string[] };
   await attendant.stop();
   return keys;

@@ -95,7 +95,7 @@ export async function serve(
   // of `.md` files.
   const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
-  const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));
+  const classes = ["KeyGuard", "AccountBudget", "ActivityWriter"].filter((name) => new RegExp(`\\b${name}\\b`).test(source));
   writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, { v8Flags, texts, isolates }));
   const databases = { main: await startD1(folder, "main"), activity: await startD1(folder, "activity") };
   const { main, activity } = await through({ main: databases.main.port, activity: databases.activity.port });
@@ -134,8 +134,12 @@ async function startD1(folder: string, name: "main" | "activity"): Promise<{ chi
 
 const workers = join(import.meta.dirname, "workers");
 
-const uniqueKeys: Record<string, string> = { KeyGuard: "guards", ActivityWriter: "writers" };
-const bindings: Record<string, string> = { KeyGuard: "KEY_GUARD", ActivityWriter: "ACTIVITY_WRITER" };
+const uniqueKeys: Record<string, string> = { KeyGuard: "guards", AccountBudget: "budgets", ActivityWriter: "writers" };
+const bindings: Record<string, string> = {
+  KeyGuard: "KEY_GUARD",
+  AccountBudget: "ACCOUNT_BUDGET",
+  ActivityWriter: "ACTIVITY_WRITER",
+};
 
 /**
  * Returns a workerd config with the same bindings as the product's wrangler.toml. wrangler.toml cannot bind D1 to another process, so this

@@ -1,6 +1,7 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { writersOf } from "../../src/activity/writers.ts";
+import type { Limit } from "../../src/admission/window.ts";
 import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
@@ -8,6 +9,7 @@ import { scopes } from "../../src/keys/scopes.ts";
 import { commitTo } from "../../src/webhooks/outbox.ts";
 
 export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
+export { AccountBudget } from "../../src/admission/account-budget.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Wanted {
@@ -15,15 +17,19 @@ interface Wanted {
   migrations: { main: string[]; activity: string[] };
   /** The hourly limits. One key is created for each limit. */
   hourlyLimits: number[];
+  /** The other limits of each key. */
+  otherLimits?: Limit[];
+  /** The limits that the keys of each account share. */
+  sharedLimits?: Limit[];
 }
 
-const keysPerAccount = 32;
+const keysPerAccount = 50;
 
 /** Uses the product's own code to create the data for a bench. The bench then stops this Worker and starts the product with the same data. */
 export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("ready");
-    const { migrations, hourlyLimits } = await request.json<Wanted>();
+    const { migrations, hourlyLimits, otherLimits, sharedLimits } = await request.json<Wanted>();
     await env.DB.batch(migrations.main.map((statement) => env.DB.prepare(statement)));
     await env.ACTIVITY_0.batch(migrations.activity.map((statement) => env.ACTIVITY_0.prepare(statement)));
     const db = connect(env.DB);
@@ -40,9 +46,16 @@ export default {
           )
         ).id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
+        if (sharedLimits)
+          await env.DB.prepare("UPDATE accounts SET shared_limits = ?, limits_version = 1, limits_revision = 'bench'")
+            .bind(JSON.stringify(sharedLimits))
+            .run();
       }
       const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing };
-      keys.push((await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit })).secretKey);
+      keys.push(
+        (await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit, ...(otherLimits && { otherLimits }) }))
+          .secretKey,
+      );
     }
     return Response.json({ keys });
   },

@@ -2,8 +2,10 @@ import type { Entry } from "../../src/activity/entry.ts";
 import type { Retention } from "../../src/activity/retention.ts";
 import type { Found, Query } from "../../src/activity/segments/scan.ts";
 import { writerAt } from "../../src/activity/writers.ts";
+import type { BudgetAnswer } from "../../src/admission/account-budget.ts";
 import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
-import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
+import type { Ask, Recall, Said } from "../../src/admission/rights.ts";
+import product, { AccountBudget as Budget, KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import type { OpenTallies } from "../../src/usage/log-context.ts";
 import type { LastUses } from "../../src/usage/store-totals.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
@@ -18,6 +20,10 @@ export class KeyGuard extends Guard {
     counts.guardCalls++;
     return super.admit(request);
   }
+  override recall(recall: Recall): Said {
+    counts.budgetCalls++;
+    return super.recall(recall);
+  }
   override alarm(): Promise<void> {
     counts.guardCalls++;
     return super.alarm();
@@ -25,6 +31,17 @@ export class KeyGuard extends Guard {
   override configure(config: KeyConfig): KeyConfig {
     counts.guardCalls++;
     return super.configure(config);
+  }
+}
+
+export class AccountBudget extends Budget {
+  constructor(ctx: DurableObjectState, env: Env) {
+    countStorage(ctx.storage, "budgetRows");
+    super(ctx, env);
+  }
+  override ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
+    counts.budgetCalls++;
+    return super.ask(keyId, question);
   }
 }
 

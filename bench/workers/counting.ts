@@ -1,6 +1,16 @@
 // Counts the platform operations of a Worker. To count, this module patches the prototype of D1, and the storage of each Durable Object.
 
-export const counts = { guardCalls: 0, guardRows: 0, writerCalls: 0, writerRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0 };
+export const counts = {
+  guardCalls: 0,
+  guardRows: 0,
+  budgetCalls: 0,
+  budgetRows: 0,
+  writerCalls: 0,
+  writerRows: 0,
+  statements: 0,
+  rowsWritten: 0,
+  rowsRead: 0,
+};
 
 interface Meta {
   meta?: { rows_written?: number; rows_read?: number };
@@ -49,7 +59,7 @@ export function countD1(db: D1Database): void {
 }
 
 /** Counts the rows that one Durable Object writes. Writing its alarm counts as a row. */
-export function countStorage(storage: DurableObjectStorage, rows: "guardRows" | "writerRows"): void {
+export function countStorage(storage: DurableObjectStorage, rows: "guardRows" | "budgetRows" | "writerRows"): void {
   follow(storage.kv, "put", () => counts[rows]++);
   follow(storage, "setAlarm", () => counts[rows]++);
   follow(storage.sql, "exec", (cursor) => {
