@@ -62,6 +62,7 @@ interface Needs extends Counts {
 
 const noNeeds: Needs = {
   guardCalls: 0,
+  guardAlarms: 0,
   guardRows: 0,
   budgetCalls: 0,
   budgetRows: 0,

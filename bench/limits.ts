@@ -28,7 +28,8 @@ const scarce = { limit: keys * 8, ratePerKey: 0.05, minutes: 2 };
 
 export interface MeasuredLimits {
   cpu: Measured[];
-  calls: { name: string; calls: number; rows: number }[];
+  /** Counts per request. `alarms`: the guards' own alarms, which a busy key has every five seconds, with or without a shared limit. */
+  calls: { name: string; calls: number; alarms: number; rows: number }[];
 }
 
 export async function measureLimits(folder: string): Promise<MeasuredLimits> {
@@ -66,7 +67,12 @@ async function callsOf(folder: string, name: string, limit: number, { ratePerKey
     const nothing = async () => {};
     const way = { path: "/api/v1/me", ratePerKey, everyMinute: nothing, cut: nothing, retain: nothing, minutes };
     const needs = await needsOf(name, served, secrets, way);
-    return { name, calls: needs.guardCalls + needs.budgetCalls, rows: needs.guardRows + needs.budgetRows };
+    return {
+      name,
+      calls: needs.guardCalls - needs.guardAlarms + needs.budgetCalls,
+      alarms: needs.guardAlarms,
+      rows: needs.guardRows + needs.budgetRows,
+    };
   } finally {
     await served.stop();
   }

@@ -82,10 +82,16 @@ export function limitsTable({ cpu: measured, calls }: MeasuredLimits): string {
   const [one] = measured;
   if (!one) throw new Error("nothing was measured");
   const cpuRows = measured.map((each) => [each.name, medianOf(each, cpu).toFixed(3), withQuartiles(ratioOf(each, one, cpu))]);
-  const callRows = calls.map(({ name, calls: objectCalls, rows }) => [name, objectCalls.toFixed(3), rows.toFixed(3)]);
+  const callRows = calls.map(({ name, calls: objectCalls, alarms, rows }) => [
+    name,
+    ...[objectCalls, alarms, rows].map((figure) => figure.toFixed(3)),
+  ]);
   return [
     table(["limits of one key", "CPU ms each", "share of the first row (middle half)"], cpuRows),
-    table(["50 keys that share a limit", "object calls per request", "rows written in guards and budget per request"], callRows),
+    table(
+      ["50 keys that share a limit", "object calls per request", "alarms of guards", "rows written in guards and budget per request"],
+      callRows,
+    ),
   ].join("\n\n");
 }
 

@@ -26,6 +26,7 @@ export class KeyGuard extends Guard {
   }
   override alarm(): Promise<void> {
     counts.guardCalls++;
+    counts.guardAlarms++;
     return super.alarm();
   }
   override configure(config: KeyConfig): KeyConfig {

@@ -2,6 +2,8 @@
 
 export const counts = {
   guardCalls: 0,
+  /** The alarms of guards, which `guardCalls` includes. */
+  guardAlarms: 0,
   guardRows: 0,
   budgetCalls: 0,
   budgetRows: 0,

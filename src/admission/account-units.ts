@@ -11,6 +11,7 @@ import {
   type Holding,
   isLow,
   isReservedAhead,
+  leftOf,
   paceAt,
   type Recall,
   recalled,
@@ -30,6 +31,8 @@ const refusedMs = secondMs;
 export interface SharedLimits {
   accountId: string;
   limits: readonly AccountLimit[];
+  /** The periods of the limits. */
+  periods: readonly FixedPeriod[];
 }
 
 /** The limits of the account that have no room for a request. `roomFrom`: the time at which new windows begin, in milliseconds since the epoch. */
@@ -51,8 +54,8 @@ export class AccountUnits {
   #asking: Promise<AccountConfig> | null = null;
   /** The number of units that the budget did not have, and the time until which the guard does not ask again. */
   #refused: { need: number; until: number } | null = null;
-  /** The last answer of the budget, and the time of the answer. */
-  #answer: { grant: BudgetAnswer["grant"]; at: number } | null = null;
+  /** Whether the last answer of the budget brought no more than a request needed. The guard then asks only when a request needs units. */
+  #isScarce = false;
 
   constructor(keyId: string, budgets: Budgets, stored: Holding | undefined, persist: () => void) {
     [this.#keyId, this.#budgets, this.#persist] = [keyId, budgets, persist];
@@ -68,11 +71,8 @@ export class AccountUnits {
    * Uses units for a request. Returns "short" if the guard has to ask the budget first. Returns "reserved" if the holding has to be stored before the request
    * may run. `ahead`: see `spend`.
    */
-  spend(
-    { limits }: SharedLimits,
-    options: { cost: number; now: number; isAnswered: boolean; ahead: number },
-  ): "short" | "used" | "reserved" {
-    const next = this.#holding && spend(this.#holding, { ...options, periods: limits.map(({ per }) => per) });
+  spend(shared: SharedLimits, options: { cost: number; now: number; isAnswered: boolean; ahead: number }): "short" | "used" | "reserved" {
+    const next = this.#holding && spend(this.#holding, { ...options, periods: shared.periods });
     if (!next) return "short";
     const isNew = next.shares.some(({ reserved }, at) => reserved !== this.#holding?.shares[at]?.reserved);
     this.#holding = next;
@@ -80,36 +80,33 @@ export class AccountUnits {
   }
 
   /** If the guard runs low, asks the budget for more units while requests go on. */
-  refill({ accountId }: SharedLimits, now: number, inBackground: (work: Promise<unknown>) => void): void {
-    if (!this.#holding || this.#asking !== null || !isLow(this.#holding, this.#pace)) return;
-    const hasRest = this.#answer?.grant.every(({ rest }) => rest > 0) ?? true;
-    if (!hasRest && now < (this.#answer?.at ?? 0) + refusedMs) return;
-    inBackground(this.ask(accountId, 0, now).catch(() => {}));
+  refill(shared: SharedLimits, now: number, inBackground: (work: Promise<unknown>) => void): void {
+    if (!this.#holding || this.#isScarce || this.#asking !== null || !isLow(this.#holding, shared.periods, this.#pace)) return;
+    inBackground(this.ask(shared, 0, now).catch(() => {}));
   }
 
   /**
    * Asks the budget for units. A request that waits asks for at least `need`. Returns the limits of the account that the budget knows. The caller then decides
    * again. Throws if the budget does not answer.
    */
-  ask(accountId: string, need: number, now: number): Promise<AccountConfig> {
-    this.#asking ??= this.#askNow(accountId, need, now).finally(() => {
+  ask(shared: SharedLimits, need: number, now: number): Promise<AccountConfig> {
+    this.#asking ??= this.#askNow(shared, need, now).finally(() => {
       this.#asking = null;
     });
     return this.#asking;
   }
 
   /** Returns whether the guard holds enough units for a request. Does not use them. */
-  holds({ limits }: SharedLimits, options: { cost: number; now: number; isAnswered: boolean }): boolean {
-    return this.#holding !== null && spend(this.#holding, { ...options, ahead: 0, periods: limits.map(({ per }) => per) }) !== null;
+  holds(shared: SharedLimits, options: { cost: number; now: number; isAnswered: boolean }): boolean {
+    return this.#holding !== null && spend(this.#holding, { ...options, ahead: 0, periods: shared.periods }) !== null;
   }
 
   /** Returns why a request cannot get units, or null if the guard has to ask. */
-  refusalOf(cost: number, now: number): Refusal | null {
+  refusalOf({ periods }: SharedLimits, cost: number, now: number): Refusal | null {
     if (!this.#refused || cost < this.#refused.need || now >= this.#refused.until) return null;
-    const grant = this.#answer?.grant ?? [];
-    const isShort = ({ per, startsAt, rest }: BudgetAnswer["grant"][number]) => this.#unusedOf(per, startsAt) + rest < cost;
-    const short = grant.filter(isShort);
-    const violated = short.length > 0 ? short : grant;
+    const shares = (this.#holding?.shares ?? []).filter(({ per }) => periods.includes(per));
+    const short = shares.filter((share) => leftOf(share) + share.rest < cost);
+    const violated = short.length > 0 ? short : shares;
     return { periods: violated.map(({ per }) => per), roomFrom: Math.max(...violated.map(endOf)) };
   }
 
@@ -158,17 +155,20 @@ export class AccountUnits {
     return limits.map(({ per, limit }) => {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };
-      const known = this.#answer?.grant.find((each) => each.per === per && each.startsAt === share.startsAt);
-      const left = this.#unusedOf(per, share.startsAt) + (known?.rest ?? 0);
+      const left = leftOf(share) + share.rest;
       return { per, limit, used: Math.min(limit, Math.max(0, limit - left)), resetsAt: endOf(share) };
     });
   }
 
-  async #askNow(accountId: string, need: number, now: number): Promise<AccountConfig> {
+  async #askNow(shared: SharedLimits, need: number, now: number): Promise<AccountConfig> {
     const holding = this.#newHolding();
-    if (isLow(holding, this.#pace)) this.#pace = paceAt(this.#pace, now);
+    if (isLow(holding, shared.periods, this.#pace)) this.#pace = paceAt(this.#pace, now);
     const question = askOf(holding, need, this.#pace.want);
-    const answer = await withDeadline(this.#budgets.getByName(accountId).ask(this.#keyId, question), askTimeoutMs, "Asking a budget");
+    const answer = await withDeadline(
+      this.#budgets.getByName(shared.accountId).ask(this.#keyId, question),
+      askTimeoutMs,
+      "Asking a budget",
+    );
     if (answer === null) throw new Error("the budget of the account does not accept this guard");
     this.#take(answer, need);
     return answer.config;
@@ -176,16 +176,11 @@ export class AccountUnits {
 
   #take({ grant, isEnough }: BudgetAnswer, need: number): void {
     const now = Date.now();
-    this.#holding = accept(this.#newHolding(), grant);
-    this.#answer = { grant, at: now };
+    const before = this.#newHolding();
+    this.#holding = accept(before, grant);
+    this.#isScarce = totalGot(this.#holding) <= totalGot(before) + need * grant.length;
     this.#persist();
     if (!isEnough) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
-  }
-
-  /** Returns the units that the guard holds in a window. */
-  #unusedOf(per: FixedPeriod, startsAt: number): number {
-    const share = this.#holding?.shares.find((each) => each.per === per && each.startsAt === startsAt);
-    return share ? share.got - share.returned - share.used : 0;
   }
 
   /** Returns the holding. A guard without one begins a new life. */
@@ -194,3 +189,5 @@ export class AccountUnits {
     return this.#holding;
   }
 }
+
+const totalGot = ({ shares }: Holding): number => shares.reduce((sum, { got }) => sum + got, 0);

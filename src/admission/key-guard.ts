@@ -100,7 +100,7 @@ export class KeyGuard extends DurableObject<Env> {
       const admission = this.#decide(key, request, isAnswered);
       if (admission !== null) return admission;
       if (Date.now() > giveUpAt) throw new Error("the budget of the account has handed all units to other requests");
-      this.#takeOver(await this.#units.ask(key.shared.accountId, costOf(request), this.#now()));
+      this.#takeOver(await this.#units.ask(key.shared, costOf(request), this.#now()));
       key = this.#key;
     }
     return null;
@@ -256,14 +256,14 @@ export class KeyGuard extends DurableObject<Env> {
       // After a crash, the whole reservation counts as used. A window may therefore be full although its events do not exist yet.
       this.#notify(config, limits, now);
       const isShort = isShared && !this.#units.holds(shared, { cost, now, isAnswered });
-      const ofAccount = isShort ? this.#units.refusalOf(cost, now) : noRefusal;
+      const ofAccount = isShort ? this.#units.refusalOf(shared, cost, now) : noRefusal;
       // The response names all limits without room, so a client that waits as long as it says is not refused by another limit then.
       return ofAccount && refusedBy(violated, roomFrom(before, limits, cost, violated), ofAccount);
     }
     const after = countUnits(before, limits, cost, now);
     const ofAccount = isShared ? this.#units.spend(shared, { cost, now, isAnswered, ahead: largestBlock }) : "used";
     if (ofAccount === "short") {
-      const refusal = this.#units.refusalOf(cost, now);
+      const refusal = this.#units.refusalOf(shared, cost, now);
       return refusal && refusedBy([], now, refusal);
     }
     this.#windows = after;
@@ -358,7 +358,11 @@ const loadedKey = (config: KeyConfig): LoadedKey => ({
   facts: factsOf(config),
   allowed: parseIpList(config.allowedIps),
   limits: limitsOf(config),
-  shared: { accountId: config.accountId, limits: config.accountLimits ?? [] },
+  shared: {
+    accountId: config.accountId,
+    limits: config.accountLimits ?? [],
+    periods: (config.accountLimits ?? []).map(({ per }) => per),
+  },
 });
 
 const noRefusal = { periods: [], roomFrom: 0 };

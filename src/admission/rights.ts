@@ -18,12 +18,16 @@ interface Label {
 
 // The side of a guard
 
-/** What a guard holds in a window. `reserved`: the units that count as used after a crash. */
+/**
+ * What a guard holds in a window. `reserved`: the units that count as used after a crash. `rest`: what the budget had left for all guards when it last
+ * answered.
+ */
 export interface Share extends Label {
   got: number;
   returned: number;
   used: number;
   reserved: number;
+  rest: number;
 }
 
 /** What a guard holds of the budget. `nonce`: a random id. A guard that has lost its storage has another one. */
@@ -35,10 +39,12 @@ export interface Holding {
 /** The time before the end of a window in which a guard uses no units that it holds, because clocks differ, in milliseconds. */
 export const marginMs = 2 * secondMs;
 
-const leftOf = ({ got, returned, used }: Share): number => got - returned - used;
+/** Returns the unused units of a guard in a window. */
+export const leftOf = ({ got, returned, used }: Share): number => got - returned - used;
 
-/** Returns the units that a guard holds in the window with the fewest. */
-export const heldBy = ({ shares }: Holding): number => Math.max(0, Math.min(...shares.map(leftOf)));
+/** Returns the units that a guard holds in the window with the fewest. `periods`: the windows of the account. */
+const heldBy = ({ shares }: Holding, periods: readonly FixedPeriod[]): number =>
+  Math.min(...periods.map((period) => shares.find(({ per }) => per === period)).map((share) => (share ? leftOf(share) : 0)));
 
 /** Returns whether units of a window can still be used by the clock of the guard. */
 const isOpen = (label: Label, now: number): boolean => now < endOf(label) - marginMs;
@@ -60,11 +66,16 @@ export function spend(
     ahead,
   }: { periods: readonly FixedPeriod[]; cost: number; now: number; isAnswered: boolean; ahead: number },
 ): Holding | null {
-  const isUsable = (share: Share) => periods.includes(share.per) && leftOf(share) >= cost && (isAnswered || isOpen(share, now));
-  const usable = shares.filter(isUsable);
-  if (usable.length < periods.length) return null;
-  const isReserved = usable.every(({ used, reserved }) => used + cost <= reserved);
-  const block = isReserved ? 0 : Math.min(ahead, ...usable.map((share) => Math.floor((leftOf(share) - cost) / shareOfHeld)));
+  let [usable, isReserved, block] = [0, true, ahead];
+  for (const share of shares) {
+    if (!periods.includes(share.per)) continue;
+    const left = leftOf(share) - cost;
+    if (left < 0 || !(isAnswered || isOpen(share, now))) return null;
+    usable++;
+    isReserved &&= share.used + cost <= share.reserved;
+    block = Math.min(block, Math.floor(left / shareOfHeld));
+  }
+  if (usable < periods.length) return null;
   const next = shares.map((share) => {
     if (!periods.includes(share.per)) return share;
     const used = share.used + cost;
@@ -82,6 +93,9 @@ export const settled = ({ nonce, shares }: Holding): Holding => ({
   shares: shares.map((share) => ({ ...share, reserved: share.used })),
 });
 
+/** A grant of fewer units than this is not worth a message, unless a request needs it. */
+const leastGrant = 4;
+
 /** How many units a guard asks for. `askedAt`: the time when it last ran low, in milliseconds since the epoch. */
 export interface Pace {
   want: number;
@@ -90,12 +104,14 @@ export interface Pace {
 
 const leastWant = 16;
 const largestWant = 4096;
+/** A guard asks when it holds less than this share of what it wants. */
+const lowShare = 1 / 8;
 /** The time for which the units of one grant should last, in milliseconds. */
-const lastingMs = 60 * secondMs;
+const lastingMs = 120 * secondMs;
 
 export const firstPace: Pace = { want: leastWant, askedAt: Number.NEGATIVE_INFINITY };
 
-/** Returns the pace of a guard that runs low. A guard that ran low a short time ago asks for more, so that a busy key asks about once a minute. */
+/** Returns the pace of a guard that runs low. A guard that ran low a short time ago asks for more, so that a busy key asks about once in two minutes. */
 export function paceAt({ want, askedAt }: Pace, now: number): Pace {
   const lasted = now - askedAt;
   if (lasted < lastingMs) return { want: Math.min(2 * want, largestWant), askedAt: now };
@@ -103,20 +119,21 @@ export function paceAt({ want, askedAt }: Pace, now: number): Pace {
 }
 
 /** Returns whether a guard runs low on units. It then asks for more before it has none. */
-export const isLow = (holding: Holding, { want }: Pace): boolean => heldBy(holding) < Math.max(4, want / 8);
+export const isLow = (holding: Holding, periods: readonly FixedPeriod[], { want }: Pace): boolean =>
+  heldBy(holding, periods) < Math.max(leastGrant, want * lowShare);
 
 /** A question of a guard to the budget. `need`: the units that a waiting request costs. `want`: the units that the guard would like to hold. */
 export interface Ask {
   nonce: string;
   need: number;
   want: number;
-  shares: readonly Omit<Share, "reserved">[];
+  shares: readonly Omit<Share, "reserved" | "rest">[];
 }
 
 /** What a guard tells the budget: what it has got, returned and used. */
 export type Said = Pick<Ask, "nonce" | "shares">;
 
-export const saidBy = ({ nonce, shares }: Holding): Said => ({ nonce, shares: shares.map(({ reserved: _, ...share }) => share) });
+export const saidBy = ({ nonce, shares }: Holding): Said => ({ nonce, shares: shares.map(({ reserved: _, rest: __, ...share }) => share) });
 
 export const askOf = (holding: Holding, need: number, want: number): Ask => ({ ...saidBy(holding), need, want });
 
@@ -131,11 +148,11 @@ export interface Recall {
 
 /** Takes a grant. A grant for a later window begins it. A late or repeated grant changes nothing. */
 export function accept({ nonce, shares }: Holding, grant: Grant): Holding {
-  const next = grant.map(({ per, startsAt, granted }): Share => {
+  const next = grant.map(({ per, startsAt, granted, rest }): Share => {
     const known = shares.find((share) => share.per === per);
     if (known && known.startsAt > startsAt) return known;
-    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted) };
-    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0 };
+    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted), rest };
+    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0, rest };
   });
   // A limit can be removed, and set again within the same window. Units of that window must not be used twice.
   const others = shares.filter(({ per }) => !grant.some((each) => each.per === per));
@@ -258,8 +275,6 @@ export function hear(budget: Budget, id: string, { nonce, shares }: Said): Budge
 
 /** The maximum number of guards among which the rest is divided. Further guards get only what their requests need. */
 const maxHolders = 64;
-/** A grant of fewer units than this is not worth a message, unless a request needs it. */
-const leastGrant = 4;
 
 /**
  * Grants units to a guard that was heard. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +15,9 @@ import { root, run, succeed } from "./project.ts";
  * limits.
  */
 const releasedCommit = "521719ef1c2d1f7e61ceb7e02bc8e389a806e9bc";
+
+/** The operator token of the Workers. */
+export const operatorToken = "dvop_token-of-the-upgrade-tests";
 
 export type Release = "released" | "next";
 
@@ -77,14 +81,19 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
       compatibilityFlags: compatibility_flags,
       ...modulesOf(folder),
       d1Databases: { DB: "main", ACTIVITY_0: "activity-0" },
-      durableObjects: { KEY_GUARD: object("KeyGuard"), ACTIVITY_WRITER: object("ActivityWriter") },
+      durableObjects: {
+        KEY_GUARD: object("KeyGuard"),
+        ACTIVITY_WRITER: object("ActivityWriter"),
+        // The last release has no budgets.
+        ...(of === "next" && { ACCOUNT_BUDGET: { className: "AccountBudget", useSQLite: true } }),
+      },
       queueProducers: { DELIVERIES: { queueName: "deliveries" } },
       bindings: {
         ...signing,
         PUBLIC_ORIGIN: "http://localhost:8787",
         ACTIVITY_DAYS: "31",
         ACTIVITY_WRITERS: "4",
-        OPERATOR_TOKENS: "",
+        OPERATOR_TOKENS: `tests:${createHash("sha256").update(operatorToken).digest("hex")}`,
         ACCESS_TEAM_DOMAIN: "",
         ACCESS_AUDIENCE: "",
         DEMO_API_KEY: "",

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { newSecretKey } from "../../src/credentials/key-format.ts";
 import { hashOf } from "../../src/crypto/hash.ts";
 import { scopes } from "../../src/keys/scopes.ts";
-import { type Bundles, bundle, migrate, type Release, startRelease } from "./releases.ts";
+import { type Bundles, bundle, migrate, operatorToken, type Release, startRelease } from "./releases.ts";
 
 // A new release must work with the rows, Durable Objects and queue messages of the previous release, even while both releases run. If a
 // release is rolled back, the previous release must work with the data of the new release. The migrations of a release run before the
@@ -170,6 +170,58 @@ describe.runIf(inject("isLong"))("An upgrade from the last release to the workin
     expectReleaseWorks("released", "released after a rollback"));
 
   it("can be repeated after a rollback", () => expectReleaseWorks("next", "next again"));
+
+  it("lets guards of both releases count the same windows, and puts a shared limit in force when all guards know it", async () => {
+    /** Runs Workers of two releases, and gives what they do with a key. */
+    const during = async <Result>(release: Release, objectsOf: Release, work: (worker: Miniflare) => Promise<Result>): Promise<Result> => {
+      const worker = await startRelease(bundles, state, release, objectsOf);
+      try {
+        return await work(worker);
+      } finally {
+        await worker.dispose();
+      }
+    };
+    const operate = async (worker: Miniflare, method: string, path: string, body?: object) => {
+      const headers = { Authorization: `Bearer ${operatorToken}`, "Content-Type": "application/json" };
+      const given = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+      const response = await worker.dispatchFetch(`http://localhost:8787/operator/api${path}`, given);
+      // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
+      return { status: response.status, body: (await response.json()) as any };
+    };
+    /** Sends requests with a key. Returns the number of admitted requests, and what is used of its hour. */
+    const send = async (worker: Miniflare, secretKey: string, requests: number) => {
+      let [admitted, used] = [0, 0];
+      for (let sent = 0; sent < requests; sent++) {
+        const { status, body } = await api(worker, "GET", "/me", undefined, secretKey);
+        if (status === 200) [admitted, used] = [admitted + 1, body.rate_limit.used];
+        else expect(body.code).toBe("rate_limit_exceeded");
+      }
+      return [admitted, used];
+    };
+    const limits = [{ per: "hour", limit: 12 }];
+    const { id, secret: secretKey } = await during("released", "released", async (worker) => {
+      const made = await operate(worker, "POST", "/accounts", { name: "Shared", email: "shared@acme.dev" });
+      const created = await operate(worker, "POST", `/accounts/${made.body.id}/keys`, { name: "Shared" });
+      expect(await send(worker, created.body.secret_key, 5)).toEqual([5, 5]);
+      return { id: made.body.id as string, secret: created.body.secret_key as string };
+    });
+    await during("next", "released", async (worker) => {
+      const { status, body } = await operate(worker, "PATCH", `/accounts/${id}`, { limits });
+      expect([status, body.code]).toEqual([503, "unavailable"]);
+      expect((await operate(worker, "GET", `/accounts/${id}`)).body).toMatchObject({ limits: [], pending_limits: limits });
+      expect(await send(worker, secretKey, 2)).toEqual([2, 7]);
+    });
+    await during("next", "next", async (worker) => {
+      expect((await (await worker.getWorker("front")).scheduled({ cron: "* * * * *" })).outcome).toBe("ok");
+      expect((await operate(worker, "GET", `/accounts/${id}`)).body).toMatchObject({ limits, pending_limits: null });
+      expect(await send(worker, secretKey, 8)).toEqual([8, 15]);
+    });
+    // The released Worker knows no shared limit, but the guard does.
+    await during("released", "next", async (worker) => expect(await send(worker, secretKey, 9)).toEqual([4, 19]));
+    // After a rollback, the hour of the key still counts every request.
+    await during("released", "released", async (worker) => expect(await send(worker, secretKey, 2)).toEqual([2, 21]));
+    await during("next", "next", async (worker) => expect(await send(worker, secretKey, 3)).toEqual([0, 0]));
+  });
 
   it("lets the next Worker deliver a message that the released Worker has queued", async () => {
     const worker = await startRelease(bundles, state, "next");

@@ -1,11 +1,10 @@
 import { Hono } from "hono";
 import { type AccountLimits, readAccountLimits } from "../../admission/account-limits.ts";
-import { percent } from "../../usage/percent.ts";
 import { showPage } from "../components/layout.tsx";
+import { LimitTable } from "../components/limit-table.tsx";
 import { Empty } from "../components/notice.tsx";
-import { Ahead } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
-import { integer, share, wholePercent } from "../format.ts";
+import { integer, share } from "../format.ts";
 import { needs } from "../needs.ts";
 import { budgetContext } from "../operation-contexts.ts";
 
@@ -35,7 +34,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
             The keys of this account share no limits. Each key has limits of its own: see <a href="/keys">Keys</a>.
           </Empty>
         ) : (
-          <SharedLimits limits={found.limits} now={context.now} />
+          <LimitTable limits={found.limits} now={context.now} />
         )}
       </section>
       {found && found.limits.length > 0 && (
@@ -51,47 +50,6 @@ limitsPages.get("/limits", needs("session"), async (c) => {
     </>,
   );
 });
-
-const SharedLimits = ({ limits, now }: { limits: AccountLimits["limits"]; now: number }) => (
-  <table class="cards">
-    <thead>
-      <tr>
-        <th scope="col">Limit</th>
-        <th scope="col" class="number">
-          Used
-        </th>
-        <th scope="col" class="number">
-          Share
-        </th>
-        <th scope="col" class="number">
-          Left
-        </th>
-        <th scope="col">Begins again</th>
-      </tr>
-    </thead>
-    <tbody>
-      {limits.map(({ per, limit, used, resetsAt }) => (
-        <tr>
-          <th scope="row" class="name">
-            {integer(limit)} per {per}
-          </th>
-          <td class="number" data-label="Used">
-            {integer(used)}
-          </td>
-          <td class="number" data-label="Share">
-            {wholePercent(percent(used, limit))}
-          </td>
-          <td class="number" data-label="Left">
-            {integer(Math.max(0, limit - used))}
-          </td>
-          <td data-label="Begins again">
-            <Ahead timeMs={resetsAt} now={now} />
-          </td>
-        </tr>
-      ))}
-    </tbody>
-  </table>
-);
 
 const ByKey = ({ limits, byKey }: AccountLimits) => (
   <section class="scroll" tabindex={0} aria-label="By key, as a table">

@@ -12,6 +12,7 @@ import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts"
 import { readAnnotations } from "../annotations.ts";
 import { Figures } from "../components/figures.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
+import { LimitTable } from "../components/limit-table.tsx";
 import { Empty } from "../components/notice.tsx";
 import { RequestsChart, SeriesTable } from "../components/requests-chart.tsx";
 import { TimeOfDay } from "../components/time.tsx";
@@ -109,6 +110,12 @@ usagePages.get("/usage", needs("session"), async (c) => {
           before={window === "30d" ? undefined : `in the ${windowNames[window]} before`}
         />
       </div>
+      {key && limit?.limits && limit.limits.length > 1 && (
+        <section class="panel" aria-labelledby="limits" id="limits-part" data-refresh>
+          <h2 id="limits">Limits of this key</h2>
+          <LimitTable limits={limit.limits} now={now} />
+        </section>
+      )}
       <section class="panel" aria-labelledby="requests" id="requests-part" data-refresh>
         <h2 id="requests">Requests</h2>
         {total === 0 ? (

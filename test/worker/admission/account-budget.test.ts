@@ -3,8 +3,11 @@ import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
 import { dayMs, hourMs, hourStart, minuteMs } from "../../../src/time/clock.ts";
 import { admit } from "../support/admissions.ts";
+import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
+import { logDelay } from "../support/entries.ts";
 import { operate } from "../support/operate.ts";
+import { rememberLimits } from "../support/operations-rows.ts";
 
 // An account whose keys share limits has a budget. These tests use real objects, many keys and crashes. The rules themselves are tested by the simulator.
 
@@ -197,6 +200,53 @@ describe("The limit that all keys of an account share", () => {
     expect(admitted).toBeLessThanOrEqual(limit);
     expect(crashes).toBeGreaterThan(5);
     expect(admitted).toBeGreaterThan(limit / 2 - failed);
+  });
+
+  it("is what the row of the account says after D1 was restored, in the budget and in all guards", async () => {
+    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 30 }], 2);
+    const [{ keyId }] = keys as [Tenant];
+    expect(await sendAll(keys, 4)).toMatchObject({ admitted: 4 });
+    const restore = await rememberLimits(accountId);
+    await setLimits(accountId, [{ per: "hour", limit: 6 }]);
+    expect(await sendAll(keys, 6)).toMatchObject({ admitted: 2, refused: 4 });
+    await restore();
+    const { body } = await operate("POST", "/guards/line-up", { after: `rows:${keyId.slice(0, -1)}` });
+    expect(body.accounts).toContain(accountId);
+    expect(await sendAll(keys, 40)).toMatchObject({ admitted: 24, refused: 16 });
+    // A restore to a time before the account had limits removes them.
+    const { accountId: other, ...key } = await makeTenant();
+    const restoreNone = await rememberLimits(other);
+    await setLimits(other, [{ per: "hour", limit: 1 }]);
+    await restoreNone();
+    await operate("POST", "/guards/line-up", { after: `rows:${key.keyId.slice(0, -1)}` });
+    expect(await sendAll([key], 5)).toMatchObject({ admitted: 5 });
+  });
+
+  it("is explained on the page of a refused request, and shown on the page of limits", async () => {
+    const { accountId, keys } = await makeAccount([{ per: "day", limit: 2 }], 2);
+    const [one, other] = keys as [Tenant, Tenant];
+    const { get } = browse(accountId);
+    expect((await get("/limits")).text).toContain("No key has used a unit yet.");
+    for (const { key } of [one, other]) await call("GET", "/api/v1/me", { key });
+    const refused = await call("GET", "/api/v1/me", { key: one.key });
+    expect(refused.status).toBe(429);
+    await vi.waitFor(async () => {
+      const { text } = await get(`/activity/${refused.headers.get("X-Request-Id")}`);
+      expect(text).toContain("The account had no room for the request: 2 of 2 per day for all keys of the account were used.");
+    }, logDelay);
+    await new Promise((resolve) => setTimeout(resolve, 2100));
+    const page = (await get("/limits")).text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+    expect(page).toMatch(/2 per day 2 100% 0/);
+    expect(page).toMatch(/Test key 1 50\.00%/);
+    expect((await get("/usage")).text).toContain('href="/limits"');
+    expect((await browse((await makeTenant()).accountId).get("/limits")).text).toContain("share no limits");
+  });
+
+  it("ends with the erasure of the account", async () => {
+    const { accountId } = await makeAccount([{ per: "hour", limit: 50 }], 1);
+    await operate("POST", `/accounts/${accountId}/erase`, { confirm: accountId });
+    const stored = await runInDurableObject(env.ACCOUNT_BUDGET.getByName(accountId), (_, { storage }) => [...storage.kv.list()]);
+    expect(stored).toEqual([["erased", true]]);
   });
 
   it("is 503 for a key without units while the budget cannot be reached, and the key goes on afterwards", async () => {

@@ -290,7 +290,7 @@ class Guard extends SimulatedObject<Holding> {
           if (this.#budget.now() >= endOf(share)) this.late.push(`a unit of an ended ${share.per}`);
       const labels = next.shares.filter(({ per }) => this.#periods.includes(per));
       this.send(() => done("admitted", labels));
-      if (isLow(this.#holding, this.#pace) && this.#waiting === null) this.#ask(0, () => {});
+      if (isLow(this.#holding, this.#periods, this.#pace) && this.#waiting === null) this.#ask(0, () => {});
     } else if (this.time.now > giveUpAt) this.send(() => done("unavailable", []));
     else
       this.#ask(cost, (answer, need) => {
@@ -310,7 +310,7 @@ class Guard extends SimulatedObject<Holding> {
       return;
     }
     this.#waiting = [then];
-    if (isLow(this.#holding, this.#pace)) this.#pace = paceAt(this.#pace, this.time.now);
+    if (isLow(this.#holding, this.#periods, this.#pace)) this.#pace = paceAt(this.#pace, this.time.now);
     const question = askOf(this.#holding, need, this.#pace.want);
     this.calls++;
     this.send(() =>

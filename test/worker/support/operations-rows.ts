@@ -6,6 +6,20 @@ import { env } from "cloudflare:workers";
 export const setSuspendedAt = (accountId: string, suspendedAt: number | null) =>
   env.DB.prepare("UPDATE accounts SET suspended_at = ? WHERE id = ?").bind(suspendedAt, accountId).run();
 
+/** Returns a function that sets the shared limits of an account back to what its row has now, as a restore of D1 does. The budget and the guards stay. */
+export async function rememberLimits(accountId: string): Promise<() => Promise<unknown>> {
+  const row = await env.DB.prepare(
+    "SELECT shared_limits, limits_in_force, limits_version, pushed_limits_version, limits_revision, own_terms FROM accounts WHERE id = ?",
+  )
+    .bind(accountId)
+    .first<Record<string, string | number>>();
+  const columns = Object.keys(row ?? {});
+  return () =>
+    env.DB.prepare(`UPDATE accounts SET ${columns.map((column) => `${column} = ?`).join(", ")} WHERE id = ?`)
+      .bind(...Object.values(row ?? {}), accountId)
+      .run();
+}
+
 /** Counts the keys and webhooks of an account that a member removal has not processed yet. */
 export const countEndings = (accountId: string) =>
   env.DB.prepare("SELECT count(*) AS count FROM endings WHERE account_id = ?").bind(accountId).first<number>("count");

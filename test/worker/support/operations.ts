@@ -74,7 +74,7 @@ const samples: Record<string, Sample> = {
   getRateLimit: { status: 200 },
   getAccountLimits: {
     status: 200,
-    before: ({ accountId }) => operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 1000 }] }),
+    before: ({ accountId }) => operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 100_000 }] }),
   },
   getUsage: { status: 200, before: entry },
   getUsageBreakdown: { status: 200, query: "?by=route", before: entry },
