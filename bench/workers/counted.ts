@@ -29,7 +29,7 @@ export class KeyGuard extends Guard {
     counts.guardAlarms++;
     return super.alarm();
   }
-  override configure(config: KeyConfig): KeyConfig {
+  override configure(config: KeyConfig): KeyConfig & { countsShared: true } {
     counts.guardCalls++;
     return super.configure(config);
   }

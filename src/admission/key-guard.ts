@@ -110,9 +110,13 @@ export class KeyGuard extends DurableObject<Env> {
    * Applies a configuration, unless the same or a newer version is already in force. The limits of the account have a version of their own. Every `admit` call
    * that starts after this method has returned uses the new configuration. Returns the configuration in force. If a later change was applied first or D1 was
    * restored to an earlier state, a returned revision differs from the given revision. A revoked key stays revoked, even if the given configuration is not
-   * revoked.
+   * revoked. `countsShared`: this guard counts the limits of the account. A guard of an earlier release stores them, and does not count them.
    */
-  configure(config: KeyConfig): KeyConfig {
+  configure(config: KeyConfig): KeyConfig & { countsShared: true } {
+    return { ...this.#configure(config), countsShared: true };
+  }
+
+  #configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
     const known = this.#key?.config;
     if (!known) return this.#apply(config);
@@ -222,7 +226,7 @@ export class KeyGuard extends DurableObject<Env> {
   async #load(): Promise<LoadedKey | null> {
     if (this.#isErased) return null;
     const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
-    if (config) this.configure(config);
+    if (config) this.#configure(config);
     return this.#key;
   }
 

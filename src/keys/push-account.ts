@@ -72,9 +72,9 @@ async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string)
     );
     throwTogether(errorsOf(outcomes), "some guards cannot be reached");
     const inForce = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    // During a rollout, a guard of an earlier release can still run.
+    if (inForce.some(({ countsShared }) => !countsShared)) throw new Error("a guard of an earlier release is still running");
     const others = inForce.filter(({ accountRevision }) => accountRevision !== stored.revision);
-    if (others.some(({ accountVersion }) => accountVersion === undefined))
-      throw new Error("a guard of an earlier release is still running");
     if (others.length > 0) {
       await raiseLimitsVersion(db, accountId, stored, Math.max(...others.map(({ accountVersion = 0 }) => accountVersion)));
       continue;

@@ -74,7 +74,13 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") }, { hideWarnings: true });
   const worker = (of: Release, name: string, objectsIn?: string) => {
     const folder = bundles.folders[of];
-    const object = (className: string) => ({ className, useSQLite: true, ...(objectsIn && { scriptName: objectsIn }) });
+    // Both releases use the same objects, whichever Worker runs them.
+    const object = (className: string) => ({
+      className,
+      useSQLite: true,
+      unsafeUniqueKey: className,
+      ...(objectsIn && { scriptName: objectsIn }),
+    });
     return {
       name,
       compatibilityDate: compatibility_date ?? "",
@@ -85,7 +91,7 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
         KEY_GUARD: object("KeyGuard"),
         ACTIVITY_WRITER: object("ActivityWriter"),
         // The last release has no budgets.
-        ...(of === "next" && { ACCOUNT_BUDGET: { className: "AccountBudget", useSQLite: true } }),
+        ...(of === "next" && { ACCOUNT_BUDGET: { className: "AccountBudget", useSQLite: true, unsafeUniqueKey: "AccountBudget" } }),
       },
       queueProducers: { DELIVERIES: { queueName: "deliveries" } },
       bindings: {

@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Miniflare } from "miniflare";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
@@ -171,12 +172,15 @@ describe.runIf(inject("isLong"))("An upgrade from the last release to the workin
 
   it("can be repeated after a rollback", () => expectReleaseWorks("next", "next again"));
 
-  it("lets guards of both releases count the same windows, and puts a shared limit in force when all guards know it", async () => {
+  it("lets guards of both releases count the same windows, and puts a shared limit in force when all guards count it", async () => {
     /** Runs Workers of two releases, and gives what they do with a key. */
     const during = async <Result>(release: Release, objectsOf: Release, work: (worker: Miniflare) => Promise<Result>): Promise<Result> => {
       const worker = await startRelease(bundles, state, release, objectsOf);
       try {
-        return await work(worker);
+        const result = await work(worker);
+        // After five quiet seconds, a guard has released its reservation.
+        await sleep(6000);
+        return result;
       } finally {
         await worker.dispose();
       }
