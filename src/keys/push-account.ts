@@ -9,11 +9,10 @@ import { messagesOf } from "../db/failures.ts";
 import { errorsOf, Failure, throwTogether } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { Push } from "./push-key.ts";
+import { type Push, untilConfirmed } from "./push-key.ts";
 import { apiKeys } from "./tables.ts";
 
 const timeoutMs = 5 * secondMs;
-const pauseMs = 100;
 
 export interface PushAccount extends Push {
   budgets: Budgets;
@@ -25,26 +24,18 @@ export interface PushAccount extends Push {
  * and a scheduled job pushes them again.
  */
 export async function pushAccount(push: PushAccount, accountId: string): Promise<void> {
-  const giveUpAt = Date.now() + timeoutMs;
   try {
-    await withDeadline(pushUntilConfirmed(push, accountId, giveUpAt), timeoutMs, "The push of an account");
+    await withDeadline(
+      untilConfirmed(() => pushOnce(push, accountId), Date.now() + timeoutMs),
+      timeoutMs,
+      "The push of an account",
+    );
   } catch (cause) {
     throw new Failure(
       "unavailable",
       "The limits are stored, but they are not yet in force. They take effect as soon as the budget and all guards of the account can be reached.",
       { cause },
     );
-  }
-}
-
-async function pushUntilConfirmed(push: PushAccount, accountId: string, giveUpAt: number): Promise<void> {
-  for (;;) {
-    try {
-      return await pushOnce(push, accountId);
-    } catch (error) {
-      if (Date.now() + pauseMs > giveUpAt) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
   }
 }
 

@@ -34,7 +34,11 @@ export interface Push {
  */
 export async function pushKey(push: Push, keyId: string): Promise<void> {
   try {
-    await withDeadline(pushUntilConfirmed(push, keyId, Date.now() + timeoutMs), timeoutMs, "The push of a key");
+    await withDeadline(
+      untilConfirmed(() => pushOnce(push, keyId), Date.now() + timeoutMs),
+      timeoutMs,
+      "The push of a key",
+    );
   } catch (cause) {
     throw new Failure(
       "unavailable",
@@ -44,10 +48,11 @@ export async function pushKey(push: Push, keyId: string): Promise<void> {
   }
 }
 
-async function pushUntilConfirmed(push: Push, keyId: string, giveUpAt: number): Promise<void> {
+/** Tries to push a change until it is confirmed. Throws the last error if it is not confirmed at `giveUpAt`. */
+export async function untilConfirmed(pushOnce: () => Promise<void>, giveUpAt: number): Promise<void> {
   for (;;) {
     try {
-      return await pushOnce(push, keyId);
+      return await pushOnce();
     } catch (error) {
       if (Date.now() + pauseMs > giveUpAt) throw error;
       await new Promise((resolve) => setTimeout(resolve, pauseMs));

@@ -3,7 +3,7 @@ import { averageOf, isSuccess, type StatusTotals } from "./figures.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
 import type { Cell } from "./tallies.ts";
-import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
+import { daysAndEdges, type Span, usageWindowsAt, type WindowName } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
 export type Dimension = (typeof dimensions)[number];
@@ -43,7 +43,7 @@ export async function readBreakdown(
     span = "window",
   }: { window: WindowName; by: Dimension; keyId?: string | undefined; span?: "window" | "previous" },
 ): Promise<{ window: Span; shares: Share[] }> {
-  const window = windowsAt(name, context.now)[span];
+  const window = usageWindowsAt(name, context.now)[span];
   const { days, edges } = daysAndEdges(window);
   const keys = keyId === undefined ? "all" : { id: keyId };
   const periods = await readPeriods(context, [

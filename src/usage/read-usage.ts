@@ -3,7 +3,7 @@ import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, statusTo
 import { mergeHistograms } from "./histogram.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { type Period, readPeriods, type Wanted } from "./read-periods.ts";
-import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
+import { daysAndEdges, type Span, usageWindowsAt, type WindowName } from "./windows.ts";
 
 /** One bar of the chart. `start` is the start of a UTC hour or day. Part of this hour or day can be outside the window. */
 export interface SeriesPoint {
@@ -29,7 +29,7 @@ export async function readUsage(
   context: OpenedLog,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Usage> {
-  const { window, previous } = windowsAt(name, context.now);
+  const { window, previous } = usageWindowsAt(name, context.now);
   const stepMs = name === "24h" ? hourMs : dayMs;
   const keys = keyId === undefined ? "none" : { id: keyId };
   const wantedOf = (span: Span): Wanted[] => {

@@ -10,7 +10,7 @@ export const windowHours = { "24h": 24, "7d": 7 * 24, "30d": 30 * 24 } as const;
 export type WindowName = keyof typeof windowHours;
 
 /** Returns the window that ends with the current hour, and the window of the same length before it. */
-export function windowsAt(name: WindowName, now: number): { window: Span; previous: Span } {
+export function usageWindowsAt(name: WindowName, now: number): { window: Span; previous: Span } {
   const length = windowHours[name] * hourMs;
   const to = hourStart(now) + hourMs;
   return { window: { from: to - length, to }, previous: { from: to - 2 * length, to: to - length } };

@@ -6,7 +6,7 @@ import { dayMs } from "../../time/clock.ts";
 import { requireAsOf } from "../../usage/open-log.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { windowsAt } from "../../usage/windows.ts";
+import { usageWindowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
@@ -50,7 +50,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     listActivity(context, { filter: {}, limit: entriesShown }),
     readKeyChoices(context),
     listWebhooks(context, { limit: maxWebhooks }),
-    readAnnotations(context, windowsAt("30d", now).window),
+    readAnnotations(context, usageWindowsAt("30d", now).window),
     readBreakdown(context, { window: "30d", by: "route" }),
     readBreakdown(context, { window: "30d", by: "route", span: "previous" }),
   ]);

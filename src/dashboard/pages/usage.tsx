@@ -8,7 +8,7 @@ import { requireAsOf, requireLatest } from "../../usage/open-log.ts";
 import { percent } from "../../usage/percent.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
+import { usageWindowsAt, type WindowName, windowHours } from "../../usage/windows.ts";
 import { readAnnotations } from "../annotations.ts";
 import { Figures } from "../components/figures.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
@@ -48,7 +48,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
       () => null,
     ),
     readKeyChoices(context),
-    readAnnotations(context, windowsAt(window, now).window),
+    readAnnotations(context, usageWindowsAt(window, now).window),
     readHours(context, { window, keyId }),
     ...dimensions.map((by) => readBreakdown(context, { window, by, keyId })),
   ]);

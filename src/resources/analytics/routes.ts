@@ -8,7 +8,7 @@ import { createRouter } from "../../api/router.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeInput } from "../../inputs/values.ts";
 import { dayMs, iso } from "../../time/clock.ts";
-import { windowsAt } from "../../usage/windows.ts";
+import { usageWindowsAt } from "../../usage/windows.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
 import { bucketsOf, intervals } from "./buckets.ts";
 import { manifest } from "./manifest.ts";
@@ -121,7 +121,7 @@ const invalidSpan = (parameter: string, detail: string) =>
 
 routes.openapi(read, async (c) => {
   const { interval, from: wantedFrom, to: wantedTo } = c.req.valid("query");
-  const { window } = windowsAt("30d", c.get("startedAt"));
+  const { window } = usageWindowsAt("30d", c.get("startedAt"));
   const to = wantedTo ?? window.to;
   const from = wantedFrom ?? (wantedTo === undefined ? window.from : to - 30 * dayMs);
   if (from < 0) throw invalidSpan("from", "Must not be earlier than 1970.");

@@ -39,7 +39,8 @@ export type Mistake =
   | "a recall reaches a later life"
   | "no margin at the end of a window"
   | "lowering does not recall"
-  | "spending ignores one window";
+  | "spending ignores one window"
+  | "a removed limit forgets its units";
 
 export interface Setup {
   guards: number;
@@ -351,6 +352,8 @@ class Guard extends SimulatedObject<Holding> {
   /** The limits of the account have changed. */
   configure(periods: readonly FixedPeriod[]): void {
     this.#periods = periods;
+    if (this.setup.mistake === "a removed limit forgets its units")
+      this.#holding = { ...this.#holding, shares: this.#holding.shares.filter(({ per }) => periods.includes(per)) };
   }
 
   /** After a quiet period, the guard releases its reservation. Later, it falls asleep and loses its memory. */

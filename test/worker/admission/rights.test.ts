@@ -97,6 +97,7 @@ describe("The budget of an account", () => {
     "no margin at the end of a window",
     "lowering does not recall",
     "spending ignores one window",
+    "a removed limit forgets its units",
   ];
   it.runIf(isLong).each(mistakes)(
     "is checked by a simulator that finds this mistake: %s",

@@ -9,7 +9,7 @@ import { busiestOf, readHours, weekOf } from "../../../src/usage/hours.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
 import { type Dimension, dimensions, readBreakdown } from "../../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
-import { type WindowName, windowHours, windowsAt } from "../../../src/usage/windows.ts";
+import { usageWindowsAt, type WindowName, windowHours } from "../../../src/usage/windows.ts";
 import { call, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { entryOf, flush, logDelay, write } from "../support/entries.ts";
@@ -162,7 +162,7 @@ async function expectUsage(context: Context, entries: Entry[], window: WindowNam
 /** Expects the hourly figures of a window and the sums per hour of the week to match the log entries. */
 async function expectHours(context: Context, entries: Entry[], window: WindowName): Promise<void> {
   const hours = await readHours(await openLog(context), { window });
-  const { from, to } = windowsAt(window, context.now).window;
+  const { from, to } = usageWindowsAt(window, context.now).window;
   expect(busiestOf(hours)?.requests ?? 0).toBe(Math.max(0, ...hours.map(({ requests }) => requests)));
   for (const { start, requests } of hours)
     expect(requests).toBe(figuresFromEntries(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
@@ -184,7 +184,7 @@ async function expectBreakdown(
 ): Promise<void> {
   const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
   const { window: span, shares } = await readBreakdown(await openLog(context), { window, by, keyId });
-  expect(span).toEqual(windowsAt(window, context.now).window);
+  expect(span).toEqual(usageWindowsAt(window, context.now).window);
   expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(figuresFromEntries(ofKey, span.from, span.to).requests);
   for (const share of shares) {
     const ofShare = ofKey.filter((entry) => {
@@ -200,7 +200,7 @@ describe("The usage figures", () => {
   const now = Date.UTC(2026, 10, 21, 7, 31, 12);
   const windowNames = Object.keys(windowHours) as WindowName[];
   const windowEdges = windowNames.flatMap((name) => {
-    const { window, previous } = windowsAt(name, now);
+    const { window, previous } = usageWindowsAt(name, now);
     return [window.from, window.to, previous.from];
   });
   const time = fc.oneof(
@@ -277,7 +277,7 @@ describe("The usage figures", () => {
 
 describe("A usage window", () => {
   it("is the current hour and the full hours before it, and follows directly on the previous window", () => {
-    const { window, previous } = windowsAt("30d", Date.UTC(2026, 2, 31, 10, 59, 59, 999));
+    const { window, previous } = usageWindowsAt("30d", Date.UTC(2026, 2, 31, 10, 59, 59, 999));
     expect([window.from, window.to].map((at) => new Date(at).toISOString())).toEqual([
       "2026-03-01T11:00:00.000Z",
       "2026-03-31T11:00:00.000Z",
