@@ -91,7 +91,7 @@ async function changePlan(given: Given): Promise<void> {
     const { body } = await given.client.call(
       "PATCH",
       `/plans/${at(given, 0)}${after === "" ? "" : `?after=${encodeURIComponent(after)}`}`,
-      members,
+      after === "" ? members : {},
     );
     after = body.next as string | null;
     if (after !== null) {

@@ -65,8 +65,13 @@ export const updateTerms = (db: Db, before: Account, members: Partial<Account>) 
       and(
         eq(accounts.id, before.id),
         eq(accounts.limitsVersion, before.limitsVersion),
+        eq(accounts.planVersion, before.planVersion),
         eq(accounts.ownTerms, before.ownTerms),
+        eq(accounts.limitCeiling, before.limitCeiling),
+        eq(accounts.keyLimits, before.keyLimits),
         sql`${accounts.planId} IS ${before.planId}`,
+        sql`${accounts.retentionDays} IS ${before.retentionDays}`,
+        sql`${accounts.defaultScopes} IS ${before.defaultScopes === null ? null : JSON.stringify(before.defaultScopes)}`,
       ),
     )
     .returning({ id: accounts.id });

@@ -42,7 +42,7 @@ const recallTimeoutMs = secondMs;
 const unreachableMs = 5 * secondMs;
 /** The time for which a lowered limit waits for the guards, in milliseconds. It must be shorter than the time that a caller waits. */
 const loweringMs = 4 * secondMs;
-const pauseMs = 50;
+const firstPauseMs = 50;
 const recallsAtOnce = 8;
 /** What the guards have said is at most this old when the usage is read, in milliseconds. */
 const saidForMs = 2 * secondMs;
@@ -56,8 +56,8 @@ export class AccountBudget extends DurableObject<Env> {
   #isErased: boolean;
   #config: AccountConfig | null;
   #budget: Budget;
-  /** Whether a limit is new or was lowered, and guards may still hold units of before. */
-  #isLowering: boolean;
+  /** The guards that held units when a limit was set or lowered, and that have not returned them yet. Units that are granted later are within the new limit. */
+  #toRecall: Set<string>;
   #reclaiming: Promise<void> | null = null;
   /** The guards that did not answer a recall, and the time until which they are left alone. */
   readonly #unreachable = new Map<string, number>();
@@ -69,7 +69,7 @@ export class AccountBudget extends DurableObject<Env> {
     this.#storage = ctx.storage;
     this.#isErased = this.#storage.kv.get("erased") === true;
     this.#config = this.#storage.kv.get<AccountConfig>("config") ?? null;
-    this.#isLowering = this.#storage.kv.get("lowering") === true;
+    this.#toRecall = new Set(this.#storage.kv.get<string[]>("recalls"));
     this.#storage.sql.exec("CREATE TABLE IF NOT EXISTS holders (key_id TEXT PRIMARY KEY, holder TEXT NOT NULL) WITHOUT ROWID");
     const rows = [...this.#storage.sql.exec<{ key_id: string; holder: string }>("SELECT key_id, holder FROM holders")];
     this.#budget = {
@@ -85,13 +85,9 @@ export class AccountBudget extends DurableObject<Env> {
    */
   async configure(config: AccountConfig): Promise<{ config: AccountConfig; isInForce: boolean }> {
     if (this.#isErased) return { config, isInForce: true };
-    const known = this.#config;
-    if (known === null || config.version > known.version) {
-      this.#isLowering ||= !config.limits.every(({ per, limit }) => limit >= (limitIn(known, per) ?? Number.POSITIVE_INFINITY));
-      this.#apply(config);
-    }
-    if (this.#isLowering) await this.#finishLowering();
-    return { config: this.#config ?? config, isInForce: !this.#isLowering };
+    if (this.#config === null || config.version > this.#config.version) this.#apply(config);
+    if (this.#toRecall.size > 0) await this.#finishRecalls();
+    return { config: this.#config ?? config, isInForce: this.#toRecall.size === 0 };
   }
 
   /** Returns the limits in force, or null if the account never had limits of its own. */
@@ -101,7 +97,9 @@ export class AccountBudget extends DurableObject<Env> {
 
   /** Hands units to a guard. Returns null if the guard has to begin anew: its message is of an earlier life, or there is no such account. */
   async ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
-    const config = this.#config ?? (await this.#load());
+    // A guard can know newer limits, if the call that sets them was broken off. The limits in D1 are then newer, too.
+    const isBehind = this.#config === null || this.#config.version < (question.version ?? 0);
+    const config = isBehind ? await this.#load() : this.#config;
     const heard = config && this.#heard(keyId, question);
     if (!config || !heard) return null;
     const endsAt = Date.now() + reclaimMs;
@@ -143,18 +141,22 @@ export class AccountBudget extends DurableObject<Env> {
   }
 
   #apply(config: AccountConfig): void {
+    const known = this.#config;
+    const isRaised = config.limits.every(({ per, limit }) => limit >= (limitIn(known, per) ?? Number.POSITIVE_INFINITY));
     this.#config = config;
     this.#storage.kv.put("config", config);
-    if (this.#isLowering) this.#storage.kv.put("lowering", true);
     this.#setBudget(budgetAt({ ...this.#budget, limits: config.limits }, this.#now()));
     this.#unreachable.clear();
+    if (isRaised) return;
+    for (const id of holdersOf(this.#budget)) this.#toRecall.add(id);
+    this.#storage.kv.put("recalls", [...this.#toRecall]);
   }
 
   async #load(): Promise<AccountConfig | null> {
     if (this.#isErased) return null;
     const read = readSharedLimits(connect(this.env.DB), this.ctx.id.name ?? "");
     const config = await withDeadline(read, loadTimeoutMs, "Reading an account from D1");
-    if (config && this.#config === null && !this.#isErased) this.#apply(config);
+    if (config && config.version > (this.#config?.version ?? -1) && !this.#isErased) this.#apply(config);
     return this.#config;
   }
 
@@ -191,35 +193,42 @@ export class AccountBudget extends DurableObject<Env> {
     }
   }
 
-  /** Recalls the units of all guards. */
-  async #finishLowering(): Promise<void> {
+  /** Recalls the units that guards held before a limit was set or lowered. Guards that do not answer stay in the list. */
+  async #finishRecalls(): Promise<void> {
     const endsAt = Date.now() + loweringMs;
-    for (let ids = holdersOf(this.#budget); ids.length > 0; ids = holdersOf(this.#budget)) {
-      await Promise.all(ids.map((id) => this.#recall(id)));
-      if (Date.now() > endsAt) return;
-      await wait(pauseMs);
+    for (let pause = firstPauseMs; this.#toRecall.size > 0 && Date.now() < endsAt; pause *= 2) {
+      const ids = [...this.#toRecall];
+      const heard = await Promise.all(ids.map((id) => this.#recall(id)));
+      ids.forEach((id, at) => {
+        if (heard[at]) this.#toRecall.delete(id);
+      });
+      if (this.#toRecall.size > 0) await wait(pause);
     }
-    this.#isLowering = false;
-    this.#storage.kv.delete("lowering");
+    this.#storage.kv.put("recalls", [...this.#toRecall]);
   }
 
-  #recall(id: string): Promise<void> {
+  /** Recalls the units of a guard. Returns whether the guard has answered. */
+  async #recall(id: string): Promise<boolean> {
     const recall = recallOf(this.#budget, id);
-    return recall ? this.#call(id, (guard) => guard.recall(recall)) : Promise.resolve();
+    return recall === null || this.#call(id, (guard) => guard.recall(recall));
   }
 
-  /** Calls a guard and takes note of what it says. A guard that does not answer is left alone for a time. */
-  async #call(id: string, ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Said>): Promise<void> {
+  /**
+   * Calls a guard and takes note of what it says. Returns whether the guard has answered. When units are reclaimed, a guard that has not answered is left alone
+   * for a time.
+   */
+  async #call(id: string, ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Said>): Promise<boolean> {
     // A call to an object that has just been restarted fails. The second call reaches it.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
         this.#hear(id, await withDeadline(ask(guardsOf(this.env).getByName(id)), recallTimeoutMs, "Asking a guard for its units"));
-        return;
+        return true;
       } catch (error) {
         if (attempt === 1) console.error("a budget cannot reach a guard:", messagesOf(error));
       }
     }
     this.#unreachable.set(id, this.#now() + unreachableMs);
+    return false;
   }
 
   /** Stores what has changed. */

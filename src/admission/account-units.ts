@@ -33,6 +33,13 @@ export interface SharedLimits {
   limits: readonly AccountLimit[];
   /** The periods of the limits. */
   periods: readonly FixedPeriod[];
+  version: number;
+}
+
+/** An answer of the budget. `config`: the limits of the account that the budget knows. `question`: the number of the question. */
+interface Answered {
+  config: AccountConfig;
+  question: number;
 }
 
 /** The limits of the account that have no room for a request. `roomFrom`: the time at which new windows begin, in milliseconds since the epoch. */
@@ -51,7 +58,11 @@ export class AccountUnits {
   readonly #persist: () => void;
   #holding: Holding | null;
   #pace = firstPace;
-  #asking: Promise<AccountConfig> | null = null;
+  #asking: Promise<Answered> | null = null;
+  /** The number of questions that were sent. */
+  #asked = 0;
+  /** The units of all requests that wait for an answer. */
+  #waiting = 0;
   /** The number of units that the budget did not have, and the time until which the guard does not ask again. */
   #refused: { need: number; until: number } | null = null;
   /** Whether the last answer of the budget brought no more than a request needed. The guard then asks only when a request needs units. */
@@ -86,14 +97,27 @@ export class AccountUnits {
   }
 
   /**
-   * Asks the budget for units. A request that waits asks for at least `need`. Returns the limits of the account that the budget knows. The caller then decides
-   * again. Throws if the budget does not answer.
+   * The number of questions to the budget so far. A request that arrives while a question is on its way does not know from the answer that a window is still
+   * open, because the budget may have sent the answer before the request arrived.
    */
-  ask(shared: SharedLimits, need: number, now: number): Promise<AccountConfig> {
-    this.#asking ??= this.#askNow(shared, need, now).finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
+  get asked(): number {
+    return this.#asked;
+  }
+
+  /**
+   * Asks the budget for units, or waits for the question that is on its way. A request that waits asks for at least `need`. The caller then decides again.
+   * Throws if the budget does not answer.
+   */
+  async ask(shared: SharedLimits, need: number, now: number): Promise<Answered> {
+    this.#waiting += need;
+    try {
+      this.#asking ??= this.#askNow(shared, need, now).finally(() => {
+        this.#asking = null;
+      });
+      return await this.#asking;
+    } finally {
+      this.#waiting -= need;
+    }
   }
 
   /** Returns whether the guard holds enough units for a request. Does not use them. */
@@ -160,10 +184,11 @@ export class AccountUnits {
     });
   }
 
-  async #askNow(shared: SharedLimits, need: number, now: number): Promise<AccountConfig> {
+  async #askNow(shared: SharedLimits, need: number, now: number): Promise<Answered> {
     const holding = this.#newHolding();
     if (isLow(holding, shared.periods, this.#pace)) this.#pace = paceAt(this.#pace, now);
-    const question = askOf(holding, need, this.#pace.want);
+    const number = ++this.#asked;
+    const question = askOf(holding, { need, want: this.#pace.want, waiting: this.#waiting, version: shared.version });
     const answer = await withDeadline(
       this.#budgets.getByName(shared.accountId).ask(this.#keyId, question),
       askTimeoutMs,
@@ -171,23 +196,25 @@ export class AccountUnits {
     );
     if (answer === null) throw new Error("the budget of the account does not accept this guard");
     this.#take(answer, need);
-    return answer.config;
+    return { config: answer.config, question: number };
   }
 
   #take({ grant, isEnough }: BudgetAnswer, need: number): void {
     const now = Date.now();
     const before = this.#newHolding();
+    const gotBefore = (per: FixedPeriod, startsAt: number) =>
+      before.shares.find((share) => share.per === per && share.startsAt === startsAt)?.got ?? 0;
+    this.#isScarce = grant.some(({ per, startsAt, granted }) => granted - gotBefore(per, startsAt) <= need);
     this.#holding = accept(before, grant);
-    this.#isScarce = totalGot(this.#holding) <= totalGot(before) + need * grant.length;
     this.#persist();
     if (!isEnough) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
   }
 
-  /** Returns the holding. A guard without one begins a new life. */
+  /** Returns the holding. A guard without one begins a new life, whose nonce is on disk before the budget hears of it. */
   #newHolding(): Holding {
-    this.#holding ??= { nonce: crypto.randomUUID(), shares: [] };
+    if (this.#holding) return this.#holding;
+    this.#holding = { nonce: crypto.randomUUID(), shares: [] };
+    this.#persist();
     return this.#holding;
   }
 }
-
-const totalGot = ({ shares }: Holding): number => shares.reduce((sum, { got }) => sum + got, 0);

@@ -96,11 +96,22 @@ export class KeyGuard extends DurableObject<Env> {
   async admit(request: AdmissionRequest): Promise<Admission | null> {
     let key = this.#key ?? (await this.#load());
     const giveUpAt = Date.now() + unitsTimeoutMs;
-    for (let isAnswered = false; key; isAnswered = true) {
+    const askedBefore = this.#units.asked;
+    let isAnswered = false;
+    while (key) {
       const admission = this.#decide(key, request, isAnswered);
       if (admission !== null) return admission;
       if (Date.now() > giveUpAt) throw new Error("the budget of the account has handed all units to other requests");
-      this.#takeOver(await this.#units.ask(key.shared, costOf(request), this.#now()));
+      try {
+        const { config, question } = await this.#units.ask(key.shared, costOf(request), this.#now());
+        this.#takeOver(config);
+        isAnswered = question > askedBefore;
+      } catch (error) {
+        // Without the budget, a request can still be refused by the limits of its key.
+        const refusal = this.#refuse(key, request);
+        if (refusal === null) throw error;
+        return refusal;
+      }
       key = this.#key;
     }
     return null;
@@ -230,14 +241,32 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#key;
   }
 
-  /** Returns null if the guard first has to ask for units. `isAnswered`: the budget has just answered. */
+  /** Returns null if the guard first has to ask for units. `isAnswered`: the budget has answered a question that was sent after the request has arrived. */
   #decide(key: LoadedKey, request: AdmissionRequest, isAnswered: boolean): Admission | null {
-    const { config, facts, allowed, limits, shared } = key;
+    const { config, allowed } = key;
     const now = this.#now();
     const denied = denialOf(config, allowed, request, now);
     const decision = denied === null && request.counted ? this.#count(key, costOf(request), now, isAnswered) : { refusal: denied };
-    if (decision === null) return null;
-    const secret = request.secretHash === config.secretHash ? "current" : "previous";
+    return decision && this.#admissionOf(key, request, decision, now);
+  }
+
+  /** Returns the refusal of a request by limits of the key, or null if they have room. */
+  #refuse(key: LoadedKey, request: AdmissionRequest): Admission | null {
+    const now = this.#now();
+    const cost = costOf(request);
+    const windows = windowsAt(this.#windows, key.limits, now);
+    const violated = violatedBy(windows, key.limits, cost, now);
+    if (violated.length === 0) return null;
+    return this.#admissionOf(key, request, refusedBy(violated, roomFrom(windows, key.limits, cost, violated), noRefusal), now);
+  }
+
+  #admissionOf(
+    { config, facts, limits, shared }: LoadedKey,
+    { secretHash }: AdmissionRequest,
+    decision: Pick<Admission, "refusal" | "violation">,
+    now: number,
+  ): Admission {
+    const secret = secretHash === config.secretHash ? "current" : "previous";
     const used = usageOf(windowsAt(this.#windows, limits, now), limits, now);
     const admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret } as const;
     return shared.limits.length === 0 ? admission : { ...admission, shared: this.#units.usage(shared, now) };
@@ -313,6 +342,7 @@ export class KeyGuard extends DurableObject<Env> {
 
   /** Stores the windows and the units of the account as one value. */
   #persistWindows(): void {
+    if (this.#isErased) return;
     const holding = this.#units.stored;
     this.#storage.kv.put("window", { ...storedForm(this.#windows), ...(holding && { holding }) });
   }
@@ -366,6 +396,7 @@ const loadedKey = (config: KeyConfig): LoadedKey => ({
     accountId: config.accountId,
     limits: config.accountLimits ?? [],
     periods: (config.accountLimits ?? []).map(({ per }) => per),
+    version: accountVersion(config),
   },
 });
 

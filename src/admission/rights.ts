@@ -122,11 +122,16 @@ export function paceAt({ want, askedAt }: Pace, now: number): Pace {
 export const isLow = (holding: Holding, periods: readonly FixedPeriod[], { want }: Pace): boolean =>
   heldBy(holding, periods) < Math.max(leastGrant, want * lowShare);
 
-/** A question of a guard to the budget. `need`: the units that a waiting request costs. `want`: the units that the guard would like to hold. */
+/**
+ * A question of a guard to the budget. `need`: the units that a waiting request costs. `waiting`: the units of all requests that wait. `want`: the units that
+ * the guard would like to hold. `version`: the version of the limits that the guard knows.
+ */
 export interface Ask {
   nonce: string;
   need: number;
   want: number;
+  waiting?: number;
+  version?: number;
   shares: readonly Omit<Share, "reserved" | "rest">[];
 }
 
@@ -135,7 +140,10 @@ export type Said = Pick<Ask, "nonce" | "shares">;
 
 export const saidBy = ({ nonce, shares }: Holding): Said => ({ nonce, shares: shares.map(({ reserved: _, rest: __, ...share }) => share) });
 
-export const askOf = (holding: Holding, need: number, want: number): Ask => ({ ...saidBy(holding), need, want });
+export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "waiting" | "version">): Ask => ({
+  ...saidBy(holding),
+  ...units,
+});
 
 /** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards. */
 export type Grant = readonly (Label & { granted: number; rest: number })[];
@@ -280,7 +288,11 @@ const maxHolders = 64;
  * Grants units to a guard that was heard. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of
  * other guards. The caller must store the budget before it sends the grant.
  */
-export function grant(budget: Budget, id: string, { need, want }: Pick<Ask, "need" | "want">): { budget: Budget; grant: Grant } | null {
+export function grant(
+  budget: Budget,
+  id: string,
+  { need, want, waiting = need }: Pick<Ask, "need" | "want" | "waiting">,
+): { budget: Budget; grant: Grant } | null {
   const holder = budget.holders.get(id);
   if (!holder) return null;
   const count = [...budget.holders.values()].filter(({ rows }) => rows.some(({ granted, returned }) => granted > returned)).length;
@@ -289,15 +301,19 @@ export function grant(budget: Budget, id: string, { need, want }: Pick<Ask, "nee
     const holds = row.granted - row.returned - row.used;
     const rest = restOf(budget, window);
     const fair = count > maxHolders ? 0 : Math.floor(rest / (2 * Math.max(1, count)));
-    return { row, holds, rest, wished: holds + Math.min(Math.max(0, want - holds), fair) };
+    const wished = Math.min(Math.max(0, want - holds), fair);
+    // Requests that wait get units before guards that only want some.
+    const urgent = Math.min(Math.max(0, waiting - holds), rest);
+    return { row, holds, rest, target: holds + Math.max(wished, urgent) };
   });
   // A unit is one in each window, so the guard gets the same number in each.
-  const wished = Math.min(...windows.map((window) => window.wished));
+  const target = Math.min(...windows.map((window) => window.target));
   const granted: Row[] = [];
   for (const { row, holds, rest } of windows) {
     const lacks = Math.max(0, need - holds);
-    if (rest < lacks) return null;
-    granted.push({ ...row, granted: row.granted + Math.max(lacks, wished - holds < leastGrant ? 0 : wished - holds) });
+    if (lacks > 0 && rest < lacks) return null;
+    const more = target - holds;
+    granted.push({ ...row, granted: row.granted + Math.max(lacks, more >= leastGrant || target <= waiting ? more : 0) });
   }
   const rows = [...holder.rows.filter((row) => !granted.some((each) => isSame(each, row))), ...granted];
   const next = { ...budget, holders: new Map(budget.holders).set(id, { ...holder, rows }) };
@@ -319,11 +335,12 @@ export const grantOf = (budget: Budget, id: string): Grant =>
     rest: Math.max(0, restOf(budget, window)),
   }));
 
-/** Returns the ids of the guards that may hold unused units, the guard with the most first. */
+/** Returns the ids of the guards that may hold unused units in any window with a limit, the guard with the most first. */
 export function holdersOf(budget: Budget, except?: string): string[] {
+  const windows = limitedOf(budget);
   const unused = (holder: Holder) =>
-    Math.min(
-      ...limitedOf(budget).map((window) => {
+    Math.max(
+      ...windows.map((window) => {
         const { granted, returned, used } = rowOf(holder, window);
         return granted - returned - used;
       }),

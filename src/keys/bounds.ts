@@ -69,6 +69,10 @@ export interface KeyTerms {
   defaultScopes: string[] | null;
 }
 
+/** Returns an SQL condition that is true while the account says the same about the limits of its keys. */
+export const hasKeyTerms = (accountId: string, { ceiling, highest }: KeyTerms): SQL =>
+  sql`EXISTS (SELECT 1 FROM accounts WHERE id = ${accountId} AND limit_ceiling = ${ceiling} AND key_limits = ${JSON.stringify(highest)})`;
+
 /** Returns what the account says about its keys. Throws `not_found` if there is no such account. */
 export async function readKeyTerms(db: Db, accountId: string): Promise<KeyTerms> {
   const { limitCeiling: ceiling, keyLimits: highest, defaultScopes } = accounts;

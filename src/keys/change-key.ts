@@ -4,7 +4,7 @@ import { holdsNow } from "../db/batch-condition.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../errors/failure.ts";
-import { hasRoomForKey, readKeyTerms, requireBounds, requireRoom } from "./bounds.ts";
+import { hasKeyTerms, hasRoomForKey, readKeyTerms, requireBounds, requireRoom } from "./bounds.ts";
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
@@ -37,30 +37,32 @@ export async function changeKey(
 ): Promise<Key> {
   const { now } = context;
   await requireBounds(context, given);
-  if (given.otherLimits) {
-    const { highest } = await readKeyTerms(context.db, context.actor.accountId);
-    given.otherLimits = limitsWithin(given.otherLimits, highest);
-  }
   return writeKey(context, id, {
     precondition,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
-      const patch = differing({ ...given, ...overlapUntil(before, overlapEndsAt, now) }, before);
+      const isLimited = given.hourlyLimit !== undefined || given.otherLimits !== undefined;
+      const terms = isLimited ? await readKeyTerms(context.db, context.actor.accountId) : null;
+      if (terms) await requireBounds(context, given);
+      const within = terms && given.otherLimits ? { otherLimits: limitsWithin(given.otherLimits, terms.highest) } : {};
+      const patch = differing({ ...given, ...within, ...overlapUntil(before, overlapEndsAt, now) }, before);
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
       // If a key gains permissions or becomes active again, the same rule applies as for a new key. The acting key must be allowed to grant
       // all permissions of the changed key.
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
-      const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, context.actor) };
+      // The operator may lower the highest limits between this check and the write, so the write checks them again.
+      const isWithin = terms ? hasKeyTerms(context.actor.accountId, terms) : sql`true`;
+      const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, context.actor), when: isWithin };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
       // A member may be removed between this check and the write, so the write checks the same condition again.
       const isDead = expiredBeforeRemoval(before, before.expiresAt);
       await requireAlive(context, isDead);
-      if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`NOT ${isDead}` };
+      if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`${isWithin} AND NOT ${isDead}` };
       await requireBounds(context, { hourlyLimit: after.hourlyLimit, otherLimits: after.otherLimits });
       await requireRoom(context);
-      return { ...update, when: sql`${hasRoomForKey(context)} AND NOT ${isDead}` };
+      return { ...update, when: sql`${isWithin} AND ${hasRoomForKey(context)} AND NOT ${isDead}` };
     },
   });
 }

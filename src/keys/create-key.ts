@@ -5,12 +5,13 @@ import { auditEntry } from "../audit/audit.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { newRevision } from "../db/client.ts";
+import { differing, isEmpty } from "../db/differing.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
-import { hasRoomForKey, mayMakeMore, noRoom, readKeyTerms, requireBounds, requireMayMake } from "./bounds.ts";
+import { hasKeyTerms, hasRoomForKey, type KeyTerms, mayMakeMore, noRoom, readKeyTerms, requireBounds, requireMayMake } from "./bounds.ts";
 import { keyCreated } from "./events.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
@@ -30,12 +31,14 @@ export async function createKey(
   context: WriteContext & { signing: SigningSecret },
   input: NewKey,
 ): Promise<{ key: Key; secretKey: string }> {
-  await requireBounds(context, input);
   return retryOnConflict(async () => {
+    await requireBounds(context, input);
     const own = await readActingKey(context);
-    const made = await insertKey(context, input, own);
+    const terms = await readKeyTerms(context.db, context.actor.accountId);
+    const made = await insertKey(context, input, own, terms);
     if (made !== null) return made;
     if (own && (await readActingKey(context))?.revision !== own.revision) return conflicted;
+    if (!isEmpty(differing(await readKeyTerms(context.db, context.actor.accountId), terms))) return conflicted;
     await requireMayMake(context);
     throw noRoom();
   });
@@ -44,17 +47,18 @@ export async function createKey(
 /** Throws `forbidden` if the acting key may not create a key with these settings. */
 export async function authorizeNewKey(context: ReadContext, input: NewKey): Promise<void> {
   const own = await readActingKey(context);
-  if (own) requireGrantable(await permissionsOf(context, input, own), own);
+  if (own) requireGrantable(permissionsOf(input, own, await readKeyTerms(context.db, context.actor.accountId)), own);
 }
 
-/** Inserts the key. Returns null if the account has reached a limit, or if the acting key has changed since it was read. */
+/** Inserts the key. Returns null if the account has reached a limit, or if the acting key or the terms have changed since they were read. */
 async function insertKey(
   context: WriteContext & { signing: SigningSecret },
   input: NewKey,
   own: KeyRow | null,
+  terms: KeyTerms,
 ): Promise<{ key: Key; secretKey: string } | null> {
   const { db, actor, now, commit, signing } = context;
-  const permissions = await permissionsOf(context, input, own);
+  const permissions = permissionsOf(input, own, terms);
   if (own) requireGrantable(permissions, own);
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
@@ -80,7 +84,12 @@ async function insertKey(
     previousSignedBy: null,
   };
   const key = { ...row, ...neverUsed };
-  const when = and(hasRoomForKey(context), mayMakeMore(context), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
+  const when = and(
+    hasRoomForKey(context),
+    mayMakeMore(context),
+    hasKeyTerms(actor.accountId, terms),
+    own ? isUnchanged(db, apiKeys, own) : undefined,
+  ) as SQL;
   const [made] = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],
@@ -95,8 +104,7 @@ async function insertKey(
  * Returns the permissions of a new key. The limits, the addresses and the expiry default to the values of the acting key. The scopes default
  * to those of the account's plan, or to `defaultScopes`.
  */
-async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: KeyRow | null): Promise<Permissions> {
-  const { ceiling, highest, defaultScopes: ofAccount } = await readKeyTerms(db, actor.accountId);
+function permissionsOf(input: NewKey, own: KeyRow | null, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): Permissions {
   return {
     scopes: input.scopes ?? ofAccount ?? [...defaultScopes],
     hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),

@@ -24,9 +24,10 @@ export interface PushAccount extends Push {
  * and a scheduled job pushes them again.
  */
 export async function pushAccount(push: PushAccount, accountId: string): Promise<void> {
+  const confirmed = new Set<string>();
   try {
     await withDeadline(
-      untilConfirmed(() => pushOnce(push, accountId), Date.now() + timeoutMs),
+      untilConfirmed(() => pushOnce(push, accountId, confirmed), Date.now() + timeoutMs),
       timeoutMs,
       "The push of an account",
     );
@@ -39,7 +40,8 @@ export async function pushAccount(push: PushAccount, accountId: string): Promise
   }
 }
 
-async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string): Promise<void> {
+/** `confirmed`: the guards that have confirmed a revision of the limits, so that a retry calls only the others. */
+async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string, confirmed: Set<string>): Promise<void> {
   for (;;) {
     const stored = await readSharedLimits(db, accountId);
     if (!stored) return;
@@ -55,11 +57,14 @@ async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string)
       .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
       .where(isLiveKey(accountId, Date.now()));
     const outcomes = await Promise.allSettled(
-      keys.map(async ({ id, ...key }) => {
-        const inForce = await guards.getByName(id).configure(key);
-        denialCache.forget(id, Date.now());
-        return inForce;
-      }),
+      keys
+        .filter(({ id }) => !confirmed.has(`${stored.revision} ${id}`))
+        .map(async ({ id, ...key }) => {
+          const inForce = await guards.getByName(id).configure(key);
+          denialCache.forget(id, Date.now());
+          if (inForce.countsShared && inForce.accountRevision === stored.revision) confirmed.add(`${stored.revision} ${id}`);
+          return inForce;
+        }),
     );
     throwTogether(errorsOf(outcomes), "some guards cannot be reached");
     const inForce = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));

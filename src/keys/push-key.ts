@@ -48,14 +48,14 @@ export async function pushKey(push: Push, keyId: string): Promise<void> {
   }
 }
 
-/** Tries to push a change until it is confirmed. Throws the last error if it is not confirmed at `giveUpAt`. */
+/** Tries to push a change until it is confirmed, with growing pauses. Throws the last error if it is not confirmed at `giveUpAt`. */
 export async function untilConfirmed(pushOnce: () => Promise<void>, giveUpAt: number): Promise<void> {
-  for (;;) {
+  for (let pause = pauseMs; ; pause *= 2) {
     try {
       return await pushOnce();
     } catch (error) {
-      if (Date.now() + pauseMs > giveUpAt) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      if (Date.now() + pause > giveUpAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
 }

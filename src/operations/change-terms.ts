@@ -55,6 +55,8 @@ export interface TermsPatch {
 
 /** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
 const maxLowered = 50;
+/** A change of a plan lowers fewer keys in one call, because the call also handles several accounts. */
+const maxLoweredOfPlan = 20;
 
 /**
  * Changes the plan of an account, or its own terms. The new limits apply to every request that starts after the promise has resolved. Keys whose limits exceed
@@ -63,14 +65,14 @@ const maxLowered = 50;
  */
 export async function changeTerms(changing: ChangingTerms, accountId: string, patch: TermsPatch): Promise<string[]> {
   const { db } = changing;
-  const account = await retryOnConflict(async () => {
+  const { account, plan } = await retryOnConflict(async () => {
     const before = await readAccount(db, accountId);
     const planId = patch.planId === undefined ? before.planId : patch.planId;
     const plan = await planOf(db, { planId });
     if (planId !== null && plan === null) throw invalidMember("/plan_id", "There is no such plan.", "invalid_value");
-    return (await writeTerms(changing, before, plan, ownTermsAfter(before, patch))) ? readAccount(db, accountId) : conflicted;
+    if (!(await writeTerms(changing, before, plan, ownTermsAfter(before, patch)))) return conflicted;
+    return { account: await readAccount(db, accountId), plan };
   });
-  const plan = await planOf(db, account);
   const { lowered } = await putInForce(changing, account, plan, maxLowered);
   return lowered;
 }
@@ -209,7 +211,7 @@ export interface Applied extends Progress {
   next: string | null;
 }
 
-const accountsAtOnce = 10;
+const accountsAtOnce = 5;
 
 /**
  * Goes on with changes of plans, from a scheduled job. `cursor`: the plan and the account after which to go on. One call handles few accounts, because each
@@ -239,7 +241,7 @@ export async function applyPlan(
   {
     after,
     endsAt,
-    maxKeys = maxLowered,
+    maxKeys = maxLoweredOfPlan,
     maxAccounts = accountsAtOnce,
   }: { after: string; endsAt: number; maxKeys?: number; maxAccounts?: number },
 ): Promise<Applied> {

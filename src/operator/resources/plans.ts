@@ -77,12 +77,12 @@ plans.get("/plans/:id", async (c) => {
 
 /**
  * Changes a plan, and gives its accounts the new terms one after another. `waiting` is the number of accounts that do not have them yet. If `next` is not null,
- * the caller sends the same request with `after`. A scheduled job also goes on with the accounts that are left.
+ * the caller sends the request again with `after`, which changes nothing in the plan itself. A scheduled job also goes on with the accounts that are left.
  */
 plans.patch("/plans/:id", async (c) => {
   const { after = "" } = readQuery(c, z.strictObject({ after: z.string().optional() }));
   const patch = omitUndefined(contentOf(await readBody(c, PlanPatch)));
-  const plan = await changePlan(operating(c), idOf(c), patch);
+  const plan = after === "" ? await changePlan(operating(c), idOf(c), patch) : await readPlan(connect(c.env.DB), idOf(c));
   const applied = await applyPlan(operating(c), plan.id, { after, endsAt: Date.now() + applyingMs });
   return c.json({ ...bodyOf(plan), ...applied });
 });

@@ -202,6 +202,54 @@ describe("The limit that all keys of an account share", () => {
     expect(admitted).toBeGreaterThan(limit / 2 - failed);
   });
 
+  it("is used up although guards hold units of a longer limit from an earlier hour", async () => {
+    const { accountId, keys } = await makeAccount(
+      [
+        { per: "hour", limit: 1000 },
+        { per: "day", limit: 100 },
+      ],
+      6,
+    );
+    const start = Date.UTC(2031, 7, 3, 9);
+    try {
+      vi.setSystemTime(start);
+      expect(await sendAll(keys.slice(0, 5), 5)).toMatchObject({ admitted: 5 });
+      vi.setSystemTime(start + hourMs + minuteMs);
+      expect(await sendAll(keys.slice(5), 120)).toEqual({ admitted: 95, refused: 25, failed: 0 });
+      // A lower limit of the day recalls units, too, and what is left of it can be used.
+      vi.setSystemTime(start + dayMs);
+      expect(await sendAll(keys.slice(0, 2), 2)).toMatchObject({ admitted: 2 });
+      vi.setSystemTime(start + dayMs + hourMs);
+      await setLimits(accountId, [
+        { per: "hour", limit: 1000 },
+        { per: "day", limit: 10 },
+      ]);
+      expect(await sendAll(keys, 20)).toMatchObject({ admitted: 8, refused: 12 });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("can be lowered while many requests are sent, and more is left than they use", async () => {
+    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 100_000 }], 8);
+    let isDone = false;
+    const load = (async () => {
+      while (!isDone) await sendAll(keys, 24);
+    })();
+    await setLimits(accountId, [{ per: "hour", limit: 90_000 }]);
+    await setLimits(accountId, [{ per: "hour", limit: 80_000 }]);
+    isDone = true;
+    await load;
+  });
+
+  it("serves a burst of one key at once, although other keys hold most units", async () => {
+    const { keys } = await makeAccount([{ per: "hour", limit: 200 }], 10);
+    await sendAll(keys, 40);
+    const before = Date.now();
+    expect(await sendAll(keys.slice(0, 1), 200)).toEqual({ admitted: 160, refused: 40, failed: 0 });
+    expect(Date.now() - before).toBeLessThan(4000);
+  });
+
   it("is what the row of the account says after D1 was restored, in the budget and in all guards", async () => {
     const { accountId, keys } = await makeAccount([{ per: "hour", limit: 30 }], 2);
     const [{ keyId }] = keys as [Tenant];
