@@ -29,12 +29,16 @@ export const accounts: Record<string, Command> = {
       const row = (each: Record<string, unknown>) => [
         each.id,
         each.status,
+        each.plan_id,
+        limitsInWords(each.limits as { per: string; limit: number }[]),
         each.limit_ceiling,
         each.retention_days,
         each.activity_database,
         each.name,
       ];
-      await print(given, all, () => table(["ID", "STATUS", "CEILING", "RETENTION", "DATABASE", "NAME"], all.data.map(row)));
+      await print(given, all, () =>
+        table(["ID", "STATUS", "PLAN", "ALL KEYS TOGETHER", "CEILING", "RETENTION", "DATABASE", "NAME"], all.data.map(row)),
+      );
     },
   },
   make: {

@@ -27,8 +27,14 @@ export const keys: Record<string, Command> = {
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/keys`);
-      const row = (each: Record<string, unknown>) => [each.id, each.status, each.hourly_limit, each.last_used_at, each.name];
-      await print(given, body, () => table(["ID", "STATUS", "LIMIT", "LAST USED", "NAME"], body.data.map(row)));
+      const row = (each: Record<string, unknown>) => [
+        each.id,
+        each.status,
+        limitsInWords(each.limits as { per: string; limit: number }[]),
+        each.last_used_at,
+        each.name,
+      ];
+      await print(given, body, () => table(["ID", "STATUS", "LIMITS", "LAST USED", "NAME"], body.data.map(row)));
     },
   },
   make: {
@@ -52,6 +58,7 @@ export const keys: Record<string, Command> = {
     args: 2,
     run: async (given) => {
       const limits = limitsIn(given.args[1] ?? "");
+      if (limits.length === 0) throw new CommandError("misuse", "A key always has a limit per hour. Name it, for example hour=5000.");
       await given.client.call("PUT", `/keys/${keyOf(given)}/limits`, { limits });
       await print(given, { limits }, () => `The key's limits are ${limitsInWords(limits)}.`);
     },

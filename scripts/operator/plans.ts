@@ -1,3 +1,4 @@
+import { CommandError } from "../exit-codes.ts";
 import {
   at,
   type Command,
@@ -87,6 +88,7 @@ export const plans: Record<string, Command> = {
 
 async function changePlan(given: Given): Promise<void> {
   const members = membersIn(given.options);
+  if (Object.keys(members).length === 0) throw new CommandError("misuse", "Name what to change, for example --account-limits hour=6000.");
   for (let after: string | null = ""; ; ) {
     const { body } = await given.client.call(
       "PATCH",

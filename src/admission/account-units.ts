@@ -97,8 +97,8 @@ export class AccountUnits {
   }
 
   /**
-   * The number of questions to the budget so far. If a request arrives while a question is on its way, the answer does not show that a window is still open:
-   * the budget may have sent it before the request arrived.
+   * The number of questions to the budget so far. If a request arrives while a question is on its way, the answer does not show that a window is still open.
+   * The budget may have sent it before the request arrived.
    */
   get asked(): number {
     return this.#asked;

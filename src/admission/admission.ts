@@ -216,8 +216,8 @@ export function denialContent(
         code,
         message:
           cost === 1
-            ? `The limit is used up: ${listOf(limits)}.`
-            : `The limit has no room for a request that costs ${cost} units: ${listOf(limits)}.`,
+            ? `The ${limits.length > 1 ? "limits are" : "limit is"} used up: ${listOf(limits)}.`
+            : `The ${limits.length > 1 ? "limits have" : "limit has"} no room for a request that costs ${cost} units: ${listOf(limits)}.`,
       };
   }
 }

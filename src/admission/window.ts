@@ -84,26 +84,30 @@ export const endOf = ({ per, startsAt }: Pick<FixedWindow, "per" | "startsAt">):
 export const unusedWindows: Windows = { fixed: [], buckets: [], reservations: 0, ahead: 0 };
 
 /**
- * Returns the windows of a key's limits at `now`. Fixed windows that have ended start again, and a limit without a window gets one. Windows without a limit
- * are dropped. If the clock is set back, a window stays as it is.
+ * Returns the windows of a key's limits at `now`. Fixed windows that have ended start again, and a limit without a window gets one. A fixed window whose limit
+ * was removed is counted until it ends, because the limit can be set again. A bucket is never fuller than its limit, also after the limit was lowered. If the
+ * clock is set back, a window stays as it is.
  */
 export function windowsAt(windows: Windows, limits: readonly Limit[], now: number): Windows {
   const isCurrent = (limit: Limit) =>
     isFixed(limit)
-      ? windows.fixed.some((window) => window.per === limit.per && now < endOf(window))
-      : windows.buckets.some(({ per }) => per === limit.per);
-  if (windows.fixed.length + windows.buckets.length === limits.length && limits.every(isCurrent)) return windows;
-  const fixed = limits.filter(isFixed).map(({ per }): FixedWindow => {
-    const known = windows.fixed.find((window) => window.per === per);
-    return known && now < endOf(known) ? known : { per, startsAt: startOf[per](now), used: 0, reserved: 0 };
-  });
+      ? windows.fixed.some(({ per }) => per === limit.per)
+      : windows.buckets.some(({ per, level }) => per === limit.per && level <= limit.limit * bucketMs[per]);
+  const isUnended = (window: FixedWindow) => now < endOf(window);
+  if (windows.fixed.every(isUnended) && windows.buckets.length === bucketsIn(limits) && limits.every(isCurrent)) return windows;
+  const kept = windows.fixed.filter(isUnended);
+  const missing = limits.filter(isFixed).filter(({ per }) => !kept.some((window) => window.per === per));
+  const begun = missing.map(({ per }): FixedWindow => ({ per, startsAt: startOf[per](now), used: 0, reserved: 0 }));
   const buckets = limits.flatMap((limit): Bucket[] => {
     if (isFixed(limit)) return [];
     const per = limit.per as Bucket["per"];
-    return [windows.buckets.find((bucket) => bucket.per === per) ?? { per, at: now, level: 0 }];
+    const known = windows.buckets.find((bucket) => bucket.per === per);
+    return [known ? { ...known, level: Math.min(known.level, limit.limit * bucketMs[per]) } : { per, at: now, level: 0 }];
   });
-  return { ...windows, fixed, buckets };
+  return { ...windows, fixed: inPeriodOrder([...kept, ...begun]), buckets };
 }
+
+const bucketsIn = (limits: readonly Limit[]): number => limits.reduce((sum, limit) => sum + (isFixed(limit) ? 0 : 1), 0);
 
 const limitOf = (limits: readonly Limit[], per: Period): number =>
   limits.find((each) => each.per === per)?.limit ?? Number.POSITIVE_INFINITY;

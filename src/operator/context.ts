@@ -60,11 +60,15 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
   }
   const read = schema.safeParse(given);
   if (read.success) return read.data;
-  const fieldErrors = read.error.issues.map((issue) => ({
-    pointer: issue.path.map((part) => `/${String(part)}`).join(""),
-    detail: issue.message,
-    code: fieldCode(issue),
-  }));
+  const fieldErrors = read.error.issues.flatMap((issue) => {
+    // An unknown member gets an error of its own, with its name.
+    const paths = issue.code === "unrecognized_keys" ? issue.keys.map((name) => [...issue.path, name]) : [issue.path];
+    return paths.map((path) => ({
+      pointer: path.map((part) => `/${String(part)}`).join(""),
+      detail: issue.message,
+      code: fieldCode(issue),
+    }));
+  });
   throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
 }
 

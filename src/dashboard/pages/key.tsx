@@ -225,7 +225,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
               formError={formError}
               options={grantableScopes(c)}
               ticked={form.ticked("scopes") ?? key.scopes}
-              ceiling={c.get("visitor").account.limitCeiling}
+              account={c.get("visitor").account}
               values={{
                 hourlyLimit: String(key.hourlyLimit),
                 otherLimits: key.otherLimits,

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import type { Account } from "../../accounts/account.ts";
 import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import type { Limit } from "../../admission/window.ts";
 import { requestOrigin } from "../../http/request-url.ts";
@@ -116,7 +117,7 @@ interface Sent {
 
 function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   const preset = ownValue(presets, c.req.query("preset") ?? "") ?? presets.default;
-  const { limitCeiling } = c.get("visitor").account;
+  const { account } = c.get("visitor");
   const ticked = form.has("scopes_shown") ? form.all("scopes") : (form.ticked("scopes") ?? preset?.scopes ?? defaultScopes);
   return showPage(
     c,
@@ -143,7 +144,7 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
           required
           maxlength={100}
         />
-        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} ceiling={limitCeiling} />
+        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account} />
         <button class="main" type="submit">
           Create key
         </button>
@@ -166,7 +167,7 @@ export const KeyFields = ({
   formError,
   options,
   ticked,
-  ceiling,
+  account,
   values,
 }: {
   form: Form;
@@ -174,7 +175,7 @@ export const KeyFields = ({
   /** The scopes that the visitor may select. */
   options: readonly string[];
   ticked: readonly string[];
-  ceiling: number;
+  account: Pick<Account, "limitCeiling" | "keyLimits">;
   values?: { hourlyLimit: string; otherLimits: readonly Limit[]; expiresAt: string; allowedIps: string };
 }) => (
   <>
@@ -193,23 +194,31 @@ export const KeyFields = ({
       label="Hourly limit"
       type="number"
       min={1}
-      max={ceiling}
+      max={account.limitCeiling}
       value={values?.hourlyLimit}
-      placeholder={String(ceiling)}
-      help={`The number of requests in a clock hour, from 1 to ${ceiling}. If this field is empty, the limit is ${ceiling}.`}
+      placeholder={String(account.limitCeiling)}
+      help={`The number of units in a clock hour, from 1 to ${account.limitCeiling}. A request usually uses one unit. If this field is empty, the limit is ${account.limitCeiling}.`}
     />
-    {otherPeriods.map(([per, label]) => (
-      <TextField
-        form={form}
-        formError={formError}
-        name={`limit_${per}`}
-        label={label}
-        type="number"
-        min={1}
-        value={values?.otherLimits.find((each) => each.per === per)?.limit.toString()}
-        help={`If this field is empty, the key has no limit per ${per}.`}
-      />
-    ))}
+    {otherPeriods.map(([per, label]) => {
+      const highest = account.keyLimits.find((each) => each.per === per)?.limit;
+      return (
+        <TextField
+          form={form}
+          formError={formError}
+          name={`limit_${per}`}
+          label={label}
+          type="number"
+          min={1}
+          {...(highest !== undefined && { max: highest })}
+          value={values?.otherLimits.find((each) => each.per === per)?.limit.toString()}
+          help={
+            highest === undefined
+              ? `If this field is empty, the key has no limit per ${per}.`
+              : `The number of units per ${per}, from 1 to ${highest}. If this field is empty, the limit is ${highest}.`
+          }
+        />
+      );
+    })}
     <TextField
       form={form}
       formError={formError}

@@ -45,7 +45,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
       )}
       <p class="quiet">
         A request usually uses one unit of each limit. A request that a limit refuses uses nothing. Figures are at most five seconds old.
-        The operator of this service sets the plan. <a href="/docs/guides/limits">How limits work</a>
+        The operator of this service sets these limits. <a href="/docs/guides/limits">How limits work</a>
       </p>
     </>,
   );
@@ -63,7 +63,7 @@ const ByKey = ({ limits, byKey }: AccountLimits) => (
             </th>
           ))}
           <th scope="col" class="number">
-            Share of this {limits[0]?.per}
+            Of all keys, this {limits[0]?.per}
           </th>
         </tr>
       </thead>
@@ -81,7 +81,7 @@ const ByKey = ({ limits, byKey }: AccountLimits) => (
               </td>
             ))}
             {limits.slice(0, 1).map(({ per, used: all }) => (
-              <td class="number" data-label={`Share of this ${per}`}>
+              <td class="number" data-label={`Of all keys, this ${per}`}>
                 {share(used[per] ?? 0, Math.max(all, 1))}
               </td>
             ))}

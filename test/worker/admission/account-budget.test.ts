@@ -230,6 +230,18 @@ describe("The limit that all keys of an account share", () => {
     }
   });
 
+  it("is exact if one change lowers it and adds another, and the next change removes that again", async () => {
+    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 5000 }], 5);
+    expect(await sendAll(keys, 500)).toMatchObject({ admitted: 500 });
+    await setLimits(accountId, [
+      { per: "hour", limit: 600 },
+      { per: "day", limit: 10_000 },
+    ]);
+    expect(await sendAll(keys, 60)).toMatchObject({ admitted: 60 });
+    await setLimits(accountId, [{ per: "hour", limit: 600 }]);
+    expect(await sendAll(keys, 100)).toMatchObject({ admitted: 40, refused: 60 });
+  });
+
   it("can be lowered while many requests are sent, and more is left than they use", async () => {
     const { accountId, keys } = await makeAccount([{ per: "hour", limit: 100_000 }], 8);
     let isDone = false;

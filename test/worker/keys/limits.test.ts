@@ -116,6 +116,39 @@ describe("A request", () => {
   });
 });
 
+describe("A limit that changes", () => {
+  it("counts a day whose limit was removed and set again", async () => {
+    const { secret, id, admin } = await makeLimited([
+      { per: "hour", limit: 100 },
+      { per: "day", limit: 5 },
+    ]);
+    const send = async () => (await call("GET", "/api/v1/me", { key: secret })).status;
+    const change = (limits: { per: string; limit: number }[]) => call("PATCH", `/api/v1/keys/${id}`, { key: admin, body: { limits } });
+    for (let request = 0; request < 5; request++) expect(await send()).toBe(200);
+    expect(await send()).toBe(429);
+    await change([{ per: "hour", limit: 100 }]);
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    expect(await send()).toBe(200);
+    await change([
+      { per: "hour", limit: 100 },
+      { per: "day", limit: 7 },
+    ]);
+    expect([await send(), await send()]).toEqual([200, 429]);
+  });
+
+  it("per minute is strict for one minute at most after it was lowered", async () => {
+    const { secret, id, admin } = await makeLimited([
+      { per: "minute", limit: 1000 },
+      { per: "hour", limit: 5000 },
+    ]);
+    for (let request = 0; request < 40; request++) await call("GET", "/api/v1/me", { key: secret });
+    await call("PATCH", `/api/v1/keys/${id}`, { key: admin, body: { limits: [{ per: "minute", limit: 2 }] } });
+    const { status, headers } = await call("GET", "/api/v1/me", { key: secret });
+    expect(status).toBe(429);
+    expect(Number(headers.get("Retry-After"))).toBeLessThanOrEqual(60);
+  });
+});
+
 describe("A client", () => {
   it("that reads the X-RateLimit headers with a common library sees the limit that binds", async () => {
     const { accountId, secret } = await makeLimited([
