@@ -169,7 +169,7 @@ async function deploy(found: Deployment, given: Region | null, account: Account 
   const previous = there === null ? null : await currentVersion(found);
   const missingOnes = await missingDatabases(found);
   const region =
-    found.region ?? (missingOnes.length < databases.length ? await regionOfDatabase(found) : (given ?? (await askForRegion())));
+    found.region ?? (missingOnes.length < databases.length ? await regionOfDatabase(found.env) : (given ?? (await askForRegion())));
   const deployment = { ...found, region };
   const missing = {
     databases: missingOnes,
@@ -207,10 +207,10 @@ async function deploy(found: Deployment, given: Region | null, account: Account 
 /** Stores the region in wrangler.toml, if it is not there yet. If nobody chose a region, D1 says which it is. */
 async function keepRegion(found: Deployment, chosen: Region | null): Promise<void> {
   if (found.region !== null) return;
-  const region = chosen ?? (await regionOfDatabase(found));
+  const region = chosen ?? (await regionOfDatabase(found.env));
   if (region === null)
     return say("D1 did not say its region. Set REGION in wrangler.toml, so that Durable Objects are created near the database.");
-  storeRegion(found, region);
+  storeRegion(found.env, region);
   say(`The region is ${region}. It is stored in wrangler.toml now. Commit this change.`);
 }
 

@@ -2,7 +2,6 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { type Region, regions } from "../src/db/region.ts";
-import type { Deployment } from "./deployment.ts";
 import { CommandError } from "./exit-codes.ts";
 import { root } from "./root.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
@@ -54,7 +53,7 @@ export async function askForRegion(): Promise<Region | null> {
 const askDatabase = ["d1", "execute", "DB", "--remote", "--command", "SELECT 1", "--json"];
 
 /** Asks D1 for the region of the main database. Returns null if D1 does not say it. */
-export async function regionOfDatabase({ env }: Deployment): Promise<Region | null> {
+export async function regionOfDatabase(env: string): Promise<Region | null> {
   const { code, out } = await wrangler(askDatabase, { environment: env, mayFail: true });
   if (code !== 0) return null;
   try {
@@ -88,7 +87,7 @@ export function withRegion(toml: string, env: string, region: Region): string {
 }
 
 /** Stores the region in wrangler.toml. */
-export function storeRegion({ env }: Deployment, region: Region): void {
+export function storeRegion(env: string, region: Region): void {
   const path = join(root, "wrangler.toml");
   writeFileSync(path, withRegion(readFileSync(path, "utf8"), env, region));
 }

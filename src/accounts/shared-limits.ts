@@ -7,14 +7,14 @@ import { accounts } from "./tables.ts";
 // same version or an earlier one.
 
 /** The limits of an account as D1 stores them. */
-export interface SharedLimits {
+export interface StoredLimits {
   version: number;
   revision: string;
   limits: Account["sharedLimits"];
 }
 
 /** Returns the limits that the keys of an account share, or null if there is no such account. */
-export async function readSharedLimits(db: Db, accountId: string): Promise<SharedLimits | null> {
+export async function readSharedLimits(db: Db, accountId: string): Promise<StoredLimits | null> {
   const { limitsVersion: version, limitsRevision: revision, sharedLimits: limits } = accounts;
   const [stored] = await db.select({ version, revision, limits }).from(accounts).where(eq(accounts.id, accountId));
   return stored ?? null;
@@ -27,7 +27,7 @@ export const nextLimitsVersion = ({ limitsVersion }: Pick<Account, "limitsVersio
 });
 
 /** Returns a statement that notes that the budget and all guards have confirmed the limits. */
-export const confirmLimits = (db: Db, accountId: string, { version, revision, limits }: SharedLimits): Statement =>
+export const confirmLimits = (db: Db, accountId: string, { version, revision, limits }: StoredLimits): Statement =>
   db
     .update(accounts)
     .set({ pushedLimitsVersion: version, limitsInForce: limits })
@@ -37,7 +37,7 @@ export const confirmLimits = (db: Db, accountId: string, { version, revision, li
  * Returns a statement that gives stored limits a version above `inForce`, because the budget or a guard has limits that the row does not have. If the row has
  * changed since it was read, the statement does nothing: a later push was faster. If it has not changed, D1 was set back to an earlier state.
  */
-export const raiseLimitsVersion = (db: Db, accountId: string, { version, revision }: SharedLimits, inForce: number): Statement =>
+export const raiseLimitsVersion = (db: Db, accountId: string, { version, revision }: StoredLimits, inForce: number): Statement =>
   db
     .update(accounts)
     .set({ limitsVersion: Math.max(version, inForce) + 1, limitsRevision: newRevision() })

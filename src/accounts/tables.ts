@@ -7,18 +7,18 @@ export const partyTypes = ["key", "member", "operator", "system"] as const;
 export const limitCeiling = 5000;
 
 /** Limits that the keys of an account share, at most one for each period, the shortest period first. */
-type SharedLimits = { per: "hour" | "day" | "month"; limit: number }[];
+type LimitsOfAccount = { per: "hour" | "day" | "month"; limit: number }[];
 /** Limits of a key, at most one for each period, the shortest period first. */
-type KeyLimits = { per: "second" | "minute" | "hour" | "day" | "month"; limit: number }[];
+type LimitsOfKey = { per: "second" | "minute" | "hour" | "day" | "month"; limit: number }[];
 
 /** A plan: a named set of terms for accounts. Only the operator can change plans. */
 export const plans = sqliteTable("plans", {
   id: text().primaryKey(),
   name: text().notNull().unique(),
   /** The limits that the keys of an account share. */
-  accountLimits: text("account_limits", { mode: "json" }).$type<SharedLimits>().notNull(),
+  accountLimits: text("account_limits", { mode: "json" }).$type<LimitsOfAccount>().notNull(),
   /** The highest limits that a key may have. */
-  keyLimits: text("key_limits", { mode: "json" }).$type<KeyLimits>().notNull(),
+  keyLimits: text("key_limits", { mode: "json" }).$type<LimitsOfKey>().notNull(),
   /** The scopes of a new key whose scopes are not given. The value is null for the default scopes of the service. */
   defaultScopes: text("default_scopes", { mode: "json" }).$type<string[]>(),
   retentionDays: integer("retention_days"),
@@ -56,15 +56,15 @@ export const accounts = sqliteTable(
     planVersion: integer("plan_version").notNull().default(0),
     /** The terms that the account has of its own. They replace those of its plan. */
     ownTerms: text("own_terms", { mode: "json" })
-      .$type<{ limits?: SharedLimits; limitCeiling?: number; retentionDays?: number }>()
+      .$type<{ limits?: LimitsOfAccount; limitCeiling?: number; retentionDays?: number }>()
       .notNull()
       .default({}),
     /** The limits that all keys of the account share. Only the operator can change this value. */
-    sharedLimits: text("shared_limits", { mode: "json" }).$type<SharedLimits>().notNull().default([]),
+    sharedLimits: text("shared_limits", { mode: "json" }).$type<LimitsOfAccount>().notNull().default([]),
     /** The latest shared limits that the budget and all guards have confirmed. */
-    limitsInForce: text("limits_in_force", { mode: "json" }).$type<SharedLimits>().notNull().default([]),
+    limitsInForce: text("limits_in_force", { mode: "json" }).$type<LimitsOfAccount>().notNull().default([]),
     /** The highest limits that a key of this account may have, beside the hourly limit. */
-    keyLimits: text("key_limits", { mode: "json" }).$type<KeyLimits>().notNull().default([]),
+    keyLimits: text("key_limits", { mode: "json" }).$type<LimitsOfKey>().notNull().default([]),
     /** The scopes of a new key whose scopes are not given, or null for the default scopes of the service. */
     defaultScopes: text("default_scopes", { mode: "json" }).$type<string[]>(),
     /** Each change of the shared limits raises the version. The budget and the guards ignore limits with the same version or an earlier one. */

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type SharedLimits as AccountConfig, readSharedLimits } from "../accounts/shared-limits.ts";
+import { readSharedLimits, type StoredLimits } from "../accounts/shared-limits.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../time/clock.ts";
@@ -10,10 +10,10 @@ import {
   type AccountLimit,
   type Ask,
   type Budget,
+  type BudgetAnswer,
   type BudgetUsage,
   type BudgetWindow,
   budgetAt,
-  type Grant,
   grant,
   grantOf,
   type Holder,
@@ -23,15 +23,6 @@ import {
   type Said,
   usageOfBudget,
 } from "./rights.ts";
-
-export type { AccountConfig };
-
-/** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */
-export interface BudgetAnswer {
-  config: AccountConfig;
-  grant: Grant;
-  isEnough: boolean;
-}
 
 const loadTimeoutMs = 5 * secondMs;
 /** The time for which a guard that asks waits until other guards have returned units, in milliseconds. */
@@ -54,7 +45,7 @@ const saidForMs = 2 * secondMs;
 export class AccountBudget extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   #isErased: boolean;
-  #config: AccountConfig | null;
+  #config: StoredLimits | null;
   #budget: Budget;
   /** The guards that held units when a limit was set or lowered, and that have not returned them yet. Units that are granted later are within the new limit. */
   #toRecall: Set<string>;
@@ -68,7 +59,7 @@ export class AccountBudget extends DurableObject<Env> {
     super(ctx, env);
     this.#storage = ctx.storage;
     this.#isErased = this.#storage.kv.get("erased") === true;
-    this.#config = this.#storage.kv.get<AccountConfig>("config") ?? null;
+    this.#config = this.#storage.kv.get<StoredLimits>("config") ?? null;
     this.#toRecall = new Set(this.#storage.kv.get<string[]>("recalls"));
     this.#storage.sql.exec("CREATE TABLE IF NOT EXISTS holders (key_id TEXT PRIMARY KEY, holder TEXT NOT NULL) WITHOUT ROWID");
     const rows = [...this.#storage.sql.exec<{ key_id: string; holder: string }>("SELECT key_id, holder FROM holders")];
@@ -83,7 +74,7 @@ export class AccountBudget extends DurableObject<Env> {
    * Applies the limits of the account, unless the same or newer limits are already in force. If a limit is new or lower than before, recalls the units of all
    * guards first. Returns the limits in force. `isInForce` is false if a guard could not be reached: it may then still use units of the earlier limits.
    */
-  async configure(config: AccountConfig): Promise<{ config: AccountConfig; isInForce: boolean }> {
+  async configure(config: StoredLimits): Promise<{ config: StoredLimits; isInForce: boolean }> {
     if (this.#isErased) return { config, isInForce: true };
     if (this.#config === null || config.version > this.#config.version) this.#apply(config);
     if (this.#toRecall.size > 0) await this.#finishRecalls();
@@ -91,7 +82,7 @@ export class AccountBudget extends DurableObject<Env> {
   }
 
   /** Returns the limits in force, or null if the account never had limits of its own. */
-  configuration(): AccountConfig | null {
+  configuration(): StoredLimits | null {
     return this.#config;
   }
 
@@ -120,7 +111,7 @@ export class AccountBudget extends DurableObject<Env> {
   }
 
   /** Returns what is used of each limit. Asks the guards that hold units, unless they were asked a moment ago. */
-  async usage(): Promise<{ config: AccountConfig; usage: BudgetUsage[] } | null> {
+  async usage(): Promise<{ config: StoredLimits; usage: BudgetUsage[] } | null> {
     const config = this.#config ?? (await this.#load());
     if (!config) return null;
     this.#setBudget(budgetAt(this.#budget, this.#now()));
@@ -140,7 +131,7 @@ export class AccountBudget extends DurableObject<Env> {
     this.#storage.kv.put("erased", true);
   }
 
-  #apply(config: AccountConfig): void {
+  #apply(config: StoredLimits): void {
     const known = this.#config;
     const isRaised = config.limits.every(({ per, limit }) => limit >= (limitIn(known, per) ?? Number.POSITIVE_INFINITY));
     this.#config = config;
@@ -152,7 +143,7 @@ export class AccountBudget extends DurableObject<Env> {
     this.#storage.kv.put("recalls", [...this.#toRecall]);
   }
 
-  async #load(): Promise<AccountConfig | null> {
+  async #load(): Promise<StoredLimits | null> {
     if (this.#isErased) return null;
     const read = readSharedLimits(connect(this.env.DB), this.ctx.id.name ?? "");
     const config = await withDeadline(read, loadTimeoutMs, "Reading an account from D1");
@@ -250,7 +241,7 @@ export class AccountBudget extends DurableObject<Env> {
   }
 }
 
-const limitIn = (config: AccountConfig | null, per: AccountLimit["per"]): number | undefined =>
+const limitIn = (config: StoredLimits | null, per: AccountLimit["per"]): number | undefined =>
   config?.limits.find((each) => each.per === per)?.limit;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

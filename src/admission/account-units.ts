@@ -1,11 +1,12 @@
+import type { StoredLimits } from "../accounts/shared-limits.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { AccountConfig, BudgetAnswer } from "./account-budget.ts";
 import type { Budgets } from "./guards.ts";
 import {
   type AccountLimit,
   accept,
   askOf,
+  type BudgetAnswer,
   firstPace,
   giveBack,
   type Holding,
@@ -38,7 +39,7 @@ export interface SharedLimits {
 
 /** An answer of the budget. `config`: the limits of the account that the budget knows. `question`: the number of the question. */
 interface Answered {
-  config: AccountConfig;
+  config: StoredLimits;
   question: number;
 }
 

@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import type { StoredLimits } from "../accounts/shared-limits.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import type { Event } from "../events/event.ts";
@@ -7,7 +8,6 @@ import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { commitEvents } from "../webhooks/write-events.ts";
-import type { AccountConfig } from "./account-budget.ts";
 import { AccountUnits, type SharedLimits } from "./account-units.ts";
 import {
   type Admission,
@@ -223,7 +223,7 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /** Takes over the limits of the account that its budget knows. */
-  #takeOver({ version, revision, limits }: AccountConfig): void {
+  #takeOver({ version, revision, limits }: StoredLimits): void {
     const known = this.#key?.config;
     if (!known || version === accountVersion(known)) return;
     if (version < accountVersion(known)) throw new Error("the budget of the account does not know the limits that are in force");

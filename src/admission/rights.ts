@@ -1,3 +1,4 @@
+import type { StoredLimits } from "../accounts/shared-limits.ts";
 import { dayMs, secondMs } from "../time/clock.ts";
 import { endOf, type FixedPeriod, startOf } from "./window.ts";
 
@@ -147,6 +148,13 @@ export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "wait
 
 /** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards. */
 export type Grant = readonly (Label & { granted: number; rest: number })[];
+
+/** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */
+export interface BudgetAnswer {
+  config: StoredLimits;
+  grant: Grant;
+  isEnough: boolean;
+}
 
 /** Asks a guard for all its unused units. `nonce`: the nonce of the guard that got the grant. */
 export interface Recall {
