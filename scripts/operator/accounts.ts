@@ -29,15 +29,15 @@ export const accounts: Record<string, Command> = {
       const row = (each: Record<string, unknown>) => [
         each.id,
         each.status,
-        each.plan_id,
-        limitsInWords(each.limits as { per: string; limit: number }[]),
         each.limit_ceiling,
         each.retention_days,
         each.activity_database,
+        each.plan_id,
+        limitsInWords(each.limits as { per: string; limit: number }[]),
         each.name,
       ];
       await print(given, all, () =>
-        table(["ID", "STATUS", "PLAN", "ALL KEYS TOGETHER", "CEILING", "RETENTION", "DATABASE", "NAME"], all.data.map(row)),
+        table(["ID", "STATUS", "CEILING", "RETENTION", "DATABASE", "PLAN", "ALL KEYS TOGETHER", "NAME"], all.data.map(row)),
       );
     },
   },

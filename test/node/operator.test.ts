@@ -169,6 +169,35 @@ describe("npm run operator", () => {
     expect(await me(key)).toBe("revoked_key");
   });
 
+  long(
+    "makes plans, gives them to accounts and changes them, and sets limits that the keys of an account share",
+    { tags: ["long"] },
+    async () => {
+      const plan = (await succeedWith(
+        "plans",
+        "make",
+        "--name",
+        "Team",
+        "--account-limits",
+        "hour=80000",
+        "--key-limits",
+        "day=90000",
+      )) as string;
+      expect(plan).toMatch(/^plan_\w+$/);
+      expect(await succeedWith("accounts", "plan", account, plan)).toMatch(
+        /Limits of all keys together: 80000 per hour\. Keys with lower limits now: key_/,
+      );
+      expect(await succeedWith("accounts", "limits", account, "hour=70000,month=900000")).toContain("70000 per hour, 900000 per month");
+      expect((await worker.api("GET", "/account/limits")).policies[0]).toMatchObject({ name: "account-hour", limit: 70_000 });
+      expect(await succeedWith("accounts", "limits", account, "none")).toContain("80000 per hour");
+      expect(await succeedWith("plans", "change", plan, "--account-limits", "hour=60000")).toContain("for 1 account");
+      expect(await succeedWith("plans", "list")).toMatch(/Team +60000 per hour +90000 per day/);
+      expect((await worker.api("GET", "/account/limits")).policies[0].limit).toBe(60_000);
+      await succeedWith("accounts", "plan", account, "none");
+      expect(await succeedWith("plans", "delete", plan)).toBe("Deleted.");
+    },
+  );
+
   long("suspends and resumes an account, changes its limits, and shows its storage and deliveries", { tags: ["long"] }, async () => {
     await succeedWith("accounts", "suspend", account);
     expect(await me(worker.key)).toBe("account_suspended");
