@@ -59,6 +59,7 @@ const entry = await retry(() => client.activity.get(requestId));
 check(entry.user_agent?.startsWith("developer-overview-client/") === true, "the User-Agent");
 check((await client.activity.list({ limit: 1 })).data.length === 1, "the log");
 check((await client.rateLimit.get()).policies.length > 0 && (await client.analytics.get()).users.total > 0, "figures");
+check((await client.account.limits()).by_key.length === 0, "limits of the account");
 const usage = await client.usage.get({ window: "24h" });
 const shares = await client.usage.breakdown({ window: "24h", by: "route" });
 check(usage.total_requests.value > 0 && shares.data.length > 0, "usage");
