@@ -58,10 +58,17 @@ export async function admitKey(guards: Guards, { keyId, request }: Credential): 
   return admission.refusal === null ? { principal } : denied(principal, request);
 }
 
+/** The texts of denials. A cached denial is the answer to many requests with the same scope and cost. */
+const contents = new WeakMap<Admission, FailureContent>();
+
 function denied(principal: Principal, { scope, cost = 1 }: AdmissionRequest): Denied {
   const { admission } = principal;
   const { refusal } = admission;
   if (refusal === null) return { denial: invalidKey, principal };
+  const known = contents.get(admission);
+  if (known) return { denial: known, principal };
   const limits = refusal === "cost_exceeds_limit" ? limitsIn(admission).filter(({ limit }) => cost > limit) : violatedIn(admission);
-  return { denial: denialContent(refusal, { scope, limits, cost }), principal };
+  const denial = denialContent(refusal, { scope, limits, cost });
+  contents.set(admission, denial);
+  return { denial, principal };
 }

@@ -22,8 +22,11 @@ export const remainingOf = ({ limit, used }: { limit: number; used: number }): n
 
 /** Returns the limit that binds: the one with the least share left. Of limits with the same share, the longest period binds. */
 export function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
-  const shareOf = (each: PolicyUsage) => remainingOf(each) / each.limit;
-  const [binding] = limits.toReversed().toSorted((a, b) => shareOf(a) - shareOf(b));
+  let [binding, least] = [limits[0], Number.POSITIVE_INFINITY];
+  for (const each of limits) {
+    const share = remainingOf(each) / each.limit;
+    if (share <= least) [binding, least] = [each, share];
+  }
   if (!binding) throw new Error("a key has no limit");
   return binding;
 }
@@ -34,7 +37,7 @@ export function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
  * can show only one limit: the one that binds.
  */
 export function rateLimitHeadersOf(
-  admission: Pick<Admission, "limits" | "rateLimit" | "shared">,
+  admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">,
   now: number,
 ): Record<(typeof rateLimitHeaders)[number], string> {
   const limits = limitsIn(admission);
