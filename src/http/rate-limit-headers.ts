@@ -31,6 +31,25 @@ export function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
   return binding;
 }
 
+interface FixedPart {
+  limits: readonly PolicyUsage[];
+  binding: PolicyUsage;
+  policy: string;
+}
+
+/** The parts of the headers that do not depend on the time, of refusals: a cached denial is the answer to many requests. */
+const fixedParts = new WeakMap<object, FixedPart>();
+
+function fixedPartOf(admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">): FixedPart {
+  const known = admission.violation && fixedParts.get(admission);
+  if (known) return known;
+  const limits = limitsIn(admission);
+  const policies = limits.map(({ name, per, limit }) => `"${name}";q=${limit}${seconds[per] === null ? "" : `;w=${seconds[per]}`}`);
+  const part = { limits, binding: bindingLimit(limits), policy: policies.join(", ") };
+  if (admission.violation) fixedParts.set(admission, part);
+  return part;
+}
+
 /**
  * Returns the limits of a key and its account as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
  * draft-ietf-httpapi-ratelimit-headers, which may still change, and have one item for each limit. Most clients read the older `X-RateLimit` fields, which
@@ -40,12 +59,9 @@ export function rateLimitHeadersOf(
   admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">,
   now: number,
 ): Record<(typeof rateLimitHeaders)[number], string> {
-  const limits = limitsIn(admission);
-  const binding = bindingLimit(limits);
+  const { limits, binding, policy } = fixedPartOf(admission);
   return {
-    "RateLimit-Policy": limits
-      .map(({ name, per, limit }) => `"${name}";q=${limit}${seconds[per] === null ? "" : `;w=${seconds[per]}`}`)
-      .join(", "),
+    "RateLimit-Policy": policy,
     RateLimit: limits.map((each) => `"${each.name}";r=${remainingOf(each)};t=${secondsTo(each.resetsAt, now)}`).join(", "),
     "X-RateLimit-Limit": String(binding.limit),
     "X-RateLimit-Remaining": String(remainingOf(binding)),
