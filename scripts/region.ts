@@ -17,7 +17,7 @@ const names: Record<Region, string> = {
   oc: "Oceania",
 };
 
-/** The cloud region near which Cloudflare places the Worker. D1 names regions only roughly, so each is a large data center of the region. */
+/** The cloud region near which Cloudflare places the Worker. D1 does not say where in its region it is, so each entry is a large data center there. */
 const placements: Record<Region, string> = {
   wnam: "aws:us-west-2",
   enam: "aws:us-east-1",

@@ -1,6 +1,6 @@
 // Counts the platform operations of a Worker. To count, this module patches the prototype of D1, and the storage of each Durable Object.
 
-export const counts = {
+export const noCounts = {
   guardCalls: 0,
   /** The alarms of guards, which `guardCalls` includes. */
   guardAlarms: 0,
@@ -13,6 +13,8 @@ export const counts = {
   rowsWritten: 0,
   rowsRead: 0,
 };
+
+export const counts = { ...noCounts };
 
 interface Meta {
   meta?: { rows_written?: number; rows_read?: number };

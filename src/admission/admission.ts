@@ -101,31 +101,20 @@ export interface PolicyUsage extends LimitUsage {
   name: PolicyName;
 }
 
-type Limited = Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">;
-
-/** What was derived from a refusal. A cached denial is the answer to many requests, so its limits are named once. */
-const derived = new WeakMap<Limited, { all: readonly PolicyUsage[]; violated: readonly PolicyUsage[] }>();
-
-function deriveFrom(admission: Limited) {
-  const { limits, rateLimit, shared = [], violation } = admission;
-  const known = violation && derived.get(admission);
-  if (known) return known;
-  const own = limits ?? [{ per: "hour" as const, ...rateLimit }];
-  const all: PolicyUsage[] = [];
-  for (const { per, limit, used, resetsAt } of own) all.push({ name: per, per, limit, used, resetsAt });
-  for (const { per, limit, used, resetsAt } of shared) all.push({ name: `account-${per}`, per, limit, used, resetsAt });
-  const isViolated = ({ name, per }: PolicyUsage) =>
-    name === per ? violation?.periods.includes(per) : violation?.shared?.some((each) => each === per);
-  const made = { all, violated: violation ? all.filter(isViolated) : all };
-  if (violation) derived.set(admission, made);
-  return made;
+/** Returns what is used of each limit of the key, and then of its account. A guard of an earlier release knows only the hour. */
+export function limitsIn({ limits, rateLimit, shared = [] }: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] {
+  const own = (limits ?? [{ per: "hour" as const, ...rateLimit }]).map((limit): PolicyUsage => ({ ...limit, name: limit.per }));
+  return [...own, ...shared.map((limit): PolicyUsage => ({ ...limit, name: `account-${limit.per}` }))];
 }
 
-/** Returns what is used of each limit of the key, and then of its account. A guard of an earlier release knows only the hour. */
-export const limitsIn = (admission: Limited): readonly PolicyUsage[] => deriveFrom(admission).all;
-
 /** Returns the limits that refused a request, or all limits if the guard does not say which. */
-export const violatedIn = (admission: Limited): readonly PolicyUsage[] => deriveFrom(admission).violated;
+export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">): PolicyUsage[] {
+  const { violation } = admission;
+  const all = limitsIn(admission);
+  if (!violation) return all;
+  const names: readonly PolicyName[] = [...violation.periods, ...(violation.shared ?? []).map((per) => `account-${per}` as const)];
+  return all.filter(({ name }) => names.includes(name));
+}
 
 /** Returns all limits of a key, the shortest period first. */
 export const limitsOf = ({ hourlyLimit, otherLimits = [] }: Pick<KeyConfig, "hourlyLimit" | "otherLimits">): Limit[] =>
@@ -229,6 +218,7 @@ export function denialContent(
           cost === 1
             ? `The ${limits.length > 1 ? "limits are" : "limit is"} used up: ${listOf(limits)}.`
             : `The ${limits.length > 1 ? "limits have" : "limit has"} no room for a request that costs ${cost} units: ${listOf(limits)}.`,
+        violatedPolicies: limits.map(({ name }) => name),
       };
   }
 }

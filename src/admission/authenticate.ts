@@ -58,7 +58,7 @@ export async function admitKey(guards: Guards, { keyId, request }: Credential): 
   return admission.refusal === null ? { principal } : denied(principal, request);
 }
 
-/** The texts of denials. A cached denial is the answer to many requests with the same scope and cost. */
+/** The contents of denials. A cached denial is the answer to many requests with the same scope and cost. */
 const contents = new WeakMap<Admission, FailureContent>();
 
 function denied(principal: Principal, { scope, cost = 1 }: AdmissionRequest): Denied {

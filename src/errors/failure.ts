@@ -75,6 +75,8 @@ export interface FailureContent {
   code: FailureCode;
   message: string;
   fieldErrors?: FieldError[];
+  /** The names of the limits that refused the request. */
+  violatedPolicies?: string[];
   headers?: Record<string, string>;
 }
 

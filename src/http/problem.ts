@@ -1,5 +1,4 @@
 import { HTTPException } from "hono/http-exception";
-import { violatedIn } from "../admission/admission.ts";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureContent, type FieldError, failures } from "../errors/failure.ts";
 import type { AppContext } from "./context.ts";
@@ -48,7 +47,6 @@ export function problem(c: AppContext, failure: FailureContent): Response {
   const { status, title } = failures[failure.code];
   const origin = requestOrigin(c);
   const isQuota = failure.code === "rate_limit_exceeded";
-  const admission = c.get("principal")?.admission;
   const body: ProblemBody = {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
     title,
@@ -58,7 +56,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
     code: failure.code,
     request_id: c.get("requestId"),
     ...(failure.fieldErrors && failure.fieldErrors.length > 0 && { errors: failure.fieldErrors }),
-    ...(isQuota && { "violated-policies": admission ? violatedIn(admission).map(({ name }) => name) : ["hour"] }),
+    ...(failure.violatedPolicies && { "violated-policies": failure.violatedPolicies }),
   };
   c.set("errorCode", failure.code);
   return respond(c, JSON.stringify(body), status, { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) });

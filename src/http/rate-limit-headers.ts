@@ -37,7 +37,7 @@ interface FixedPart {
   policy: string;
 }
 
-/** The parts of the headers that do not depend on the time, of refusals: a cached denial is the answer to many requests. */
+/** For refusals, the parts of the headers that do not depend on the time. A cached denial is the answer to many requests. */
 const fixedParts = new WeakMap<object, FixedPart>();
 
 function fixedPartOf(admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">): FixedPart {

@@ -31,7 +31,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
           <Empty>The budget of the account does not respond right now. Reload the page.</Empty>
         ) : found.limits.length === 0 ? (
           <Empty>
-            The keys of this account share no limits. Each key has limits of its own: see <a href="/keys">Keys</a>.
+            The keys of this account share no limits. Each key has limits of its own: see <a href="/keys">API Keys</a>.
           </Empty>
         ) : (
           <LimitTable limits={found.limits} now={context.now} />
@@ -43,9 +43,13 @@ limitsPages.get("/limits", needs("session"), async (c) => {
           {found.byKey.length === 0 ? <Empty>No key has used a unit yet.</Empty> : <ByKey {...found} />}
         </section>
       )}
+      {found && found.limits.length > 0 && (
+        <p class="quiet">
+          A request usually uses one unit of each limit. A request that a limit refuses uses nothing. Figures are at most five seconds old.
+        </p>
+      )}
       <p class="quiet">
-        A request usually uses one unit of each limit. A request that a limit refuses uses nothing. Figures are at most five seconds old.
-        The operator of this service sets these limits. <a href="/docs/guides/limits">How limits work</a>
+        The operator of this service sets the limits of all keys together. <a href="/docs/guides/limits">How limits work</a>
       </p>
     </>,
   );
