@@ -1,12 +1,13 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
+import { afterAll, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { claimBudget, grow, release } from "../../src/http/body-budget.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { minuteMs } from "../../src/time/clock.ts";
 import { type Answer, answerOf, call, cron, makeKey, makeTenant } from "./support/client.ts";
 import { entryOf, flush, write } from "./support/entries.ts";
+import { countEntries } from "./support/log-rows.ts";
 
 // These tests send requests to a Worker with a failing service. The tests also send requests to a Worker whose services all work.
 
@@ -19,6 +20,19 @@ const failing = (message: string) =>
   });
 
 const ctx = createExecutionContext();
+
+// All requests of an isolate share a buffer of log entries. A request with failing bindings can flush it for ten seconds, also for requests of the next test
+// file. This file therefore waits until the log has an entry again.
+afterAll(async () => {
+  const { accountId, key } = await makeTenant();
+  await vi.waitFor(
+    async () => {
+      await call("GET", "/api/v1/me", { key });
+      expect(await countEntries(accountId)).toBeGreaterThan(0);
+    },
+    { timeout: 20_000, interval: 200 },
+  );
+}, 30_000);
 
 /** Sends a request to a Worker. `bindings` replaces some bindings of this Worker. */
 async function callWith(bindings: Partial<Env>, method: string, path: string, key: string, body?: unknown): Promise<Answer> {
