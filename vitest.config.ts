@@ -53,6 +53,7 @@ export default defineConfig(async () => ({
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
+                IMPORT_SECRETS: "pepper:a-pepper-of-the-tests",
                 // Overrides the key that `npm start` stores in .dev.vars.
                 DEMO_API_KEY: "",
                 SECURITY_CONTACT: "mailto:security@acme.dev",
@@ -80,6 +81,17 @@ export default defineConfig(async () => ({
       },
       { test: { name: "node", include: ["test/node/**/*.test.ts"], globalSetup, env, testTimeout: 240_000, hookTimeout: 240_000 } },
       { test: { name: "soak", include: ["test/soak/**/*.test.ts"], globalSetup, hookTimeout: 240_000 } },
+      {
+        test: {
+          name: "integrations",
+          include: ["test/integrations/**/*.test.ts"],
+          globalSetup,
+          env,
+          testTimeout: 240_000,
+          hookTimeout: 240_000,
+          fileParallelism: false,
+        },
+      },
       { test: { name: "browser", include: ["test/browser/**/*.test.ts"], globalSetup, env, testTimeout: 60_000, hookTimeout: 120_000 } },
     ],
   },

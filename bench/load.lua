@@ -1,5 +1,5 @@
 -- Arguments: the mean wait of a connection between its requests in milliseconds, 0 for none; whether each request has a key of its own, made
--- of those given by other characters in its secret part; then the keys, which are sent in turn.
+-- of those given by other characters in its secret part; then the keys, which are sent in turn; then the bodies of POST requests, which are sent with the first key.
 
 local requests = {}
 local sent = 0
@@ -13,14 +13,25 @@ function init(args)
     end
   end
   neverRepeats = args[2] == "true"
-  for index = 3, #args do
-    requests[#requests + 1] = wrk.format("GET", nil, { ["CF-Connecting-IP"] = "198.51.100.7", ["Authorization"] = "Bearer " .. args[index] })
+  local keys = tonumber(args[3])
+  if #args == 3 + keys then
+    for index = 4, #args do
+      requests[#requests + 1] = wrk.format("GET", nil, { ["CF-Connecting-IP"] = "198.51.100.7", ["Authorization"] = "Bearer " .. args[index] })
+    end
+  end
+  for index = 4 + keys, #args do
+    posts = true
+    local headers = { ["Authorization"] = "Bearer " .. args[4], ["Content-Type"] = "application/json" }
+    requests[#requests + 1] = wrk.format("POST", nil, headers, args[index])
   end
 end
 
 function request()
   sent = sent + 1
   local text = requests[sent % #requests + 1]
+  if posts then
+    return (text:gsub("0000000000", string.format("%010d", sent)))
+  end
   if not neverRepeats then
     return text
   end

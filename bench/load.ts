@@ -15,6 +15,11 @@ export interface Variant {
   keys: string[];
   /** Whether each request sends a unique key. A unique key is a copy of one of `keys` with a different secret part. */
   neverRepeats?: boolean;
+  /**
+   * The bodies of POST requests, which are sent in turn. Without bodies, the requests are GET requests. In a body, `0000000000` becomes a number that
+   * no other request has.
+   */
+  bodies?: readonly string[];
   /** The status that every response must have. */
   status: number;
   pids(): number[];
@@ -49,13 +54,25 @@ export const pace = (variant: Variant, seconds: number, rate: number, connection
  */
 async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
-  const { name, url, keys, status, pids, neverRepeats = false } = variant;
-  const first = await fetch(url, { headers: { Authorization: `Bearer ${keys[0]}`, "CF-Connecting-IP": "198.51.100.7" } });
+  const { name, url, keys, status, pids, neverRepeats = false, bodies = [] } = variant;
+  const first = await fetch(url, {
+    method: bodies.length > 0 ? "POST" : "GET",
+    headers: { Authorization: `Bearer ${keys[0]}`, "CF-Connecting-IP": "198.51.100.7", "Content-Type": "application/json" },
+    ...(bodies[0] !== undefined && { body: bodies[0] }),
+  });
   await first.arrayBuffer();
   if (first.status !== status) throw new Error(`${name} answered ${first.status}`);
   const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", join(import.meta.dirname, "load.lua"), url];
   const before = cpuMsOf(pids());
-  const { stdout } = await execFileAsync("/usr/bin/wrk", [...options, "--", String(meanWaitMs), String(neverRepeats), ...keys]);
+  const { stdout } = await execFileAsync("/usr/bin/wrk", [
+    ...options,
+    "--",
+    String(meanWaitMs),
+    String(neverRepeats),
+    String(keys.length),
+    ...keys,
+    ...bodies,
+  ]);
   const cpuMs = cpuMsOf(pids()) - before;
   const { requests, seconds: took, refused, failed, p50, p99 } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Told;
   if (requests === 0 || failed > 0 || refused !== (status < 400 ? 0 : requests)) throw new Error(`${name} answered: ${stdout}`);

@@ -12,6 +12,7 @@ import { isOfScript } from "./parts.ts";
 import type { Profile } from "./profile.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 import { floors } from "./variants.ts";
+import type { MeasuredVerify } from "./verify.ts";
 
 const table = (head: string[], rows: string[][]) =>
   [head, head.map((_, index) => (index === 0 ? "---" : "---:")), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
@@ -93,6 +94,18 @@ export function limitsTable({ cpu: measured, calls }: MeasuredLimits): string {
       callRows,
     ),
   ].join("\n\n");
+}
+
+export function verifyTable({ cpu: measured, reportMs }: MeasuredVerify): string {
+  const [one] = measured;
+  if (!one) throw new Error("nothing was measured");
+  const rows = measured.map((each) => [each.name, medianOf(each, cpu).toFixed(3), withQuartiles(ratioOf(each, one, cpu))]);
+  const report = reportMs.toSorted((a, b) => a - b)[Math.floor(reportMs.length / 2)] ?? 0;
+  const share = (report / medianOf(one, cpu)).toFixed(2);
+  return table(
+    ["request", "CPU ms each", "share of the first row (middle half)"],
+    [...rows, ["POST /reports with 100 reports", report.toFixed(3), share]],
+  );
 }
 
 export const densityTable = (densities: readonly Density[]): string =>

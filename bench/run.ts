@@ -28,14 +28,16 @@ import {
   profileTable,
   throughputGoalTable,
   throughputTable,
+  verifyTable,
 } from "./report.ts";
 import { measureScale, scaleTable } from "./scale/scale.ts";
 import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
+import { measureVerify } from "./verify.ts";
 
-// `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This
-// command prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`,
-// `denials` and `limits` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
+// `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This command
+// prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`, `denials`,
+// `limits` and `verify` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
 // `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
 // compares this checkout with another one. The packages of the other checkout must be installed.
 
@@ -53,6 +55,7 @@ const parts = {
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
   denials: async (folder: string) => denialsTable(await measureDenials(folder)),
   limits: async (folder: string) => limitsTable(await measureLimits(folder)),
+  verify: async (folder: string) => verifyTable(await measureVerify(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
@@ -100,8 +103,8 @@ function machine(): string {
 }
 
 /**
- * Measures every part except `scale`, `instructions` and `denials`. Prints the tables of each part as soon as the part is measured. Returns the
- * report.
+ * Measures every part except `scale`, `instructions`, `denials`, `limits` and `verify`. Prints the tables of each part as soon as the part is
+ * measured. Returns the report.
  */
 async function all(): Promise<string> {
   const sections: string[] = [];

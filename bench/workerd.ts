@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, type SpawnOptions, spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type AddressInfo, createServer } from "node:net";
@@ -95,7 +96,9 @@ export async function serve(
   // of `.md` files.
   const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
-  const classes = ["KeyGuard", "AccountBudget", "ActivityWriter"].filter((name) => new RegExp(`\\b${name}\\b`).test(source));
+  const classes = ["KeyGuard", "AccountBudget", "ServiceTokens", "ActivityWriter"].filter((name) =>
+    new RegExp(`\\b${name}\\b`).test(source),
+  );
   writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, { v8Flags, texts, isolates }));
   const databases = { main: await startD1(folder, "main"), activity: await startD1(folder, "activity") };
   const { main, activity } = await through({ main: databases.main.port, activity: databases.activity.port });
@@ -134,10 +137,19 @@ async function startD1(folder: string, name: "main" | "activity"): Promise<{ chi
 
 const workers = join(import.meta.dirname, "workers");
 
-const uniqueKeys: Record<string, string> = { KeyGuard: "guards", AccountBudget: "budgets", ActivityWriter: "writers" };
+/** The operator token of the Workers that a bench starts. */
+export const operatorToken = "dvop_operator-token-of-the-bench";
+
+const uniqueKeys: Record<string, string> = {
+  KeyGuard: "guards",
+  AccountBudget: "budgets",
+  ServiceTokens: "tokens",
+  ActivityWriter: "writers",
+};
 const bindings: Record<string, string> = {
   KeyGuard: "KEY_GUARD",
   AccountBudget: "ACCOUNT_BUDGET",
+  ServiceTokens: "SERVICE_TOKENS",
   ActivityWriter: "ACTIVITY_WRITER",
 };
 
@@ -172,6 +184,7 @@ function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags
         (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
         (name = "WEBHOOK_SEALING_SECRETS", text = "a:${"sealing-secret-of-the-bench".padEnd(40, "-")}"),
+        (name = "OPERATOR_TOKENS", text = "bench:${createHash("sha256").update(operatorToken).digest("hex")}"),
         (name = "PUBLIC_ORIGIN", text = ""),
         (name = "ACCESS_TEAM_DOMAIN", text = ""),
         (name = "ACCESS_AUDIENCE", text = ""),

@@ -42,6 +42,7 @@ const areas: Record<string, readonly string[]> = {
   admission: ["usage", "activity", "webhooks", "events", "accounts"],
   keys: ["admission", "usage", "webhooks", "events", "audit", "accounts"],
   identity: ["webhooks", "events", "audit", "accounts"],
+  "service-tokens": [],
 };
 
 const isResource = (manifest: Manifest) => !(manifest.name in areas) && readdirSync(join(src(), "resources")).includes(manifest.name);
@@ -81,6 +82,20 @@ export const mayImport: Record<string, readonly string[]> = {
   // Code that all surfaces share. Shared code does not depend on the routes of the API. Shared code also works for responses that this Worker
   // did not produce.
   http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
+  // Decides about requests that the team's own API has received.
+  verification: [
+    "http",
+    "admission",
+    "activity",
+    "usage",
+    "keys",
+    "service-tokens",
+    "webhooks",
+    "events",
+    "accounts",
+    ...everyGround,
+    ...everyWord,
+  ],
   // The building blocks of routes, and the routes themselves.
   api: ["http", "openapi", ...below],
   routes: ["api", "http", "openapi", "references", ...below],
@@ -88,13 +103,13 @@ export const mayImport: Record<string, readonly string[]> = {
   browser: ["time"],
   dashboard: ["openapi", "http", "operations", ...below],
   // The API and the page of the operator. The API authenticates requests by a token, and the page has the layout of the overview.
-  operator: ["dashboard", "http", "operations", ...below],
+  operator: ["api", "dashboard", "http", "openapi", "operations", "verification", ...below],
   // The documentation, as pages in the layout of the overview and in machine-readable formats.
   docs: ["dashboard", "openapi", "http", "operations", ...below],
   scheduled: ["operations", "references", ...below],
-  surfaces: ["api", "routes", "dashboard", "docs", "operator", "openapi", "http", ...below],
+  surfaces: ["api", "routes", "dashboard", "docs", "operator", "verification", "openapi", "http", ...below],
   app: ["surfaces", "http"],
-  index: ["app", "scheduled", "activity", "admission", "webhooks"],
+  index: ["app", "scheduled", "activity", "admission", "service-tokens", "verification", "webhooks"],
 };
 
 /** Files that use the storage of a Durable Object. A table in this storage can have the same name as a table in D1. */

@@ -149,11 +149,19 @@ async function modules(): Promise<Record<string, string>> {
  * so write these modules first.
  */
 async function documents(): Promise<Record<string, string>> {
+  // The team API serves its own document, so a file must be there before its routes are imported.
+  const teamFile = join(root, "src/operator/openapi.json");
+  if (!existsSync(teamFile)) writeFileSync(teamFile, "{}\n");
   const [{ routers }, { openApiDocument }] = await Promise.all([import("../src/surfaces/mounts.ts"), import("./openapi/document.ts")]);
+  const [{ teamRouters }, { teamDocument }] = await Promise.all([
+    import("../src/operator/team-routers.ts"),
+    import("./openapi/team-document.ts"),
+  ]);
   const document = openApiDocument(routers);
   return {
     "public/api/v1/openapi.json": `${JSON.stringify(document, null, 2)}\n`,
     "public/api/v1/openapi.yaml": stringify(document, { aliasDuplicateObjects: false }),
+    "src/operator/openapi.json": `${JSON.stringify(teamDocument(teamRouters))}\n`,
     "client/src/standard-operations.ts": standardOperationsOf(document),
   };
 }

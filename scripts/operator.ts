@@ -6,13 +6,14 @@ import { keys } from "./operator/keys.ts";
 import { log } from "./operator/log.ts";
 import { plans } from "./operator/plans.ts";
 import { secrets } from "./operator/secrets.ts";
+import { tokens } from "./operator/tokens.ts";
 import { audit, deliveries, guards, owners } from "./operator/upkeep.ts";
 import { connectToOperator } from "./operator-client.ts";
 
 // `npm run operator` runs a command for the team that operates a deployment. Each command calls the Worker and never writes to D1 itself.
 // The guards therefore receive every change too.
 
-const nouns: Record<string, Record<string, Command>> = { accounts, plans, log, keys, owners, guards, secrets, deliveries, audit };
+const nouns: Record<string, Record<string, Command>> = { accounts, plans, log, keys, tokens, owners, guards, secrets, deliveries, audit };
 
 const head = "npm run --silent operator --";
 

@@ -152,6 +152,7 @@ async function start(): Promise<void> {
 
   const url = `http://localhost:${port}`;
   while (!(await isResponding(`${url}/health`))) await sleep(100);
+  say("A sample API behind the middleware, whose requests appear in Recent Activity: npm run sample-api");
   say(`Overview: ${url}`);
   if (setup) say(`Setup: ${setup}`);
   say(`API: ${url}/api/v1`);

@@ -7,6 +7,8 @@ import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 export { ActivityWriter } from "./activity/log-writer/activity-writer.ts";
 export { AccountBudget } from "./admission/account-budget.ts";
 export { KeyGuard } from "./admission/key-guard.ts";
+export { ServiceTokens } from "./service-tokens/service-tokens.ts";
+export { Verify } from "./verification/entrypoint.ts";
 
 /** A build constant. True only in a local build. `npm start` makes a local build. */
 declare const LOCAL_BUILD: boolean;

@@ -14,5 +14,6 @@ export { manifest as operations } from "./operations/manifest.ts";
 export { manifest as analytics } from "./resources/analytics/manifest.ts";
 export { manifest as tasks } from "./resources/tasks/manifest.ts";
 export { manifest as users } from "./resources/users/manifest.ts";
+export { manifest as serviceTokens } from "./service-tokens/manifest.ts";
 export { manifest as usage } from "./usage/manifest.ts";
 export { manifest as webhooks } from "./webhooks/manifest.ts";

@@ -263,7 +263,7 @@ export interface paths {
         put?: never;
         /**
          * Create a key
-         * @description Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 `forbidden`. If the account already has 50 live keys, the response is 409 `limit_reached`. Sends the event `key.created`. Requires a key with the scope `keys:write`.
+         * @description Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 `forbidden`. If the account already has as many live keys as it may have, usually 50, the response is 409 `limit_reached`. Sends the event `key.created`. Requires a key with the scope `keys:write`.
          */
         post: operations["createKey"];
         delete?: never;
@@ -1935,13 +1935,15 @@ export interface components {
          *         "2xx": 12,
          *         "3xx": 12,
          *         "4xx": 12,
-         *         "5xx": 12
+         *         "5xx": 12,
+         *         "not_reported": 0
          *       },
          *       "series": [
          *         {
          *           "start": "2026-01-31T09:30:00.000Z",
          *           "requests": 1268,
          *           "successes": 1244,
+         *           "not_reported": 0,
          *           "avg_response_time_ms": 42.1,
          *           "p50_ms": 34,
          *           "p95_ms": 104,
@@ -2005,7 +2007,7 @@ export interface components {
                  */
                 change_percent: number | null;
             };
-            /** @description The figure "Success Rate": the share of requests with a response status below 400. */
+            /** @description The figure "Success Rate": the share of requests with a response status below 400, of all requests with a known status. */
             success_rate: {
                 /**
                  * @description The success rate in the window, in percent. The value is null if there were no requests.
@@ -2112,6 +2114,11 @@ export interface components {
                  * @example 12
                  */
                 "5xx": number;
+                /**
+                 * @description The number of requests that your own API has verified and whose response it has not reported.
+                 * @example 0
+                 */
+                not_reported: number;
             };
             /** @description One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly within the window. */
             series: {
@@ -2131,6 +2138,11 @@ export interface components {
                  * @example 1244
                  */
                 successes: number;
+                /**
+                 * @description The number of requests that your own API has verified and whose response it has not reported.
+                 * @example 0
+                 */
+                not_reported: number;
                 /**
                  * @description The average response time of the admitted requests, in milliseconds. The value is null if no requests were admitted.
                  * @example 42.1
@@ -2166,6 +2178,7 @@ export interface components {
          *           "value": "/api/v1/tasks",
          *           "requests": 1268,
          *           "successes": 1244,
+         *           "not_reported": 0,
          *           "avg_response_time_ms": 42.1
          *         }
          *       ]
@@ -2196,7 +2209,7 @@ export interface components {
             /** @description One entry for each value. The requests of all entries add up to the `total_requests` of the same window. */
             data: {
                 /**
-                 * @description The id of a key, a route, a status code or a date.
+                 * @description The id of a key, a route, a status code or a date. `none` is the status of requests whose response was not reported.
                  * @example /api/v1/tasks
                  */
                 value: string;
@@ -2210,6 +2223,11 @@ export interface components {
                  * @example 1244
                  */
                 successes: number;
+                /**
+                 * @description The number of requests that your own API has verified and whose response it has not reported.
+                 * @example 0
+                 */
+                not_reported: number;
                 /**
                  * @description The average response time of the admitted requests, in milliseconds. The value is null if no requests were admitted.
                  * @example 42.1
@@ -2569,13 +2587,13 @@ export interface components {
             /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
+                 * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
                  * @example key
                  * @enum {string}
                  */
-                type: "key" | "member" | "operator" | "system";
+                type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key or member that created the key. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
@@ -2729,13 +2747,13 @@ export interface components {
             /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
+                 * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
                  * @example key
                  * @enum {string}
                  */
-                type: "key" | "member" | "operator" | "system";
+                type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key or member that created the key. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
@@ -2894,13 +2912,13 @@ export interface components {
             /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
+                 * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
                  * @example key
                  * @enum {string}
                  */
-                type: "key" | "member" | "operator" | "system";
+                type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key or member that created the key. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
@@ -4104,13 +4122,13 @@ export interface components {
             /** @description The actor who performed the action. */
             actor: {
                 /**
-                 * @description The type of the actor: a `key`, a `member` of the account, the `operator` or the `system`.
+                 * @description The type of the actor: a `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
                  * @example member
                  * @enum {string}
                  */
-                type: "key" | "member" | "operator" | "system";
+                type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key or member. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token. The value is null for the operator and the system.
                  * @example mem_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 id: string | null;
@@ -5147,13 +5165,13 @@ export interface components {
                 /** @description The creator of the key. */
                 created_by?: {
                     /**
-                     * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
+                     * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
                      * @example key
                      * @enum {string}
                      */
-                    type: "key" | "member" | "operator" | "system";
+                    type: "key" | "member" | "token" | "operator" | "system";
                     /**
-                     * @description The id of the key or member that created the key. The value is null for the operator and the system.
+                     * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
                      * @example key_8hJk3mN5pQ7rS9tU
                      */
                     id: string | null;
@@ -7789,13 +7807,15 @@ export interface operations {
                      *         "2xx": 12,
                      *         "3xx": 12,
                      *         "4xx": 12,
-                     *         "5xx": 12
+                     *         "5xx": 12,
+                     *         "not_reported": 0
                      *       },
                      *       "series": [
                      *         {
                      *           "start": "2026-01-31T09:30:00.000Z",
                      *           "requests": 1268,
                      *           "successes": 1244,
+                     *           "not_reported": 0,
                      *           "avg_response_time_ms": 42.1,
                      *           "p50_ms": 34,
                      *           "p95_ms": 104,
@@ -7857,6 +7877,7 @@ export interface operations {
                      *           "value": "/api/v1/tasks",
                      *           "requests": 1268,
                      *           "successes": 1244,
+                     *           "not_reported": 0,
                      *           "avg_response_time_ms": 42.1
                      *         }
                      *       ]
@@ -7883,7 +7904,7 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Returns only requests with this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`. */
                 method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
-                /** @description Returns only requests with these statuses or status classes, for example 404 or 4xx. At most 20 values are allowed. Repeat the parameter to select several values. */
+                /** @description Returns only requests with these statuses or status classes, for example 404 or 4xx. `none` selects requests whose response was not reported. At most 20 values are allowed. Repeat the parameter to select several values. */
                 status?: string[];
                 /** @description Returns only requests that used this key. */
                 key_id?: string;
@@ -9729,7 +9750,7 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Returns only entries with this action. */
                 action?: string;
-                /** @description Returns only entries of this actor. The value is the id of a key or member, or one of these types: key, member, operator, system. */
+                /** @description Returns only entries of this actor. The value is the id of a key or member, or one of these types: key, member, token, operator, system. */
                 actor?: string;
                 /** @description Returns only entries about the resource with this id. */
                 target?: string;

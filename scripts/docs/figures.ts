@@ -1,4 +1,4 @@
-import { limitCeiling } from "../../src/accounts/account.ts";
+import { limitCeiling, maxLiveKeys } from "../../src/accounts/account.ts";
 import { defaultDays } from "../../src/activity/retention.ts";
 import { maxOpened } from "../../src/activity/segments/scan.ts";
 import { maxSegmentEntries } from "../../src/activity/segments/segment.ts";
@@ -17,7 +17,7 @@ import { invitationMs as invitationKeptMs, maxMembers } from "../../src/identity
 import { maxPasskeys } from "../../src/identity/passkeys.ts";
 import { codesPerMember } from "../../src/identity/recovery-codes.ts";
 import { maxSessionMs, sessionIdleMs, stepUpMs } from "../../src/identity/sessions.ts";
-import { maxCreatedPerDay, maxLiveKeys, reservedForRole } from "../../src/keys/bounds.ts";
+import { maxCreatedPerDay, reservedForRole } from "../../src/keys/bounds.ts";
 import { expiryNoticeMs } from "../../src/keys/events.ts";
 import { defaultScopes, scopes } from "../../src/keys/scopes.ts";
 import type { JsonObject } from "../../src/openapi/document.ts";

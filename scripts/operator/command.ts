@@ -55,10 +55,11 @@ export function table(headings: readonly string[], rows: readonly (readonly unkn
 /** Requests all pages of a list, and returns the items of all pages. */
 export async function listed(client: OperatorClient, path: string): Promise<{ data: Record<string, unknown>[] }> {
   const data: Record<string, unknown>[] = [];
-  for (let next: string | null = ""; next !== null; ) {
-    const { body }: OperatorResponse = await client.call("GET", next === "" ? path : `${path}?after=${encodeURIComponent(next)}`);
+  for (let query: string | null = ""; query !== null; ) {
+    const { body }: OperatorResponse = await client.call("GET", `${path}${query}`);
     data.push(...body.data);
-    next = body.next ?? null;
+    const [parameter, next] = body.next_cursor === undefined ? ["after", body.next] : ["cursor", body.next_cursor];
+    query = next ? `?${parameter}=${encodeURIComponent(next)}` : null;
   }
   return { data };
 }

@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import { at, type Command, type Given, limitsIn, limitsInWords, print, required, table, whole } from "./command.ts";
+import { at, type Command, type Given, limitsIn, limitsInWords, listed, print, required, table, whole } from "./command.ts";
 
 /**
  * Returns the id of the key that `text` identifies. `text` can be the id (`key_` and 16 characters), the form in logs (`dvo_` and the same
@@ -26,7 +26,7 @@ export const keys: Record<string, Command> = {
     what: "list the keys of an account",
     args: 1,
     run: async (given) => {
-      const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/keys`);
+      const body = await listed(given.client, `/accounts/${at(given, 0)}/keys`);
       const row = (each: Record<string, unknown>) => [
         each.id,
         each.status,

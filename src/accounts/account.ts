@@ -1,12 +1,13 @@
-import { asc, eq, gt } from "drizzle-orm";
+import { and, asc, eq, gt, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Db, Statement } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
-import { accounts, limitCeiling } from "./tables.ts";
+import { accounts, limitCeiling, maxLiveKeys as usualMaxLiveKeys } from "./tables.ts";
 
 export type Account = typeof accounts.$inferSelect;
 
-export { limitCeiling };
+export { limitCeiling, usualMaxLiveKeys as maxLiveKeys };
 
 export const newAccountId = (now: number): string => newId("acc", now);
 
@@ -16,14 +17,28 @@ export const newAccountId = (now: number): string => newId("acc", now);
  */
 export async function createAccount(
   { db, now }: { db: Db; now: number },
-  { id = newAccountId(now), name, email, logWriter }: Pick<Account, "name" | "email" | "logWriter"> & { id?: string },
+  {
+    id = newAccountId(now),
+    name,
+    email,
+    logWriter,
+    externalId = null,
+    metadata = {},
+    onUnavailable = "deny",
+    maxLiveKeys = usualMaxLiveKeys,
+  }: Pick<Account, "name" | "email" | "logWriter"> &
+    Partial<Pick<Account, "id" | "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">>,
   alongside: Statement[] = [],
 ): Promise<Account> {
   const account: Account = {
     id,
     name,
     email,
+    externalId,
+    metadata,
+    onUnavailable,
     limitCeiling,
+    maxLiveKeys,
     logWriter,
     retentionDays: null,
     storageQuotaBytes: null,
@@ -45,9 +60,54 @@ export async function createAccount(
   return account;
 }
 
+/** Which accounts a list contains. `q`: a text in the name, the email address or the external id. `ids`: the accounts that the caller may read, or null for all. */
+export interface AccountFilter {
+  externalId?: string | undefined;
+  email?: string | undefined;
+  q?: string | undefined;
+  ids?: readonly string[] | null;
+}
+
 /** Returns up to `limit` accounts, sorted by id. The list starts after the id `after`. */
-export const accountsAfter = (db: Db, after: string, limit: number): Promise<Account[]> =>
-  db.select().from(accounts).where(gt(accounts.id, after)).orderBy(asc(accounts.id)).limit(limit);
+export const accountsAfter = (
+  db: Db,
+  after: string,
+  limit: number,
+  { externalId, email, q, ids = null }: AccountFilter = {},
+): Promise<Account[]> =>
+  db
+    .select()
+    .from(accounts)
+    .where(
+      and(
+        gt(accounts.id, after),
+        externalId === undefined ? undefined : eq(accounts.externalId, externalId),
+        email === undefined ? undefined : sql`${accounts.email} = ${email} COLLATE NOCASE`,
+        q === undefined
+          ? undefined
+          : sql`(${contains(accounts.name, q)} OR ${contains(accounts.email, q)} OR ${contains(accounts.externalId, q)})`,
+        ids === null ? undefined : sql`${accounts.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`,
+      ),
+    )
+    .orderBy(asc(accounts.id))
+    .limit(limit);
+
+const contains = (column: SQLiteColumn, text: string): SQL => sql`instr(lower(${column}), lower(${text})) > 0`;
+
+/** Returns the account with an external id, or null if there is none. */
+export async function readAccountByExternalId(db: Db, externalId: string): Promise<Account | null> {
+  const [account] = await db.select().from(accounts).where(eq(accounts.externalId, externalId));
+  return account ?? null;
+}
+
+/** Returns those of the given ids that are ids of accounts. */
+export async function existingAccounts(db: Db, ids: readonly string[]): Promise<string[]> {
+  const rows = await db
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(sql`${accounts.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`);
+  return rows.map(({ id }) => id);
+}
 
 /** Returns all accounts, oldest first. */
 export const listAccounts = (db: Db): Promise<Account[]> => db.select().from(accounts).orderBy(asc(accounts.createdAt), asc(accounts.id));

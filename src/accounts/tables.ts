@@ -1,10 +1,13 @@
 import { sql } from "drizzle-orm";
-import { index, integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { index, integer, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
-export const partyTypes = ["key", "member", "operator", "system"] as const;
+export const partyTypes = ["key", "member", "token", "operator", "system"] as const;
 
 /** The highest limit that a key of a new account may have, in requests per hour. */
 export const limitCeiling = 5000;
+
+/** The number of live keys that a new account may have. */
+export const maxLiveKeys = 50;
 
 /** Limits that the keys of an account share, at most one for each period, the shortest period first. */
 type LimitsOfAccount = { per: "hour" | "day" | "month"; limit: number }[];
@@ -36,10 +39,20 @@ export const accounts = sqliteTable(
     id: text().primaryKey(),
     name: text().notNull(),
     email: text().notNull(),
+    /** The id of the account in the team's own system, or null. */
+    externalId: text("external_id"),
+    /** Values that the team has stored with the account. */
+    metadata: text({ mode: "json" }).$type<Record<string, unknown>>().notNull().default({}),
+    /** What `verify` does with a request while the guard of its key cannot be reached. */
+    onUnavailable: text("on_unavailable", { enum: ["deny", "allow"] })
+      .notNull()
+      .default("deny"),
     /** The highest limit that a key of this account may have, in requests per hour. Only the operator can change this value. */
     limitCeiling: integer("limit_ceiling").notNull().default(limitCeiling),
     /** The binding of the database that contains the account's log and usage figures. */
     logWriter: text("log_writer").notNull().default("ACTIVITY_0/0"),
+    /** The maximum number of live keys. Only the operator can change this value. */
+    maxLiveKeys: integer("max_live_keys").notNull().default(maxLiveKeys),
     /**
      * The retention of the account's log in days. If the value is null, the default ACTIVITY_DAYS applies. Only the operator can change this
      * value.
@@ -79,6 +92,7 @@ export const accounts = sqliteTable(
     suspendedAt: integer("suspended_at"),
   },
   (table) => [
+    uniqueIndex("accounts_by_external_id").on(table.externalId),
     index("accounts_by_plan").on(table.planId, table.planVersion, table.id),
     index("accounts_unpushed").on(table.id).where(sql`pushed_limits_version < limits_version`),
   ],

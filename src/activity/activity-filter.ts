@@ -1,3 +1,4 @@
+import { notReported } from "../usage/tallies.ts";
 import type { Entry } from "./entry.ts";
 import { bloomFilterOf, mayContain } from "./segments/bloom-filter.ts";
 
@@ -6,7 +7,7 @@ export interface ActivityFilter {
   method?: string | undefined;
   /**
    * Each number is a status code or the first digit of a status class. For example, 404 selects one status, and 4 selects all statuses from
-   * 400 to 499.
+   * 400 to 499. 0 selects the requests whose response was not reported.
    */
   statuses?: readonly number[] | undefined;
   keyId?: string | undefined;
@@ -22,8 +23,8 @@ export function matches({ method, statuses, keyId, path }: ActivityFilter, entry
   if (method !== undefined && entry.method !== method) return false;
   if (keyId !== undefined && entry.keyId !== keyId) return false;
   if (path !== undefined && entry.path !== path) return false;
-  const { status } = entry;
-  return statuses === undefined || (status !== null && statuses.some((each) => each === status || each === Math.floor(status / 100)));
+  const status = entry.status ?? notReported;
+  return statuses === undefined || statuses.some((each) => each === status || (each !== notReported && each === Math.floor(status / 100)));
 }
 
 /** Returns a summary of entries: a Bloom filter of all values by which entries can be filtered. */
@@ -31,7 +32,8 @@ export function summaryOf(entries: readonly Entry[]): Uint8Array {
   const values = new Set<string>();
   for (const { method, status, keyId, path } of entries) {
     values.add(`method ${method}`).add(`key ${keyId}`).add(`path ${path}`);
-    if (status !== null) values.add(`status ${status}`).add(`status ${Math.floor(status / 100)}`);
+    values.add(`status ${status ?? notReported}`);
+    if (status !== null) values.add(`status ${Math.floor(status / 100)}`);
   }
   return bloomFilterOf(values);
 }

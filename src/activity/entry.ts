@@ -1,4 +1,8 @@
 import type { FieldError } from "../errors/failure.ts";
+import { minuteMs } from "../time/clock.ts";
+
+/** The time for which a response can be reported, and for which a report waits for its entry, in milliseconds. */
+export const openMs = 10 * minuteMs;
 
 /** The maximum number of entries in one call to a log writer. */
 export const entriesAtOnce = 500;

@@ -39,8 +39,8 @@ function bufferOf(name: string): ActivityBuffer {
 export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => void, request: LoggedRequest): void {
   const { logWriter = firstLogWriter, counted, startedAt, endedAt } = request;
   const buffer = bufferOf(logWriter);
-  // Only requests that do not count against the limit can share an entry.
-  if (counted) buffer.add(entryOf(request));
+  // Only requests that do not count against the limit can share an entry. An open entry stands alone, because its response is reported later.
+  if (counted || request.status === null) buffer.add(entryOf(request));
   else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));
   if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, logWriter, entries, dropped)));
 }
@@ -51,7 +51,7 @@ function entryOf({ logWriter: _, startedAt, endedAt, details, ...entry }: Logged
     ...entry,
     ...notRecorded,
     ...more,
-    durationMs: Math.max(0, endedAt - startedAt),
+    durationMs: entry.status === null ? null : Math.max(0, endedAt - startedAt),
     userAgent: maskKeys(userAgent, maxUserAgent) || null,
     count: 1,
   };

@@ -13,6 +13,7 @@ import { timeOfId } from "../ids/ids.ts";
 import { idInput, text, timeSpan } from "../inputs/values.ts";
 import { requireKey } from "../keys/read-keys.ts";
 import { iso } from "../time/clock.ts";
+import { notReported } from "../usage/tallies.ts";
 import { listActivity, type ReadEntry, readEntry } from "./read-activity.ts";
 
 export const Entry = z
@@ -104,7 +105,9 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
   secret: entry.secret ?? "current",
 });
 
-const statusForm = /^[1-5](xx|[0-9]{2})$/;
+/** Returns the number by which the log is filtered. */
+const statusOf = (text: string): number => (text === "none" ? notReported : Number(text.replace("xx", "")));
+const statusForm = /^([1-5](xx|[0-9]{2})|none)$/;
 
 export const routes = createRouter();
 
@@ -126,10 +129,10 @@ const list = createRoute({
         .optional()
         .meta({ description: "Returns only requests with this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
       status: severalOf(
-        z.string().regex(statusForm, "Must be a status code or a class, like 404 or 4xx."),
+        z.string().regex(statusForm, "Must be a status code or a class, like 404 or 4xx, or none."),
         { pattern: statusForm.source },
         20,
-        "Returns only requests with these statuses or status classes, for example 404 or 4xx. At most 20 values are allowed.",
+        "Returns only requests with these statuses or status classes, for example 404 or 4xx. `none` selects requests whose response was not reported. At most 20 values are allowed.",
       ).meta({ example: ["4xx"] }),
       key_id: idInput.optional().meta({ description: "Returns only requests that used this key.", example: "key_4fPq2rT8vX0zB6dH" }),
       path: text(1, 1024)
@@ -143,7 +146,7 @@ const list = createRoute({
 
 routes.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
-  const filter = { ...rest, keyId, statuses: status?.map((each) => Number(each.replace("xx", ""))) };
+  const filter = { ...rest, keyId, statuses: status?.map(statusOf) };
   const after = positionAt(c, cursor, z.string());
   const context = logContext(c);
   if (keyId !== undefined) await requireKey(context, keyId);

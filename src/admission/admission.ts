@@ -1,4 +1,5 @@
 import { firstLogWriter } from "../activity/databases.ts";
+import type { Entry } from "../activity/entry.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
 import type { AccountLimit } from "./rights.ts";
@@ -17,6 +18,11 @@ export interface KeyConfig {
   /** The binding of the database that holds the account's log. Older guards neither store nor return this field. */
   logWriter?: string;
   name: string;
+  /** The ids in the team's own system, and the values that the team has stored, as JSON. Configurations stored by older guards lack them. */
+  externalId?: string | null;
+  metadata?: string;
+  accountExternalId?: string | null;
+  accountMetadata?: string;
   state: "active" | "disabled" | "revoked";
   scopes: string[];
   /** The limit of the hour, which every key has. */
@@ -50,6 +56,18 @@ export interface AdmissionRequest {
   counted: boolean;
   /** The number of units that the request uses, if it counts. 1 if absent, because older Workers do not send it. */
   cost?: number | undefined;
+  /** Present if the team's own API asks about a request that it has received. */
+  verification?: VerificationRequest | undefined;
+}
+
+/** What a guard needs to decide on a request that the team's own API has received. */
+export interface VerificationRequest {
+  /** The accounts about which the caller may ask, or null for all accounts. The keys of other accounts do not exist for the caller. */
+  accountIds: readonly string[] | null;
+  /** The id in the request log for this request. */
+  entryId: string;
+  /** The id that the caller gave the request, and a text that describes it. Requests with the same id count once. */
+  attempt?: { id: string; about: string } | undefined;
 }
 
 /** The reasons why a guard can deny a request. */
@@ -61,6 +79,7 @@ export const denialCodes = [
   "account_suspended",
   "ip_not_allowed",
   "insufficient_scope",
+  "conflict",
   "cost_exceeds_limit",
   "rate_limit_exceeded",
 ] as const;
@@ -80,6 +99,20 @@ export interface Admission {
   violation?: Violation;
   /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */
   secret?: "current" | "previous";
+  /** Present if the request was a verification. */
+  verified?: VerifiedFacts;
+}
+
+/** Facts for the team's own API about a key and its account. */
+export interface VerifiedFacts {
+  /** The id in the request log. A repeated attempt has the id of the first one. */
+  entryId: string;
+  externalId: string | null;
+  /** JSON. */
+  metadata: string;
+  accountExternalId: string | null;
+  /** JSON. */
+  accountMetadata: string;
 }
 
 /**
@@ -116,6 +149,16 @@ export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "
   return all.filter(({ name }) => names.includes(name));
 }
 
+/** Returns which limits refused a request, and the state of all limits. Requests that were not refused by a limit record neither. */
+export function limitDetails(admission: Admission, cost = 1): Pick<Entry, "cost" | "violated" | "limits"> {
+  const { violation } = admission;
+  return {
+    cost: cost === 1 ? null : cost,
+    violated: violation ? violatedIn(admission).map(({ name }) => name) : null,
+    limits: violation ? limitsIn(admission).map(({ name, limit, used }) => ({ name, limit, used })) : null,
+  };
+}
+
 /** Returns all limits of a key, the shortest period first. */
 export const limitsOf = ({ hourlyLimit, otherLimits = [] }: Pick<KeyConfig, "hourlyLimit" | "otherLimits">): Limit[] =>
   inPeriodOrder([...otherLimits, { per: "hour" as const, limit: hourlyLimit }]);
@@ -131,6 +174,12 @@ export const factsOf = ({ accountId, accountName, logWriter = firstLogWriter, na
   scopes,
   expiresAt,
 });
+
+/** Returns the facts about a key and its account for the team's own API. */
+export const verifiedFactsOf = (
+  { externalId = null, metadata = "{}", accountExternalId = null, accountMetadata = "{}" }: KeyConfig,
+  entryId: string,
+): VerifiedFacts => ({ entryId, externalId, metadata, accountExternalId, accountMetadata });
 
 /** The state of a key's current rate limit window. `resetsAt` is in milliseconds since the epoch. */
 export interface RateLimit {
@@ -162,6 +211,8 @@ export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "e
  * state, expiry, suspension, IP address, scope. This function does not check the rate limit.
  */
 export function denialOf(config: KeyConfig, allowed: readonly AddressRange[], request: AdmissionRequest, now: number): DenialCode | null {
+  const { accountIds = null } = request.verification ?? {};
+  if (accountIds !== null && !accountIds.includes(config.accountId)) return "invalid_key";
   if (!isLiveSecret(config, request.secretHash, now)) return "invalid_key";
   const ofState = denialOfState(config, now);
   if (ofState !== null) return ofState;
@@ -209,6 +260,8 @@ export function denialContent(
         message: `This operation needs the scope ${scope}.`,
         headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${scope}"` },
       };
+    case "conflict":
+      return { code, message: "Another request with this `request_id` came before, with another method, path, scope or cost." };
     case "cost_exceeds_limit":
       return { code, message: `This request costs ${cost} units, which is more than a whole limit: ${listOf(limits)}.` };
     case "rate_limit_exceeded":

@@ -34,18 +34,32 @@ export interface Denied {
  * same request.
  */
 export function authenticateKey(
-  verifiedKeys: KeyVerifier,
+  verifiedKeys: Pick<KeyVerifier, "verify">,
   secretKey: string,
-  { ip, scope, counted, cost }: KeyRequest,
+  { ip, scope, counted, cost, verification }: KeyRequest,
   now: number,
 ): { credential: Credential } | Denied {
   if (secretKey === "") return { denial: missingKey };
   const verified = verifiedKeys.verify(secretKey);
   if (verified === null) return { denial: invalidKey };
   const { keyId, secretHash } = verified;
-  const request = { secretHash, ip, scope, counted, cost };
+  const request: AdmissionRequest = { secretHash, ip, scope, counted, cost };
+  if (verification) request.verification = verification;
   const admission = denialCache.recall(keyId, request, now);
-  return admission === null ? { credential: { keyId, request } } : denied({ keyId, ip, admission }, request);
+  return admission === null || !isAnswerTo(admission, request)
+    ? { credential: { keyId, request } }
+    : denied({ keyId, ip, admission }, request);
+}
+
+/**
+ * Returns whether a cached denial answers a request. A repeated attempt may have been admitted before the limit was used up, so only the guard can
+ * answer it. For a caller that may not ask about the account, the key does not exist.
+ */
+function isAnswerTo({ refusal, key }: Admission, { verification }: AdmissionRequest): boolean {
+  if (!verification) return true;
+  const { accountIds, attempt } = verification;
+  if (accountIds !== null && !accountIds.includes(key.accountId)) return false;
+  return attempt === undefined || refusal !== "rate_limit_exceeded";
 }
 
 /** Asks the guard of a key whether a request may run, and counts the request. Throws `unavailable` if the guard does not respond. */

@@ -9,7 +9,9 @@ const maxDenials = 2_000;
 const maxChanges = 10_000;
 const lasting: readonly (DenialCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
 
-const questionOf = ({ secretHash, ip, scope, counted, cost = 1 }: AdmissionRequest) => `${secretHash} ${ip} ${scope} ${counted} ${cost}`;
+/** Verifications have answers of their own, because the answers contain more facts about the key. */
+const questionOf = ({ secretHash, ip, scope, counted, cost = 1, verification }: AdmissionRequest) =>
+  `${secretHash} ${ip} ${scope} ${counted} ${cost}${verification ? " verification" : ""}`;
 
 interface Denial {
   admission: Admission;

@@ -1,7 +1,7 @@
 import { nearDatabase } from "../db/region.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { DeadlineExceeded, withDeadline } from "../time/deadline.ts";
 import type { AccountBudget } from "./account-budget.ts";
 import { type Admission, type AdmissionRequest, denialCodes } from "./admission.ts";
 import type { KeyGuard } from "./key-guard.ts";
@@ -50,6 +50,15 @@ export async function requestAdmission(guards: Guards, keyId: string, request: A
   if (admission !== null && admission.refusal !== null && !denialCodes.includes(admission.refusal))
     throw unreachable(new Error(`a guard denies with the unknown code ${admission.refusal}`));
   return admission;
+}
+
+/**
+ * Returns whether a guard did not decide because it has too much to do. A guard that does not respond in time counts as overloaded, because its requests may be
+ * waiting in line. A guard that cannot be reached at all fails at once.
+ */
+export function isOverloaded(error: unknown): boolean {
+  const cause = error instanceof Failure ? error.cause : error;
+  return cause instanceof DeadlineExceeded || (cause as { overloaded?: unknown } | undefined)?.overloaded === true;
 }
 
 const unreachable = (cause: unknown) =>

@@ -18,7 +18,9 @@ import {
   type KeyFacts,
   limitsOf,
   type RateLimit,
+  verifiedFactsOf,
 } from "./admission.ts";
+import { Attempts } from "./attempts.ts";
 import { EventJournal } from "./event-journal.ts";
 import { dueLimitEvents, isNearLimit, type Notified, notifiedFrom, type StoredNotified, storedNotified } from "./events.ts";
 import { budgetsOf } from "./guards.ts";
@@ -68,6 +70,7 @@ export class KeyGuard extends DurableObject<Env> {
   #isErased: boolean;
   #windows: Windows;
   #units: AccountUnits;
+  readonly #attempts = new Attempts();
   /** The rate limit events that already exist for the windows. */
   #notified: Notified;
   /** The latest time that `#now()` has returned, in milliseconds since the epoch. Later calls never return an earlier time. */
@@ -246,7 +249,15 @@ export class KeyGuard extends DurableObject<Env> {
     const { config, allowed } = key;
     const now = this.#now();
     const denied = denialOf(config, allowed, request, now);
-    const decision = denied === null && request.counted ? this.#count(key, costOf(request), now, isAnswered) : { refusal: denied };
+    if (denied !== null || !request.counted) return this.#admissionOf(key, request, { refusal: denied }, now);
+    const { attempt, entryId = "" } = request.verification ?? {};
+    const earlier = attempt && this.#attempts.find(attempt.id, now);
+    if (earlier) {
+      const refusal = earlier.about === attempt.about ? null : "conflict";
+      return this.#admissionOf(key, request, { refusal }, now, refusal === null ? earlier.entryId : entryId);
+    }
+    const decision = this.#count(key, costOf(request), now, isAnswered);
+    if (attempt && decision?.refusal === null) this.#attempts.add(attempt.id, { about: attempt.about, entryId, countedAt: now });
     return decision && this.#admissionOf(key, request, decision, now);
   }
 
@@ -262,14 +273,17 @@ export class KeyGuard extends DurableObject<Env> {
 
   #admissionOf(
     { config, facts, limits, shared }: LoadedKey,
-    { secretHash }: AdmissionRequest,
+    { secretHash, verification }: AdmissionRequest,
     decision: Pick<Admission, "refusal" | "violation">,
     now: number,
+    entryId = verification?.entryId ?? "",
   ): Admission {
     const secret = secretHash === config.secretHash ? "current" : "previous";
     const used = usageOf(windowsAt(this.#windows, limits, now), limits, now);
-    const admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret } as const;
-    return shared.limits.length === 0 ? admission : { ...admission, shared: this.#units.usage(shared, now) };
+    const admission: Admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret };
+    if (verification) admission.verified = verifiedFactsOf(config, entryId);
+    if (shared.limits.length > 0) admission.shared = this.#units.usage(shared, now);
+    return admission;
   }
 
   /** Counts a request in all windows of the key and of its account, or in none of them. Returns null if the guard first has to ask for units. */

@@ -1,4 +1,4 @@
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { accounts } from "../accounts/tables.ts";
 import type { Db } from "../db/client.ts";
 import { apiKeys } from "../keys/tables.ts";
@@ -10,8 +10,12 @@ export const configColumns = {
   revision: apiKeys.revision,
   accountId: apiKeys.accountId,
   accountName: accounts.name,
+  accountExternalId: accounts.externalId,
+  accountMetadata: sql<string>`${accounts.metadata}`,
   logWriter: accounts.logWriter,
   name: apiKeys.name,
+  externalId: apiKeys.externalId,
+  metadata: sql<string>`${apiKeys.metadata}`,
   state: apiKeys.state,
   scopes: apiKeys.scopes,
   hourlyLimit: apiKeys.hourlyLimit,
@@ -27,6 +31,21 @@ export const configColumns = {
   accountRevision: accounts.limitsRevision,
   accountLimits: accounts.sharedLimits,
 };
+
+/** What the account says about requests while the guard of a key cannot be reached. */
+export interface OnUnavailable {
+  onUnavailable: "deny" | "allow";
+}
+
+/** Reads a key for a decision without its guard. Returns null if no such key exists. */
+export async function readUnguarded(db: Db, keyId: string): Promise<(KeyConfig & OnUnavailable) | null> {
+  const [row] = await db
+    .select({ ...configColumns, onUnavailable: accounts.onUnavailable })
+    .from(apiKeys)
+    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
+    .where(eq(apiKeys.id, keyId));
+  return row ?? null;
+}
 
 /** Reads the current configuration of a key from D1. Returns null if no such key exists. */
 export async function readConfig(db: Db, keyId: string): Promise<KeyConfig | null> {

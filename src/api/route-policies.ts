@@ -1,13 +1,15 @@
 import { matchedRoutes } from "hono/route";
-import { apiBase } from "./base-path.ts";
+import { Failure } from "../errors/failure.ts";
 import type { ApiContext, ApiRoute } from "./context.ts";
-import { securityScheme } from "./route-parts/access.ts";
 import type { ApiRouter } from "./router.ts";
 
 /** Converts a documented path to the router's syntax: `{id}` becomes `:id`. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
-export const routesOf = ({ openAPIRegistry }: ApiRouter) =>
+/** A router whose routes are documented. */
+export type DocumentedRouter = Pick<ApiRouter, "openAPIRegistry">;
+
+export const routesOf = ({ openAPIRegistry }: DocumentedRouter) =>
   openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
 
 /** Returns the methods that a path supports. A path with GET also supports HEAD. */
@@ -35,15 +37,16 @@ const otherMethod = (route: string, methods: string[]): ApiRoute => ({
 export class RoutePolicies {
   readonly #byRoute = new Map<string, ApiRoute>();
 
-  constructor(routers: readonly ApiRouter[]) {
+  /** `base`: the path below which the routers are mounted. `scheme`: the name of the security scheme whose scopes the routes state. */
+  constructor(routers: readonly DocumentedRouter[], { base, scheme }: { base: string; scheme: string }) {
     const routes = routers.flatMap(routesOf);
     const byPath = Map.groupBy(routes, ({ path }) => path);
     for (const { method, path, security, request, parameters, "x-counted": counted, "x-cost": cost = 1 } of routes) {
-      const route = apiBase + path;
+      const route = base + path;
       const methods = methodsOf(byPath.get(path) ?? []);
-      const key = security?.[0]?.[securityScheme];
+      const key = security?.[0]?.[scheme];
       const isPublic = security?.length === 0;
-      this.#byRoute.set(`${method.toUpperCase()} ${apiBase}${honoPath(path)}`, {
+      this.#byRoute.set(`${method.toUpperCase()} ${base}${honoPath(path)}`, {
         route,
         methods,
         isPublic,
@@ -57,7 +60,7 @@ export class RoutePolicies {
         isBodyRequired: request?.body?.required !== false,
         headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
       });
-      this.#byRoute.set(`ALL ${apiBase}${honoPath(path)}`, otherMethod(route, methods));
+      this.#byRoute.set(`ALL ${base}${honoPath(path)}`, otherMethod(route, methods));
     }
   }
 
@@ -68,5 +71,18 @@ export class RoutePolicies {
       if (policy) return policy;
     }
     return undefined;
+  }
+}
+
+/**
+ * If the path of a resource does not support a method, responds with 405. Hono's own middleware for this responds only if no route matches.
+ * With that middleware, `DELETE /keys/revoke-leaked` would reach the route `DELETE /keys/:id`.
+ */
+export function rejectOtherMethods(app: Pick<ApiRouter, "all">, resource: DocumentedRouter, base: string): void {
+  for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {
+    const allowed = methodsOf(ofPath).join(", ");
+    app.all(base + path, () => {
+      throw new Failure("method_not_allowed", `This path supports the methods ${allowed}.`, { headers: { Allow: allowed } });
+    });
   }
 }

@@ -1,11 +1,12 @@
 import { z } from "zod";
 import type { ActivityFilter } from "../activity/activity-filter.ts";
 import { iso } from "../time/clock.ts";
+import { notReported } from "../usage/tallies.ts";
 import type { PageContext } from "./context.ts";
 import { ownValue } from "./forms.ts";
 
 export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
-export const statuses = ["2xx", "3xx", "4xx", "429", "5xx"] as const;
+export const statuses = ["2xx", "3xx", "4xx", "429", "5xx", "none"] as const;
 
 const time = z.iso
   .datetime({ offset: true, local: true })
@@ -16,7 +17,7 @@ const Query = z.object({
   method: z.enum(methods).optional().catch(undefined),
   status: z
     .string()
-    .regex(/^[1-5](?:xx|\d\d)$/)
+    .regex(/^(?:[1-5](?:xx|\d\d)|none)$/)
     .optional()
     .catch(undefined),
   key_id: z.string().min(1).max(64).optional().catch(undefined),
@@ -52,7 +53,8 @@ export function queryIn(c: PageContext) {
     ...words.filter((each) => !ownValue(parameterOf, /^(\w+):\S/.exec(each)?.[1] ?? "")),
   ];
   const { key_id: keyId, status, ...rest } = query;
-  const filter: ActivityFilter = { ...rest, keyId, statuses: status === undefined ? undefined : [Number(status.replace("xx", ""))] };
+  const statuses = status === undefined ? undefined : [status === "none" ? notReported : Number(status.replace("xx", ""))];
+  const filter: ActivityFilter = { ...rest, keyId, statuses };
   return { query, filter, ignored };
 }
 

@@ -1,6 +1,5 @@
-import type { Entry } from "../activity/entry.ts";
 import { logRequest } from "../activity/log-request.ts";
-import { type Admission, limitsIn, violatedIn } from "../admission/admission.ts";
+import { limitDetails } from "../admission/admission.ts";
 import { clientCountry } from "./client-address.ts";
 import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
@@ -41,13 +40,3 @@ export const activityLog =
       }),
     });
   };
-
-/** Returns which limits refused a request, and the state of all limits. Requests that were not refused by a limit record neither. */
-function limitDetails(admission: Admission, cost = 1): Pick<Entry, "cost" | "violated" | "limits"> {
-  const { violation } = admission;
-  return {
-    cost: cost === 1 ? null : cost,
-    violated: violation ? violatedIn(admission).map(({ name }) => name) : null,
-    limits: violation ? limitsIn(admission).map(({ name, limit, used }) => ({ name, limit, used })) : null,
-  };
-}

@@ -14,38 +14,44 @@ const maxPublicBodyBytes = 1024;
 const firstBufferBytes = 4 * 1024;
 export const maxWaitMs = 15 * secondMs;
 
+/** `maxBytes`: the largest body. `ownerOf`: returns the id of the key or token whose bodies share a budget. */
+interface BodyOptions {
+  maxBytes: number;
+  ownerOf: (c: AppContext) => string;
+}
+
 const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
 
 /**
  * Receives the body of a request before its key is admitted. A key that is revoked while the body arrives is therefore denied. If receiving
  * the body fails, stores the failure. Reading the body later throws the stored failure.
  */
-export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
-  const policy = c.get("policy");
-  // The body of a GET or HEAD request is ignored (RFC 9110, 9.3.1).
-  const { method, body: stream } = c.req.raw;
-  if (stream === null || policy?.takesBody === false || method === "GET" || method === "HEAD") {
-    discardBody(c);
-    c.set("body", noBody);
-    return next();
-  }
-  const claim = policy?.isPublic ? null : claimBudget(c.get("credential").keyId, Date.now());
-  try {
-    const body = await receive(c, claim);
-    c.set("body", body);
-    // The original stream is consumed. Replace it, so that later reads get the received bytes or the failure.
-    c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
-    await next();
-  } finally {
-    if (claim) release(claim);
-  }
-});
+export const receiveBody = ({ maxBytes, ownerOf }: BodyOptions) =>
+  createMiddleware<AppEnv>(async function receiveBody(c, next) {
+    const policy = c.get("policy");
+    // The body of a GET or HEAD request is ignored (RFC 9110, 9.3.1).
+    const { method, body: stream } = c.req.raw;
+    if (stream === null || policy?.takesBody === false || method === "GET" || method === "HEAD") {
+      discardBody(c);
+      c.set("body", noBody);
+      return next();
+    }
+    const claim = policy?.isPublic ? null : claimBudget(ownerOf(c), Date.now());
+    try {
+      const body = await receive(c, claim ? maxBytes : maxPublicBodyBytes, claim);
+      c.set("body", body);
+      // The original stream is consumed. Replace it, so that later reads get the received bytes or the failure.
+      c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
+      await next();
+    } finally {
+      if (claim) release(claim);
+    }
+  });
 
 /** Cancels the unread rest of the body. Otherwise the response would wait until the whole body has arrived. */
 export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
 
-async function receive(c: AppContext, claim: Claim | null): Promise<ReceivedBody> {
-  const maxBytes = claim ? maxBodyBytes : maxPublicBodyBytes;
+async function receive(c: AppContext, maxBytes: number, claim: Claim | null): Promise<ReceivedBody> {
   if (Number(c.req.header("Content-Length") ?? 0) > maxBytes) {
     discardBody(c);
     return { bytes: new Uint8Array(), failure: tooLarge(maxBytes) };

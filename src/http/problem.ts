@@ -1,4 +1,5 @@
 import { HTTPException } from "hono/http-exception";
+import type { Admission } from "../admission/admission.ts";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureContent, type FieldError, failures } from "../errors/failure.ts";
 import type { AppContext } from "./context.ts";
@@ -42,32 +43,40 @@ function toFailure(error: unknown): Failure {
   return new Failure("internal_error", "Something went wrong on our side. The request id helps us find the cause.", { cause: error });
 }
 
-/** Returns the error response for a failure, as `application/problem+json`. */
-export function problem(c: AppContext, failure: FailureContent): Response {
+/** Returns the body of an error response. `instance`: the path of the request. */
+export function problemBody(
+  failure: FailureContent,
+  { origin, instance, requestId }: { origin: string; instance: string; requestId: string },
+): ProblemBody {
   const { status, title } = failures[failure.code];
-  const origin = requestOrigin(c);
   const isQuota = failure.code === "rate_limit_exceeded";
-  const body: ProblemBody = {
+  return {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
     title,
     status,
     detail: failure.message,
-    instance: shownPath(c),
+    instance,
     code: failure.code,
-    request_id: c.get("requestId"),
+    request_id: requestId,
     ...(failure.fieldErrors && failure.fieldErrors.length > 0 && { errors: failure.fieldErrors }),
     ...(failure.violatedPolicies && { "violated-policies": failure.violatedPolicies }),
   };
+}
+
+/** Returns the error response for a failure, as `application/problem+json`. */
+export function problem(c: AppContext, failure: FailureContent): Response {
+  const { status } = failures[failure.code];
+  const body = problemBody(failure, { origin: requestOrigin(c), instance: shownPath(c), requestId: c.get("requestId") });
   c.set("errorCode", failure.code);
-  return respond(c, JSON.stringify(body), status, { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) });
+  const headers = { "Content-Type": problemType, ...failure.headers, ...retryAfter(status, c.get("principal")?.admission) };
+  return respond(c, JSON.stringify(body), status, headers);
 }
 
 /**
  * Returns the `Retry-After` header for a status of 429 or 503. For 429, the header states the seconds until all limits of the key have room for the request.
  * For 503, the header states a random value from 1 to 5 seconds, so that clients do not all retry together.
  */
-function retryAfter(c: AppContext, status: number): Record<string, string> {
-  const admission = c.get("principal")?.admission;
+export function retryAfter(status: number, admission: Admission | undefined): Record<string, string> {
   if (status === 429 && admission)
     return { "Retry-After": String(secondsTo(admission.violation?.roomFrom ?? admission.rateLimit.resetsAt, Date.now())) };
   return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};

@@ -1,5 +1,5 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
-import type { ReadContext } from "../accounts/actor.ts";
+import { isOfTeam, type ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import type { Limit } from "../admission/window.ts";
@@ -10,8 +10,6 @@ import { dayMs } from "../time/clock.ts";
 import { apiKeys } from "./tables.ts";
 
 // Limits on the keys of an account, checked when a key is created or changed.
-
-export const maxLiveKeys = 50;
 
 const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count() }).from(apiKeys).where(isLiveKey(actor.accountId, now));
 
@@ -31,7 +29,7 @@ export const reservedForRole = 100;
  * condition is always true.
  */
 export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
-  if (actor.by.type === "operator") return sql`true`;
+  if (isOfTeam(actor.by)) return sql`true`;
   const max = sql`(SELECT ${maxCreatedPerDay} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
     FROM members WHERE id = ${actor.by.id})`;
   const made = sql`SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs}
@@ -39,11 +37,20 @@ export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">):
   return sql`(${made}) < ${max}`;
 };
 
-/** Returns an SQL condition that is true if the account has room for one more live key. */
-export const hasRoomForKey = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
+/** Returns an SQL condition that is true if the account has room for `count` more live keys. */
+export const hasRoomForKey = (context: ReadContext, count = 1): SQL =>
+  sql`(${countLive(context)}) + ${count} <= (SELECT max_live_keys FROM accounts WHERE id = ${context.actor.accountId})`;
+
+/** Returns the number of live keys for which the account has room. */
+export async function roomForKeys(context: ReadContext): Promise<number> {
+  const [row] = await context.db.all<{ room: number }>(
+    sql`SELECT max_live_keys - (${countLive(context)}) AS room FROM accounts WHERE id = ${context.actor.accountId}`,
+  );
+  return Math.max(0, row?.room ?? 0);
+}
 
 export const noRoom = () =>
-  new Failure("limit_reached", `An account may have at most ${maxLiveKeys} live keys. Revoke a key that you no longer use.`);
+  new Failure("limit_reached", "The account has as many live keys as it may have. Revoke a key that you no longer use.");
 
 const tooManyMade = () =>
   new Failure(
@@ -58,8 +65,7 @@ export async function requireMayMake(context: ReadContext): Promise<void> {
 
 /** Throws `limit_reached` if the account already has the maximum number of live keys. */
 export async function requireRoom(context: ReadContext): Promise<void> {
-  const [counted] = await countLive(context);
-  if (!counted || counted.live >= maxLiveKeys) throw noRoom();
+  if (!(await holdsNow(context.db, hasRoomForKey(context)))) throw noRoom();
 }
 
 /** What the account says about its keys. `highest`: the highest limits of a key, beside the hourly limit. */

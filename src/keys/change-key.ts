@@ -12,7 +12,9 @@ import { expiredBeforeRemoval } from "./keys-known-to.ts";
 import { evenWhereFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
-export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | "otherLimits" | "allowedIps" | "expiresAt">> & {
+export type KeyPatch = Partial<
+  Pick<KeyRow, "name" | "externalId" | "metadata" | "scopes" | "hourlyLimit" | "otherLimits" | "allowedIps" | "expiresAt">
+> & {
   state?: "active" | "disabled";
   /**
    * The time at which the key's previous secret stops working, in milliseconds since the epoch. If the value is null or a past time, the previous

@@ -20,7 +20,9 @@ import { defaultScopes } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";
 
 type Content = ReturnType<typeof newKeyOf>;
-export type NewKey = Pick<Content, "name"> & Partial<Content>;
+/** The values that the team stores with a key. */
+export type TeamValues = Pick<KeyRow, "externalId" | "metadata">;
+export type NewKey = Pick<Content, "name"> & Partial<Content> & Partial<TeamValues>;
 
 /**
  * Creates a key. Returns the key and its secret. The secret cannot be read again later. Throws `forbidden` if the acting key may not grant
@@ -66,7 +68,10 @@ async function insertKey(
     id,
     accountId: actor.accountId,
     name: input.name,
+    externalId: input.externalId ?? null,
+    metadata: input.metadata ?? {},
     last4: secretKey.slice(-4),
+    importedPrefix: null,
     secretHash: hashOf(secretKey),
     previousSecretHash: null,
     overlapEndsAt: null,

@@ -5,7 +5,7 @@ export const manifest = {
   name: "keys",
   order: 70,
   tags: [{ name: "Keys", description: "The account's API keys." }],
-  ids: { key: "key" },
+  ids: { key: "key", frm: "form of imported keys" },
   scopes: { "keys:read": { isDefault: false }, "keys:write": { isDefault: false } },
   events: [
     {
@@ -55,6 +55,8 @@ export const manifest = {
       erasure: "by hand",
       sampleUntil: "created_at",
     },
+    importedSecrets: { withoutRowid: true, export: "left out", erasure: { as: "imported secrets" } },
+    keyForms: { bytes: "not counted", export: "left out", erasure: "kept" },
   },
   reads: ["accounts", "audit", "identity", "usage"],
 } as const satisfies Manifest;

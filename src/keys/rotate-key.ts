@@ -42,7 +42,7 @@ export async function rotateKey(
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
       const signers = { signedBy: context.signing.name, previousSignedBy: before.signedBy };
       return {
-        members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap, ...signers },
+        members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), importedPrefix: null, ...overlap, ...signers },
         event: keyRotated,
         evenWhereFull,
       };

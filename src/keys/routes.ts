@@ -1,4 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { maxLiveKeys } from "../accounts/account.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../api/conditional.ts";
 import { runIdempotentPost } from "../api/idempotency.ts";
 import { keyContext, logContext, readContext } from "../api/operation-contexts.ts";
@@ -12,7 +13,6 @@ import { createRouter } from "../api/router.ts";
 import { pageFrom } from "../db/page.ts";
 import { secondMs } from "../time/clock.ts";
 import { openLog } from "../usage/open-log.ts";
-import { maxLiveKeys } from "./bounds.ts";
 import { changeKey } from "./change-key.ts";
 import { authorizeNewKey, createKey } from "./create-key.ts";
 import { type Key as KeyWithUse, keyStatuses } from "./key.ts";
@@ -110,7 +110,7 @@ const create = createRoute({
   path: "/keys",
   operationId: "createKey",
   summary: "Create a key",
-  description: `Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 \`forbidden\`. If the account already has ${maxLiveKeys} live keys, the response is 409 \`limit_reached\`. Sends the event \`key.created\`.`,
+  description: `Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 \`forbidden\`. If the account already has as many live keys as it may have, usually ${maxLiveKeys}, the response is 409 \`limit_reached\`. Sends the event \`key.created\`.`,
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),

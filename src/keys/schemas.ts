@@ -11,8 +11,9 @@ import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
 import { scopes as allScopes, defaultScopes, exampleScopes, inOrder } from "./scopes.ts";
 
-const partyType = z.enum(["key", "member", "operator", "system"]).meta({
-  description: "The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.",
+const partyType = z.enum(["key", "member", "token", "operator", "system"]).meta({
+  description:
+    "The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.",
   examples: ["key"],
 });
 
@@ -78,7 +79,8 @@ export const KeyData = z.strictObject({
         .string()
         .nullable()
         .meta({
-          description: "The id of the key or member that created the key. The value is null for the operator and the system.",
+          description:
+            "The id of the key, member or service token that created the key. The value is null for the operator and the system.",
           examples: ["key_8hJk3mN5pQ7rS9tU"],
         }),
       name: z
@@ -97,7 +99,7 @@ export const KeyData = z.strictObject({
 export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
   id: key.id,
   name: key.name,
-  prefix: prefixOf(key.id),
+  prefix: key.importedPrefix ?? prefixOf(key.id),
   last4: key.last4,
   scopes: key.scopes,
   status: statusOf(key, now),
@@ -216,11 +218,58 @@ export const KeyPatch = z
   })
   .refine(sameHour.check, sameHour.otherwise);
 
+/** An id from the team's own system. */
+export const externalId = z
+  .string()
+  .regex(/^[\x20-\x7e]{1,200}$/, "Must be 1 to 200 printable ASCII characters.")
+  .meta({ description: "The id in your own system.", example: "cus_4711" });
+const maxMetadataBytes = 1024;
+/** Values that the team stores with an account or a key. */
+export const metadata = z
+  .record(z.string(), z.unknown())
+  .refine(
+    (given) => new TextEncoder().encode(JSON.stringify(given)).byteLength <= maxMetadataBytes,
+    "Must have at most 1,024 bytes as JSON.",
+  )
+  .meta({ description: "Your own values, at most 1,024 bytes as JSON.", example: { plan: "pro" } });
+
+/** The members of a key that only the team's own API sees and sets. */
+const teamMembers = { external_id: externalId.nullable().optional(), metadata: metadata.optional() };
+export const TeamNewKey = z.strictObject({ ...NewKey.shape, ...teamMembers }).refine(sameHour.check, sameHour.otherwise);
+export const TeamKeyPatch = z.strictObject({ ...KeyPatch.shape, ...teamMembers }).refine(sameHour.check, sameHour.otherwise);
+export const TeamKeyData = z.strictObject({
+  ...KeyData.shape,
+  external_id: z
+    .string()
+    .nullable()
+    .meta({ description: "The id of the key in your own system, or null.", examples: ["cred_17"] }),
+  metadata: z.record(z.string(), z.unknown()).meta({ description: "Your own values.", examples: [{ plan: "pro" }] }),
+});
+export const teamKeyData = (key: Key, now: number): z.infer<typeof TeamKeyData> => ({
+  ...keyData(key, now),
+  external_id: key.externalId,
+  metadata: key.metadata,
+});
+/** Returns the team's own values in the body of a request. */
+export const teamValuesOf = ({
+  external_id: external,
+  metadata: values,
+}: {
+  external_id?: string | null | undefined;
+  metadata?: Record<string, unknown> | undefined;
+}) => omitUndefined({ externalId: external, metadata: values });
+
 /** The body of an operator's request to replace the limits of a key. */
 export const KeyLimits = z.strictObject({ limits });
 
 /** Returns the fields of a key for the limits of a request. */
-const limitFields = ({ limits: given, hourly_limit: hourly }: { limits?: Limit[] | undefined; hourly_limit?: number | undefined }) => ({
+export const limitFields = ({
+  limits: given,
+  hourly_limit: hourly,
+}: {
+  limits?: Limit[] | undefined;
+  hourly_limit?: number | undefined;
+}) => ({
   hourlyLimit: hourly ?? given?.find(({ per }) => per === "hour")?.limit,
   otherLimits: given && inPeriodOrder(given.filter(({ per }) => per !== "hour")),
 });

@@ -1,10 +1,17 @@
+import teamScopes from "../../scopes.json" with { type: "json" };
 import { manifests, type Scope } from "../registry/manifests.ts";
 
 export type { Scope } from "../registry/manifests.ts";
 
-const stated = manifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})) as [Scope, { isDefault: boolean }][];
+/** The scopes of the team's own API, from scopes.json at the top level of the project. */
+const ofTeam = (teamScopes as { name: string; description: string; default: boolean }[]).map((scope): [string, { isDefault: boolean }] => {
+  if (!/^[a-z][\w.-]*:[\w.-]+$/.test(scope.name)) throw new Error(`scopes.json: "${scope.name}" must have the form resource:action`);
+  return [scope.name, { isDefault: scope.default }];
+});
 
-/** The scopes that a key can have. For example, a key with the scope `users:read` can read users. */
+const stated = [...manifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})), ...ofTeam] as [Scope, { isDefault: boolean }][];
+
+/** The scopes that a key can have: those of this API, and those of the team's own API. For example, a key with the scope `users:read` can read users. */
 export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 
 /** If a request for a new key does not list scopes, the key gets these scopes. */

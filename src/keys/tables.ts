@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { index, integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { accounts, partyTypes } from "../accounts/tables.ts";
 
 export const apiKeys = sqliteTable(
@@ -10,7 +10,13 @@ export const apiKeys = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     name: text().notNull(),
+    /** The id of the key in the team's own system, or null. */
+    externalId: text("external_id"),
+    /** Values that the team has stored with the key. */
+    metadata: text({ mode: "json" }).$type<Record<string, unknown>>().notNull().default({}),
     last4: text().notNull(),
+    /** The beginning of an imported secret, as the team gave it. Null if the current secret is of this service's own form. */
+    importedPrefix: text("imported_prefix"),
     /** The SHA-256 hash of the whole secret key, in hex. */
     secretHash: text("secret_hash").notNull(),
     previousSecretHash: text("previous_secret_hash"),
@@ -53,3 +59,32 @@ export const apiKeys = sqliteTable(
     index("api_keys_unnotified").on(table.expiresAt).where(sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`),
   ],
 );
+
+/** The secrets that the customers had before. The mapping from a hash to a key never changes. */
+export const importedSecrets = sqliteTable(
+  "imported_secrets",
+  {
+    /** The algorithm, and for `hmac-sha256` the name of the secret in `IMPORT_SECRETS`. */
+    algorithm: text().notNull(),
+    /** The hash of the secret, in hex. */
+    digest: text().notNull(),
+    accountId: text("account_id").notNull(),
+    keyId: text("key_id").notNull(),
+    /** Which part of the text that a client sends was hashed. */
+    strip: text({ enum: ["none", "underscore", "dot", "pipe"] }).notNull(),
+    /** The part that was not hashed, without the separator. The text of a client must begin with it. */
+    prefix: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.algorithm, table.digest] }), index("imported_secrets_by_account").on(table.accountId)],
+);
+
+/** The forms of imported secrets. Text of no form is never looked up. */
+export const keyForms = sqliteTable("key_forms", {
+  id: text().primaryKey(),
+  prefix: text().notNull(),
+  minLength: integer("min_length").notNull(),
+  maxLength: integer("max_length").notNull(),
+  alphabet: text().notNull(),
+  createdAt: integer("created_at").notNull(),
+});

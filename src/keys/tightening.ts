@@ -1,4 +1,4 @@
-import type { Actor } from "../accounts/actor.ts";
+import { type Actor, isOfTeam } from "../accounts/actor.ts";
 import type { EvenWhereFull } from "../webhooks/outbox.ts";
 import { widens } from "./grants.ts";
 import type { KeyRow } from "./key.ts";
@@ -11,7 +11,7 @@ import type { KeyRow } from "./key.ts";
 export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): EvenWhereFull {
   if (!isTightening(before, after)) return false;
   const isEnding = before.state !== after.state || (before.previousSecretHash !== null && after.previousSecretHash === null);
-  return isEnding || by.type === "operator" ? true : "within the reserve";
+  return isEnding || isOfTeam(by) ? true : "within the reserve";
 }
 
 /** Returns whether a change of a key does nothing except restrict the key. If the change renames the key, returns false. */

@@ -58,6 +58,8 @@ function actionOf(eventType: string, before: KeyRow, after: KeyRow): string {
 
 const memberNames: Record<string, string> = {
   name: "name",
+  externalId: "external_id",
+  metadata: "metadata",
   scopes: "scopes",
   hourlyLimit: "hourly_limit",
   otherLimits: "limits",

@@ -1,19 +1,21 @@
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
-import { operatorOn } from "../accounts/actor.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
 import { callGuard, type Guards } from "../admission/guards.ts";
 import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
+import { differing, isEmpty } from "../db/differing.ts";
+import { isDuplicate } from "../db/failures.ts";
+import { Failure } from "../errors/failure.ts";
 import { createSetupLink } from "../identity/invitations.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { defaultQuotaBytes, maxStored, type Stored } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
-import { type Operating, operatorCommit } from "./operating.ts";
+import { actorOf, type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
 // Account changes that only an operator may make.
@@ -21,14 +23,71 @@ import { storeOperation } from "./operator-audit.ts";
 /** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
 export async function makeAccount(
   operating: Operating,
-  input: Pick<Account, "name" | "email" | "logWriter">,
+  input: Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>,
 ): Promise<{ account: Account; setupToken: string }> {
+  const account = await makeTeamAccount(operating, input);
+  return { account, setupToken: await createSetupLink(operating, account.id) };
+}
+
+/** Creates an account without a setup link. Throws `conflict` if another account has the external id. */
+export const makeTeamAccount = (
+  operating: Operating,
+  input: Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>,
+): Promise<Account> => {
+  const id = newAccountId(operating.now);
+  const made = storeOperation(operating.db, { ...operating, action: "account.made", accountId: id });
+  return orExternalIdTaken(createAccount(operating, { id, ...input }, [made]));
+};
+
+/** The values of an account that the team sets through the team API. */
+export type TeamValues = Pick<Account, "name" | "email" | "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">;
+
+/**
+ * Changes the values of an account that come from the team's own system. The guards of its keys have the new values when the promise resolves. Throws `not_found`,
+ * `conflict` if another account has the external id, and `unavailable` if the change is stored but a guard does not have it yet.
+ */
+export async function changeTeamValues(
+  operating: Operating & { guards: Guards },
+  accountId: string,
+  given: Partial<TeamValues>,
+): Promise<void> {
   const { db, now } = operating;
-  const id = newAccountId(now);
-  const account = await createAccount(operating, { id, ...input }, [
-    storeOperation(db, { ...operating, action: "account.made", accountId: id }),
-  ]);
-  return { account, setupToken: await createSetupLink(operating, id) };
+  const account = await readAccount(db, accountId);
+  const members = differing(given, account);
+  if (isEmpty(members)) {
+    await pushKeysOf(operating, accountId);
+    return;
+  }
+  const changes = Object.keys(members).map((member) => teamNames[member as keyof TeamValues]);
+  const commit = operatorCommit(operating, "account.changed", { accountId, details: { changes } });
+  await orExternalIdTaken(
+    commit({
+      evenWhereFull: true,
+      result: null,
+      events: [],
+      audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), changes)],
+      statements: [raiseVersions(db, accountId, now, sql`true`), updateAccount(db, accountId, members)],
+    }),
+  );
+  await pushKeysOf(operating, accountId);
+}
+
+const teamNames: Record<keyof TeamValues, string> = {
+  name: "name",
+  email: "email",
+  externalId: "external_id",
+  metadata: "metadata",
+  onUnavailable: "on_unavailable",
+  maxLiveKeys: "max_live_keys",
+};
+
+async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isDuplicate(error, "accounts.external_id")) throw new Failure("conflict", "Another account has this external id.");
+    throw error;
+  }
 }
 
 /**
@@ -68,7 +127,7 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [auditEntry({ actor: operatorOn(accountId), now }, action, targetOf(account))],
+    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, action, targetOf(account))],
     statements: [raiseVersions(db, accountId, now, when), setSuspension(db, accountId, suspendedAt)],
     when,
   });
@@ -95,7 +154,7 @@ async function changeAccount(
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [auditEntry({ actor: operatorOn(accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
+    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
     statements: [updateAccount(db, accountId, members)],
   });
 }

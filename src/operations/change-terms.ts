@@ -1,5 +1,4 @@
 import { type Account, readAccount } from "../accounts/account.ts";
-import { operatorOn } from "../accounts/actor.ts";
 import {
   accountsBehind,
   insertPlan,
@@ -32,7 +31,7 @@ import { changeKey } from "../keys/change-key.ts";
 import { pushAccount } from "../keys/push-account.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { targetOf } from "./change-account.ts";
-import { type Operating, operatorCommit } from "./operating.ts";
+import { actorOf, type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
 // The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
@@ -97,7 +96,7 @@ async function writeTerms(changing: ChangingTerms, before: Account, plan: Plan |
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [auditEntry({ actor: operatorOn(before.id), now }, "account.changed", targetOf(before), Object.keys(details))],
+    audit: [auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), Object.keys(details))],
     statements: [updateTerms(db, before, members)],
   });
   return wrote(written);
@@ -134,7 +133,7 @@ async function putInForce(
     const patch = differing(within, key);
     return isEmpty(patch) ? [] : [{ id, patch }];
   });
-  const actor = operatorOn(account.id);
+  const actor = actorOf(changing, account.id);
   const some = above.slice(0, atMost);
   for (const { id, patch } of some) {
     const details = { limit: patch.hourlyLimit, limits: patch.otherLimits };

@@ -1,14 +1,21 @@
+import { type Actor, operatorOn, tokenOn } from "../accounts/actor.ts";
 import type { Db } from "../db/client.ts";
 import { type Commit, commitChange, type Outbox } from "../webhooks/outbox.ts";
 import { type NewOperation, storeOperation } from "./operator-audit.ts";
 
-/** The context of an operator's action. `operator`: the name of the operator token in the request. */
+/** The context of an operator's action. `operator`: the name of the operator token or service token in the request. */
 export interface Operating {
   db: Db;
   now: number;
   operator: string;
+  /** The id of the service token in the request. Undefined if the request has an operator token. */
+  tokenId?: string | undefined;
   outbox: Outbox;
 }
+
+/** Returns the actor of an operator's action on an account. */
+export const actorOf = ({ tokenId }: Pick<Operating, "tokenId">, accountId: string): Actor =>
+  tokenId === undefined ? operatorOn(accountId) : tokenOn(accountId, tokenId);
 
 /** Returns a `Commit` function that also writes an entry to the operator audit. The entry and the change are written in the same batch. */
 export const operatorCommit =

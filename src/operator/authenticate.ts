@@ -1,11 +1,18 @@
 import { createMiddleware } from "hono/factory";
+import { looksLikeServiceToken } from "../credentials/service-token.ts";
+import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { originOf } from "../http/client-address.ts";
 import { problemType } from "../http/problem.ts";
+import { isAt } from "../http/surface.ts";
 import { denyOperatorToken } from "../operations/sign-in-failures.ts";
+import { authenticateToken } from "../service-tokens/authenticate-token.ts";
+import { everyRight, type TokenScope } from "../service-tokens/token.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
-import type { OperatorContext, OperatorEnv } from "./context.ts";
+import { forwardPath } from "../verification/forward.ts";
+import { type OperatorContext, type OperatorEnv, requireTokenScope } from "./context.ts";
+import type { ActingToken } from "./team-router.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
 
 /**
@@ -39,22 +46,48 @@ const tooManyTokens = (c: OperatorContext) => {
   return new Response(JSON.stringify(body), { status: 429, headers: { "Content-Type": problemType, "Retry-After": String(secondsLeft) } });
 };
 
-/** Requires an operator token in the header `Authorization: Bearer`. */
-export const requireOperatorToken = createMiddleware<OperatorEnv>(async function requireOperatorToken(c, next) {
+/**
+ * Requires an operator token or a service token in the header `Authorization: Bearer`. `scopeOf`: returns the scope that a service token needs, or
+ * null if the path does not exist. An operator token may do everything.
+ */
+export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null) =>
+  createMiddleware<OperatorEnv>(async function requireToken(c, next) {
+    const scope = scopeOf(c);
+    const sent = sentToken(c);
+    const token = await tokenOf(c, sent, scope);
+    if (token === null) {
+      // A forged service token costs no I/O. Only operator tokens can be guessed, so only their failures are counted.
+      if (sent !== "" && !looksLikeServiceToken(sent) && (await isTooMany(c))) return tooManyTokens(c);
+      return noToken(c);
+    }
+    c.set("operator", token.name);
+    c.set("token", token);
+    if (scope !== null) requireTokenScope(c, scope);
+    return next();
+  });
+
+/** Returns the token of a request. In forward auth, the header `Authorization` belongs to the client of the proxy. */
+function sentToken(c: OperatorContext): string {
+  if (isAt(forwardPath, c.req.path)) return c.req.header("X-Service-Token")?.trim() ?? "";
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
-  const token = sent === "" ? null : operatorOf(c.env, sent);
-  if (token === null) {
-    if (sent !== "" && (await isTooMany(c))) return tooManyTokens(c);
-    const isConfigured = operatorTokens(c.env).length > 0;
-    const detail = isConfigured
-      ? "Send an operator token: Authorization: Bearer <OPERATOR_TOKEN>."
-      : "This Worker has no operator, because its secret OPERATOR_TOKENS is not set.";
-    const body = { type: "about:blank", title: "Unauthorized", status: 401, detail, code, request_id: c.get("requestId") };
-    return new Response(JSON.stringify(body), {
-      status: 401,
-      headers: { "Content-Type": problemType, "WWW-Authenticate": 'Bearer realm="operator"' },
-    });
-  }
-  c.set("operator", token.name);
-  return next();
-});
+  return sent;
+}
+
+async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<(ActingToken & { name: string }) | null> {
+  if (sent === "") return null;
+  if (looksLikeServiceToken(sent)) return authenticateToken(c.env, signingSecrets(c.env), { token: sent, scope: scope ?? "operate" });
+  const operator = operatorOf(c.env, sent);
+  return operator && { ...everyRight, id: undefined, name: operator.name };
+}
+
+function noToken(c: OperatorContext): Response {
+  const detail =
+    operatorTokens(c.env).length > 0
+      ? "Send a service token or an operator token: Authorization: Bearer <TOKEN>."
+      : "Send a service token: Authorization: Bearer <SERVICE_TOKEN>. This Worker has no operator, because its secret OPERATOR_TOKENS is not set.";
+  const body = { type: "about:blank", title: "Unauthorized", status: 401, detail, code, request_id: c.get("requestId") };
+  return new Response(JSON.stringify(body), {
+    status: 401,
+    headers: { "Content-Type": problemType, "WWW-Authenticate": 'Bearer realm="operator"' },
+  });
+}

@@ -1,30 +1,26 @@
 import type { Context } from "hono";
 import type { z } from "zod";
-import type { Account } from "../accounts/account.ts";
-import { operatorOn } from "../accounts/actor.ts";
+import { type Account, readAccount } from "../accounts/account.ts";
 import { type Budgets, budgetsOf, type Guards, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
-import type { AppEnv } from "../http/context.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { fieldCode } from "../inputs/field-code.ts";
-import { type Operating, operatorCommit } from "../operations/operating.ts";
+import { actorOf, type Operating, operatorCommit } from "../operations/operating.ts";
+import { hasScope, mayActOn, type TokenRights, type TokenScope } from "../service-tokens/token.ts";
+import type { TeamEnv } from "./team-router.ts";
 
-/** The Hono environment of the operator's request handlers. `c.var` has additional members. */
-export interface OperatorEnv extends AppEnv {
-  Variables: AppEnv["Variables"] & {
-    /** The name of the operator token in the request. */
-    operator: string;
-  };
-}
+export type OperatorEnv = TeamEnv;
 
 export type OperatorContext = Context<OperatorEnv>;
 
 /** Returns the context of an operator's action. */
-export const operating = (c: OperatorContext): Operating & { guards: Guards; budgets: Budgets; env: Env } => ({
+export const operating = (c: OperatorContext): Operating & { guards: Guards; budgets: Budgets; env: Env; rights: TokenRights } => ({
   db: connect(c.env.DB),
   now: Date.now(),
   operator: c.get("operator"),
+  tokenId: c.get("token").id,
+  rights: c.get("token"),
   outbox: contexts.outboxFor(c),
   guards: guardsOf(c.env),
   budgets: budgetsOf(c.env),
@@ -34,7 +30,7 @@ export const operating = (c: OperatorContext): Operating & { guards: Guards; bud
 /** Returns the context for the operator's changes to an account's keys. `action`: the name of the action in the operator audit. */
 export function keyContext(c: OperatorContext, { id, logWriter }: Account, action: string, targetId?: string) {
   const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
-  return contexts.keyContext(c, { actor: operatorOn(id), logWriter, scopes: null }, commit);
+  return contexts.keyContext(c, { actor: actorOf(operating(c), id), logWriter, scopes: null }, commit);
 }
 
 /** Returns the query parameters of a request. Throws `invalid_parameter` if a parameter is unknown or invalid. */
@@ -70,6 +66,20 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
     }));
   });
   throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
+}
+
+/** Returns an account about which the token of the request may ask. For all other accounts, throws `not_found`. */
+export async function accountFor(c: OperatorContext, id: string): Promise<Account> {
+  if (!mayActOn(c.get("token"), id)) throw new Failure("not_found", "There is no such account.");
+  return readAccount(connect(c.env.DB), id);
+}
+
+/** Throws `insufficient_scope` if the token of the request lacks a scope. */
+export function requireTokenScope(c: OperatorContext, scope: TokenScope): void {
+  if (hasScope(c.get("token"), scope)) return;
+  throw new Failure("insufficient_scope", `This operation needs a service token with the scope ${scope}.`, {
+    headers: { "WWW-Authenticate": `Bearer realm="operator", error="insufficient_scope", scope="${scope}"` },
+  });
 }
 
 export const idOf = (c: OperatorContext): string => c.req.param("id") ?? "";

@@ -1,16 +1,17 @@
 import { apiBase, apiRoot, apiVersion } from "../api/base-path.ts";
 import { checkRequest } from "../api/check-request.ts";
-import { honoPath, methodsOf, RoutePolicies, routesOf } from "../api/route-policies.ts";
+import { securityScheme } from "../api/route-parts/access.ts";
+import { RoutePolicies, rejectOtherMethods, routesOf } from "../api/route-policies.ts";
 import { type ApiRouter, createRouter } from "../api/router.ts";
-import { Failure } from "../errors/failure.ts";
 import { activityLog } from "../http/activity-log.ts";
 import { admit, authenticate } from "../http/authenticate.ts";
-import { receiveBody } from "../http/body.ts";
+import { maxBodyBytes, receiveBody } from "../http/body.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
+import { sampleResources } from "../http/sample-resources.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
@@ -28,8 +29,9 @@ export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
     }),
     options((c) => policies.of(c)?.methods),
     authenticate((c) => policies.of(c)),
-    receiveBody,
+    receiveBody({ maxBytes: maxBodyBytes, ownerOf: (c) => c.get("credential").keyId }),
     admit,
+    sampleResources(["users", "tasks", "analytics"].map((name) => `${apiBase}/${name}`)),
     checkRequest,
     requireResponse,
   );
@@ -42,9 +44,9 @@ function createRoutes(): { routes: ApiRouter; policies: RoutePolicies } {
   const routes = createRouter();
   for (const router of routers.toSorted(fixedPathsFirst)) {
     routes.route(apiVersion, router);
-    rejectOtherMethods(routes, router);
+    rejectOtherMethods(routes, router, apiVersion);
   }
-  return { routes, policies: new RoutePolicies(routers) };
+  return { routes, policies: new RoutePolicies(routers, { base: apiBase, scheme: securityScheme }) };
 }
 
 /**
@@ -52,16 +54,3 @@ function createRoutes(): { routes: ApiRouter; policies: RoutePolicies } {
  */
 const fixedPathsFirst = (one: ApiRouter, other: ApiRouter): number => Number(takesIds(one)) - Number(takesIds(other));
 const takesIds = (router: ApiRouter): boolean => routesOf(router).some(({ path }) => path.includes("{"));
-
-/**
- * If the path of a resource does not support a method, responds with 405. Hono's own middleware for this responds only if no route matches.
- * With that middleware, `DELETE /keys/revoke-leaked` would reach the route `DELETE /keys/:id`.
- */
-function rejectOtherMethods(api: ApiRouter, resource: ApiRouter): void {
-  for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {
-    const allowed = methodsOf(ofPath).join(", ");
-    api.all(apiVersion + path, () => {
-      throw new Failure("method_not_allowed", `This path supports the methods ${allowed}.`, { headers: { Allow: allowed } });
-    });
-  }
-}

@@ -5,7 +5,7 @@ import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
-import { requireOperatorToken } from "../operator/authenticate.ts";
+import { requireToken } from "../operator/authenticate.ts";
 import { metrics } from "../operator/metrics.ts";
 
 const path = "/metrics";
@@ -16,7 +16,7 @@ export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
   app.use(
     requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
     requireResponse,
-    requireOperatorToken,
+    requireToken(() => "metrics:read"),
   );
   app.route("/", metrics);
   return { serves: (requested) => requested === path, app };

@@ -1,4 +1,8 @@
-import { formLimit } from "../http/form-limit.ts";
+import { matchedRoutes } from "hono/route";
+import { checkRequest } from "../api/check-request.ts";
+import type { ApiRoute } from "../api/context.ts";
+import { RoutePolicies, rejectOtherMethods } from "../api/route-policies.ts";
+import { receiveBody } from "../http/body.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
@@ -6,25 +10,53 @@ import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
-import { requireOperatorToken } from "../operator/authenticate.ts";
+import { requireToken } from "../operator/authenticate.ts";
+import type { OperatorContext } from "../operator/context.ts";
 import { accounts } from "../operator/resources/accounts.ts";
+import { forward } from "../operator/resources/forward.ts";
 import { keys } from "../operator/resources/keys.ts";
 import { maintenance } from "../operator/resources/maintenance.ts";
 import { plans } from "../operator/resources/plans.ts";
+import { teamBase, teamScheme } from "../operator/team-router.ts";
+import { teamRouters } from "../operator/team-routers.ts";
+import type { TokenScope } from "../service-tokens/token.ts";
+import { forwardPath } from "../verification/forward.ts";
 
-const base = "/operator/api";
+/** A proxy may send the body of the client's request along. It is not read. */
+const forwardPolicy = { route: forwardPath, isPublic: false, scope: "verify", isCounted: true, cost: 1, takesBody: false };
+
+/** The largest body: 500 reports, or 100 keys to import with their metadata. In bytes. */
+const maxTeamBodyBytes = 256 * 1024;
 
 /**
- * Creates the operator API. The team behind this deployment calls this API from the command line. Every path requires an operator token.
+ * Creates the team API. The team behind this deployment calls it from its own API, from the command line and from scripts. Every path requires a
+ * service token or an operator token. An operation that states no scope requires the scope `operate`.
  */
 export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
+  const policies = new RoutePolicies(teamRouters, { base: teamBase, scheme: teamScheme });
+  const scopeOf = (c: OperatorContext): TokenScope | null => {
+    if (isAt(forwardPath, c.req.path)) return "verify";
+    const policy = policies.of(c);
+    if (policy) return policy.scope as TokenScope | null;
+    return matchedRoutes(c).some(({ method }) => method !== "ALL") ? "operate" : null;
+  };
   app.use(
     requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
-    formLimit,
+    requireToken(scopeOf),
+    async (c: OperatorContext, next: () => Promise<void>) => {
+      c.set("policy", isAt(forwardPath, c.req.path) ? (forwardPolicy as ApiRoute) : policies.of(c as never));
+      return next();
+    },
+    receiveBody({ maxBytes: maxTeamBodyBytes, ownerOf: (c) => (c as unknown as OperatorContext).get("operator") }),
+    checkRequest,
     requireResponse,
-    requireOperatorToken,
   );
-  for (const resource of [accounts, keys, maintenance, plans]) app.route(base, resource);
-  return { serves: (path) => isAt(base, path), app };
+  app.route("/", forward);
+  for (const router of teamRouters) {
+    app.route(teamBase, router);
+    rejectOtherMethods(app as never, router, teamBase);
+  }
+  for (const resource of [accounts, keys, maintenance, plans]) app.route(teamBase, resource);
+  return { serves: (path) => isAt(teamBase, path), app };
 }

@@ -27,11 +27,17 @@ export const requestsOf = (tallies: readonly StatusTotals[]) => sum(tallies, (ta
 
 export const successesOf = (tallies: readonly StatusTotals[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
 
+/** Returns the number of requests whose response was not reported. */
+export const notReportedOf = (tallies: readonly StatusTotals[]): number =>
+  requestsOf(tallies.filter(({ status }) => status === notReported));
+
 /** Returns the success rate of the requests with a known status, in percent. If there are none, returns null. */
-const successRateOf = (tallies: readonly StatusTotals[]) => {
-  const reported = requestsOf(tallies.filter(({ status }) => status !== notReported));
-  return reported === 0 ? null : percent(successesOf(tallies), reported);
-};
+export function rateOf({ requests, successes, notReported }: { requests: number; successes: number; notReported: number }): number | null {
+  return requests === notReported ? null : percent(successes, requests - notReported);
+}
+
+const successRateOf = (tallies: readonly StatusTotals[]) =>
+  rateOf({ requests: requestsOf(tallies), successes: successesOf(tallies), notReported: notReportedOf(tallies) });
 
 /** Returns the mean response time of admitted requests, in milliseconds with two decimals. If no request was admitted, returns null. */
 export function averageOf(tallies: readonly StatusTotals[]): number | null {
@@ -79,6 +85,7 @@ export function figuresOf(current: readonly StatusTotals[], former: readonly Sta
     avgResponseTimeMs: { value: average, previous: formerAverage, changeMs: difference(average, formerAverage) },
     ...percentilesOf(histogram),
     byClass,
+    notReported: notReportedOf(current),
   };
 }
 

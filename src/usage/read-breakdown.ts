@@ -1,18 +1,22 @@
 import { dayMs, iso } from "../time/clock.ts";
-import { averageOf, isSuccess, type StatusTotals } from "./figures.ts";
+import { averageOf, isSuccess, notReportedOf, type StatusTotals } from "./figures.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
-import type { Cell } from "./tallies.ts";
+import { type Cell, notReported } from "./tallies.ts";
 import { daysAndEdges, type Span, usageWindowsAt, type WindowName } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
 export type Dimension = (typeof dimensions)[number];
 
-/** The number of requests of one key, route, status or day. `value` is the key's id, the route, the status code or the date. */
+/**
+ * The number of requests of one key, route, status or day. `value` is the key's id, the route, the status code or the date. Requests without a
+ * reported status have the status `none`.
+ */
 export interface Share {
   value: string;
   requests: number;
   successes: number;
+  notReported: number;
   averageMs: number | null;
 }
 
@@ -25,7 +29,7 @@ interface Located extends Cell {
 const dimensionOf: Record<Dimension, (cell: Located) => string> = {
   key: ({ keyId }) => keyId,
   route: ({ route }) => route,
-  status: ({ status }) => String(status),
+  status: ({ status }) => (status === notReported ? "none" : String(status)),
   day: ({ start }) => iso(start - (start % dayMs)).slice(0, 10),
 };
 
@@ -65,5 +69,5 @@ const byRequests = (a: Share, b: Share): number => b.requests - a.requests || by
 function shareOf(value: string, cells: readonly StatusTotals[]): Share {
   const requests = cells.reduce((sum, cell) => sum + cell.requests, 0);
   const successes = cells.reduce((sum, cell) => sum + (isSuccess(cell.status) ? cell.requests : 0), 0);
-  return { value, requests, successes, averageMs: averageOf(cells) };
+  return { value, requests, successes, notReported: notReportedOf(cells), averageMs: averageOf(cells) };
 }

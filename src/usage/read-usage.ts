@@ -1,5 +1,5 @@
 import { dayMs, hourMs } from "../time/clock.ts";
-import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
+import { averageOf, type Figures, figuresOf, notReportedOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
 import { mergeHistograms } from "./histogram.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { type Period, readPeriods, type Wanted } from "./read-periods.ts";
@@ -10,6 +10,7 @@ export interface SeriesPoint {
   start: number;
   requests: number;
   successes: number;
+  notReported: number;
   averageMs: number | null;
   p50Ms: number | null;
   p95Ms: number | null;
@@ -63,6 +64,7 @@ function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number
       start,
       requests: requestsOf(tallies),
       successes: successesOf(tallies),
+      notReported: notReportedOf(tallies),
       averageMs: averageOf(tallies),
       ...percentilesOf(histogramOf(own)),
     });

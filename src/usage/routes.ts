@@ -36,6 +36,10 @@ const windowQuery = z
 
 const requests = count.meta({ description: "The number of requests.", example: 1268 });
 const successes = count.meta({ description: "The number of requests with a response status below 400.", example: 1244 });
+const notReported = count.meta({
+  description: "The number of requests that your own API has verified and whose response it has not reported.",
+  example: 0,
+});
 const averageMs = milliseconds.nullable().meta({
   description: "The average response time of the admitted requests, in milliseconds. The value is null if no requests were admitted.",
   example: 42.1,
@@ -79,7 +83,10 @@ const Usage = z
           .nullable()
           .meta({ description: "The change in percentage points, or null if one of the two rates is null.", example: 0.01 }),
       })
-      .meta({ description: 'The figure "Success Rate": the share of requests with a response status below 400.' }),
+      .meta({
+        description:
+          'The figure "Success Rate": the share of requests with a response status below 400, of all requests with a known status.',
+      }),
     avg_response_time_ms: z
       .strictObject({
         value: milliseconds.nullable().meta({
@@ -118,14 +125,15 @@ const Usage = z
           'The figure "Rate Limit Usage" of the requested key. Without `key_id`, the figure shows the live key of the account that has used the highest percentage of its limit.',
       }),
     by_class: z
-      .strictObject(
-        Object.fromEntries(
+      .strictObject({
+        ...Object.fromEntries(
           classes.map((name) => [
             name,
             count.meta({ description: `The number of requests with the response status ${name}.`, example: 12 }),
           ]),
         ),
-      )
+        not_reported: notReported,
+      })
       .meta({ description: "The number of requests by status class. The class `4xx` does not include the status 429." }),
     series: z
       .array(
@@ -133,6 +141,7 @@ const Usage = z
           start: time.meta({ description: "The start of the UTC hour or day." }),
           requests,
           successes,
+          not_reported: notReported,
           avg_response_time_ms: averageMs,
           p50_ms: p50,
           p95_ms: p95,
@@ -153,9 +162,14 @@ const Breakdown = z
     data: z
       .array(
         z.strictObject({
-          value: z.string().meta({ description: "The id of a key, a route, a status code or a date.", example: "/api/v1/tasks" }),
+          value: z.string().meta({
+            description:
+              "The id of a key, a route, a status code or a date. `none` is the status of requests whose response was not reported.",
+            example: "/api/v1/tasks",
+          }),
           requests,
           successes,
+          not_reported: notReported,
           avg_response_time_ms: averageMs,
         }),
       )
@@ -213,11 +227,12 @@ routes.openapi(read, async (c) => {
         percent: percent(rateLimit.used, rateLimit.limit),
         resets_at: iso(rateLimit.resetsAt),
       },
-      by_class: figures.byClass,
+      by_class: { ...figures.byClass, not_reported: figures.notReported },
       series: figures.series.map((point) => ({
         start: iso(point.start),
         requests: point.requests,
         successes: point.successes,
+        not_reported: point.notReported,
         avg_response_time_ms: point.averageMs,
         p50_ms: point.p50Ms,
         p95_ms: point.p95Ms,
@@ -258,7 +273,13 @@ routes.openapi(breakdown, async (c) => {
     {
       as_of: iso(requireAsOf(context)),
       window: spanJson(window),
-      data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
+      data: shares.map((each) => ({
+        value: each.value,
+        requests: each.requests,
+        successes: each.successes,
+        not_reported: each.notReported,
+        avg_response_time_ms: each.averageMs,
+      })),
     },
     200,
   );

@@ -90,8 +90,11 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
       durableObjects: {
         KEY_GUARD: object("KeyGuard"),
         ACTIVITY_WRITER: object("ActivityWriter"),
-        // The last release has no budgets.
-        ...(of === "next" && { ACCOUNT_BUDGET: { className: "AccountBudget", useSQLite: true, unsafeUniqueKey: "AccountBudget" } }),
+        // The last release has no budgets and no service tokens.
+        ...(of === "next" && {
+          ACCOUNT_BUDGET: { className: "AccountBudget", useSQLite: true, unsafeUniqueKey: "AccountBudget" },
+          SERVICE_TOKENS: { className: "ServiceTokens", useSQLite: true, unsafeUniqueKey: "ServiceTokens" },
+        }),
       },
       queueProducers: { DELIVERIES: { queueName: "deliveries" } },
       bindings: {

@@ -1,13 +1,11 @@
 import { timeOfId } from "../../ids/ids.ts";
-import { minuteMs } from "../../time/clock.ts";
-import type { Entry } from "../entry.ts";
+import { type Entry, openMs } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
 import { bytesOf, Head, isOpen, type Report, type Reported, reportedOn } from "./head.ts";
+import { RouteNames } from "./route-names.ts";
 import { SharedStrings } from "./shared-strings.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The time for which a response can be reported, and for which a report waits for its entry, in milliseconds. */
-export const openMs = 10 * minuteMs;
 /** The maximum number of reports that wait for their entries. */
 const maxEarlyReports = 5000;
 
@@ -44,10 +42,12 @@ export class AccountLogs {
   /** The accounts that were erased. Their late entries are rejected. */
   readonly #erased: Set<string>;
   readonly #strings = new SharedStrings();
+  readonly #routes: RouteNames;
 
   /** Reads everything that the log writer has acknowledged and that D1 has not confirmed. */
   constructor(storage: DurableObjectStorage) {
     this.wal = new WriteAheadLog(storage);
+    this.#routes = new RouteNames(storage.sql);
     this.#erased = new Set(this.wal.erased(Date.now()));
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
     for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
@@ -85,15 +85,16 @@ export class AccountLogs {
   append(entries: readonly Entry[]): Appended {
     const encodable = entries.filter(isEncodable);
     const recent = encodable.filter(({ accountId, id }) => !this.#erased.has(accountId) && id >= this.of(accountId).state.startId);
-    const added = recent.filter((entry) => this.get(entry) === undefined);
+    const added = recent.filter((entry) => this.get(entry) === undefined).map((entry) => this.#withRoute(entry));
     if (added.length > 0) this.wal.append({ entries: added, reports: [] });
     for (const entry of added) this.#add(entry);
     return { tooOld: encodable.length - recent.length, unfit: entries.length - encodable.length };
   }
 
   /** Completes open entries, on disk and in memory. A report that arrives before its entry waits for it. Returns one outcome for each report. */
-  report(reports: readonly Report[], now: number): Reported[] {
+  report(given: readonly Report[], now: number): Reported[] {
     this.#removeExpired(now);
+    const reports = given.map((report) => (report.route === undefined ? report : this.#withRoute({ ...report, route: report.route })));
     const isTooLate = ({ id }: Report) => timeOfId(id) < now - openMs;
     let room = maxEarlyReports - this.#early.size;
     const mayWait = ({ accountId, id }: Report) => !this.#erased.has(accountId) && (this.#early.has(id) || room-- > 0);
@@ -157,8 +158,14 @@ export class AccountLogs {
     this.accounts.delete(accountId);
     for (const [id, report] of this.#early) if (report.accountId === accountId) this.#early.delete(id);
     this.#erased.add(accountId);
+    this.#routes.erase(accountId);
     this.wal.erase(accountId, now, this.acknowledged(now));
     return entries + cut;
+  }
+
+  #withRoute<Item extends { accountId: string; route: string }>(item: Item): Item {
+    const route = this.#routes.named(item.accountId, item.route);
+    return route === item.route ? item : { ...item, route };
   }
 
   #add(entry: Entry): void {

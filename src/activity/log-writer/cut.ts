@@ -4,9 +4,9 @@ import { hourMs, minuteMs, secondMs } from "../../time/clock.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
 import { numberOf } from "../databases.ts";
-import type { Entry } from "../entry.ts";
+import { type Entry, openMs } from "../entry.ts";
 import { maxSegmentEntries, segmentsOf, sorted } from "../segments/segment.ts";
-import { type AccountLog, type AccountLogs, openMs } from "./account-logs.ts";
+import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { isOpen } from "./head.ts";
 import type { LogState, NewCut } from "./write-ahead-log.ts";
 

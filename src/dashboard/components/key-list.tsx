@@ -11,9 +11,9 @@ import { Age, Ahead } from "./time.tsx";
 export const Unused = ({ keyRow }: { keyRow: Pick<Key, "isUseKnown"> }) => <>{keyRow.isUseKnown ? "never used" : "not known right now"}</>;
 
 /** Renders a short form of a key: the start of its public part and its last four characters. */
-export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4"> }) => (
+export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4" | "importedPrefix"> }) => (
   <code class="secret">
-    {prefixOf(keyRow.id).slice(0, 10)}…{keyRow.last4}
+    {keyRow.importedPrefix ?? prefixOf(keyRow.id).slice(0, 10)}…{keyRow.last4}
   </code>
 );
 

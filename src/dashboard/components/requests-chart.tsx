@@ -1,4 +1,4 @@
-import { percent } from "../../usage/percent.ts";
+import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
@@ -47,7 +47,7 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
       </Axes>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
-        <span class="key before">the previous period</span>
+        {usage.notReported > 0 && <span class="key unreported">not reported</span>} <span class="key before">the previous period</span>
         <span class="quiet"> · UTC</span>
       </figcaption>
       {marks.length > 0 && (
@@ -69,12 +69,17 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
 
 const Bar = ({ point, x, step, y, name }: { point: SeriesPoint; x: number; step: number; y: (value: number) => number; name: string }) => {
   const inset = step > 6 ? 1.5 : 0.5;
+  /** The requests that did not fail, as far as it is known. */
+  const known = point.successes + point.notReported;
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (
     <g>
-      <title>{`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - point.successes)} that failed or were refused`}</title>
+      <title>
+        {`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - known)} that failed or were refused${point.notReported > 0 ? ` and ${integer(point.notReported)} without a reported status` : ""}`}
+      </title>
       <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
-      <rect class="refused" {...bar} y={y(point.requests)} height={y(point.successes) - y(point.requests)} />
+      {point.notReported > 0 && <rect class="unreported" {...bar} y={y(known)} height={y(point.successes) - y(known)} />}
+      <rect class="refused" {...bar} y={y(point.requests)} height={y(known) - y(point.requests)} />
     </g>
   );
 };
@@ -114,7 +119,7 @@ export const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]
               {integer(point.requests)}
             </td>
             <td class="number" data-label="Success">
-              {rate(point.requests === 0 ? null : percent(point.successes, point.requests))}
+              {rate(rateOf(point))}
             </td>
             <td class="number" data-label="Average">
               {exactMilliseconds(point.averageMs)}

@@ -48,7 +48,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <div class="note alert" role="alert">
           <p>
             Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
-            status:4xx, key:key_..., path:/api/v1/tasks, from:TIME and to:TIME.
+            status:4xx, status:none, key:key_..., path:/api/v1/tasks, from:TIME and to:TIME.
           </p>
         </div>
       )}
@@ -201,6 +201,7 @@ activityPages.get("/activity.csv", needs("session"), async (c) => {
     "user_agent",
     "counted",
     "count",
+    "not_reported",
   ];
   const csv = csvOf(
     columns,
@@ -220,6 +221,7 @@ activityPages.get("/activity.csv", needs("session"), async (c) => {
       entry.userAgent,
       String(entry.counted),
       entry.count,
+      String(entry.status === null),
     ]),
   );
   return c.body(csv, 200, csvHeaders("activity", areAll));

@@ -1,10 +1,10 @@
 import { Hono } from "hono";
+import { maxLiveKeys } from "../../accounts/account.ts";
 import { versionName } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
 import { type Member, readCurrentOrFormerMember, removeMember } from "../../identity/member.ts";
 import { type Invitation, invitationsEndedBy, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
-import { maxLiveKeys } from "../../keys/bounds.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { scopesInWords } from "../../keys/scopes.ts";

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { openMs } from "../../activity/entry.ts";
 import { type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { actorNameOf, listAudit } from "../../audit/audit.ts";
 import { requestOrigin, urlOf } from "../../http/request-url.ts";
@@ -38,6 +39,8 @@ function idQuery({ path, route }: ReadEntry): string {
   return id ? `?${new URLSearchParams({ id })}` : "";
 }
 
+const isOpen = ({ id }: ReadEntry, now: number): boolean => now < timeOfId(id) + openMs;
+
 const aroundMs = 10 * minuteMs;
 const maxAround = 10;
 
@@ -65,6 +68,8 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
     ? (await listAudit(context, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: maxAround })).rows
     : [];
   const origin = requestOrigin(c);
+  // Requests to another API cannot be repeated here.
+  const isOwn = entry.route.startsWith("/api/v1/");
   return showPage(
     c,
     { title: `${entry.method} ${entry.path}`, section: "Activity", trail: [["Activity", "/activity"]] },
@@ -91,7 +96,17 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           )}
           <p>
             <a href={`/keys/${entry.keyId}`}>View the key</a> ·{" "}
-            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status}`}>Similar requests</a>
+            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status ?? "none"}`}>Similar requests</a>
+          </p>
+        </section>
+      )}
+      {entry.status === null && (
+        <section class="note" aria-labelledby="open">
+          <h2 id="open">The response is not known</h2>
+          <p>
+            {isOpen(entry, context.now)
+              ? "Another API has served this request. It can report its response until ten minutes after the request."
+              : "Another API has served this request, and has not reported its response. The success rate and the response times leave the request out."}
           </p>
         </section>
       )}
@@ -184,18 +199,20 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           </ul>
         </section>
       )}
-      <section class="panel" aria-labelledby="again">
-        <h2 id="again">Repeat this request</h2>
-        {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>The body of this request was not stored. Replace {"{}"} with your own body.</p>}
-        <Code label="With curl" id="curl">
-          {curlOf(entry, origin)}
-        </Code>
-        {operation && (
-          <p>
-            <a href={`/docs/api/${operation.operationId}${idQuery(entry)}#try-it`}>The same in the console</a>
-          </p>
-        )}
-      </section>
+      {isOwn && (
+        <section class="panel" aria-labelledby="again">
+          <h2 id="again">Repeat this request</h2>
+          {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>The body of this request was not stored. Replace {"{}"} with your own body.</p>}
+          <Code label="With curl" id="curl">
+            {curlOf(entry, origin)}
+          </Code>
+          {operation && (
+            <p>
+              <a href={`/docs/api/${operation.operationId}${idQuery(entry)}#try-it`}>The same in the console</a>
+            </p>
+          )}
+        </section>
+      )}
     </>,
   );
 });

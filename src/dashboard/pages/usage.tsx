@@ -2,10 +2,9 @@ import { Hono } from "hono";
 import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { iso } from "../../time/clock.ts";
-import { classes } from "../../usage/figures.ts";
+import { classes, rateOf } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
 import { requireAsOf, requireLatest } from "../../usage/open-log.ts";
-import { percent } from "../../usage/percent.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { usageWindowsAt, type WindowName, windowHours } from "../../usage/windows.ts";
@@ -130,6 +129,12 @@ usagePages.get("/usage", needs("session"), async (c) => {
               <dd>{integer(usage.byClass[name])}</dd>
             </>
           ))}
+          {usage.notReported > 0 && (
+            <>
+              <dt>not reported</dt>
+              <dd>{integer(usage.notReported)}</dd>
+            </>
+          )}
         </dl>
       </section>
       <section class="panel" aria-labelledby="times" id="times-part" data-refresh>
@@ -241,7 +246,7 @@ const Breakdown = ({
                     {share(of.requests, total)}
                   </td>
                   <td class="number" data-label="Success">
-                    {rate(percent(of.successes, of.requests))}
+                    {rate(rateOf(of))}
                   </td>
                   <td class="number" data-label="Average">
                     {exactMilliseconds(of.averageMs)}
@@ -276,8 +281,17 @@ usagePages.get("/usage.csv", needs("session"), async (c) => {
   if (keyId !== undefined) await readKeyRow(context, keyId);
   const { series } = await readUsage(context, { window: windowOf(c), keyId });
   const csv = csvOf(
-    ["start", "requests", "successes", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
-    series.map((point) => [iso(point.start), point.requests, point.successes, point.averageMs, point.p50Ms, point.p95Ms, point.p99Ms]),
+    ["start", "requests", "successes", "not_reported", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
+    series.map((point) => [
+      iso(point.start),
+      point.requests,
+      point.successes,
+      point.notReported,
+      point.averageMs,
+      point.p50Ms,
+      point.p95Ms,
+      point.p99Ms,
+    ]),
   );
   return c.body(csv, 200, csvHeaders("usage", true));
 });

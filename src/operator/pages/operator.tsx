@@ -17,6 +17,7 @@ import {
   operatorSessionMs,
   readOperatorSession,
 } from "../../operations/operator-sessions.ts";
+import { readTokens } from "../../operations/service-tokens.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { secondMs } from "../../time/clock.ts";
 import { isTooMany } from "../authenticate.ts";
@@ -24,6 +25,7 @@ import type { OperatorContext, OperatorEnv } from "../context.ts";
 import { operatorOf, operatorTokens } from "../tokens.ts";
 import { Deployment, Jobs } from "./deployment.tsx";
 import { Plans } from "./plans.tsx";
+import { Tokens } from "./tokens.tsx";
 import { TrafficPanels } from "./traffic.tsx";
 
 // The operator page shows the status of the deployment, and accounts that may need attention. The operator page is read-only. Operators make
@@ -103,10 +105,11 @@ operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);
   if (!session) return showSignIn(c);
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const [status, traffic, plans] = await Promise.all([
+  const [status, traffic, plans, tokens] = await Promise.all([
     readDeploymentStatus(db, c.env, now),
     readTraffic({ db, env: c.env }, now),
     plansWithProgress(db),
+    readTokens(db, c.env, { revokedToo: false }),
   ]);
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (
@@ -130,6 +133,7 @@ operatorPages.get("/operator", async (c) => {
       )}
       <Deployment status={status} now={now} />
       <Plans plans={plans} />
+      <Tokens tokens={tokens} now={now} />
       <TrafficPanels accounts={traffic.accounts} />
       <Jobs jobs={status.jobs} now={now} />
     </>,

@@ -1,81 +1,231 @@
+import { createRoute, z } from "@hono/zod-openapi";
 import { Hono } from "hono";
-import { z } from "zod";
-import { type Account, readAccount } from "../../accounts/account.ts";
-import { operatorOn } from "../../accounts/actor.ts";
+import type { Account } from "../../accounts/account.ts";
 import { logOf } from "../../activity/writers.ts";
 import { guardsOf } from "../../admission/guards.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../../api/conditional.ts";
+import { respondEmpty, respondJson } from "../../api/respond.ts";
+import { failsWith } from "../../api/route-parts/access.ts";
+import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { body, mergePatch, optionalBody, withConditions } from "../../api/route-parts/requests.ts";
+import { pageQuery } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
-import { always } from "../../db/optimistic-locking.ts";
+import { always, type Precondition } from "../../db/optimistic-locking.ts";
+import { pageFrom } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import type { Key } from "../../keys/key.ts";
-import { listKeys } from "../../keys/read-keys.ts";
+import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
-import { KeyLimits, keyData, keyPatchOf, NewKey, newKeyOf } from "../../keys/schemas.ts";
+import { rotateKey } from "../../keys/rotate-key.ts";
+import {
+  KeyLimits,
+  KeyRotation,
+  keyPatchOf,
+  newKeyOf,
+  TeamKeyData,
+  TeamKeyPatch,
+  TeamNewKey,
+  teamKeyData,
+  teamValuesOf,
+} from "../../keys/schemas.ts";
 import { accountOfKey } from "../../operations/change-account.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
+import { actorOf } from "../../operations/operating.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
-import { idOf, keyContext, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
+import { mayActOn } from "../../service-tokens/token.ts";
+import { secondMs } from "../../time/clock.ts";
+import { openLog } from "../../usage/open-log.ts";
+import { accountFor, idOf, keyContext, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
+import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
 
-const maxKeys = 1000;
+const tags = ["Keys"];
+const TeamKey = z.strictObject(TeamKeyData.shape).openapi("Key", { description: "An API key of an account." });
+const TeamKeyWithSecret = z
+  .strictObject({
+    ...TeamKeyData.shape,
+    secret_key: z.string().meta({ description: "The secret key. It is shown only once.", example: "dvo_4fPq2rT8vX0zB6dH_..." }),
+  })
+  .openapi("KeyWithSecret", { description: "A key with its secret." });
 
-/** The members of a key that operators see. */
-const shownMembers = [
-  "id",
-  "name",
-  "prefix",
-  "last4",
-  "status",
-  "scopes",
-  "hourly_limit",
-  "limits",
-  "expires_at",
-  "last_used_at",
-  "created_at",
-] as const;
+const keyId = idPath("key_4fPq2rT8vX0zB6dH", "The id of the key.");
+const accountId = idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account.");
 
-const bodyOf = (key: Key, now: number) => {
-  const data = keyData(key, now);
-  return Object.fromEntries(shownMembers.map((member) => [member, data[member]]));
-};
+/** Returns the ETag of a key. The status and the last use can change without a write to the key's row. */
+const etagOf = (key: Key, now: number) => etagOfShown(key.revision, teamKeyData(key, now));
+
+/** Returns the context for reading the keys of an account. */
+const reading = (c: OperatorContext, { id, logWriter }: Account) => ({
+  db: connect(c.env.DB),
+  now: Date.now(),
+  actor: actorOf(operating(c), id),
+  ...logOf(c.env, logWriter),
+});
+
+/** Returns the account of a key. Throws `not_found` if the token of the request may not act on it. `hasRow`: whether D1 has the row of the key. */
+async function accountOf(c: OperatorContext, id: string): Promise<{ account: Account; hasRow: boolean }> {
+  const found = await accountOfKey({ db: connect(c.env.DB), guards: guardsOf(c.env) }, id);
+  if (!found || !mayActOn(c.get("token"), found.account.id)) throw new Failure("not_found", "There is no such key.");
+  return found;
+}
+
+export const routes = createTeamRouter();
+
+const list = createRoute({
+  method: "get",
+  path: "/accounts/{id}/keys",
+  operationId: "listKeys",
+  summary: "List the keys of an account",
+  description: "Lists the keys of an account, newest first, including revoked keys.",
+  tags,
+  ...requireTokenScope("accounts:read"),
+  request: { params: accountId, query: z.strictObject(pageQuery) },
+  responses: { 200: teamJson(pageOf(TeamKey, "KeyPage"), "A page of keys.") },
+});
+
+const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
+
+routes.openapi(list, async (c) => {
+  const { limit, cursor } = c.req.valid("query");
+  const after = positionAt(c as never, cursor, Position);
+  const context = await openLog(reading(c, await accountFor(c, c.req.valid("param").id)));
+  const { rows, next } = pageFrom(await listKeys(context, { after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({ createdAt, id }));
+  return respondPage(
+    c as never,
+    rows.map((key) => teamKeyData(key, context.now)),
+    next,
+  ) as never;
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/accounts/{id}/keys",
+  operationId: "createKey",
+  summary: "Create a key",
+  description: "Creates a key for an account and shows its secret once.",
+  tags,
+  ...requireTokenScope("keys:write"),
+  ...failsWith("conflict", "limit_reached"),
+  request: { params: accountId, body: body(TeamNewKey) },
+  responses: { 201: teamJson(TeamKeyWithSecret, "The new key with its secret.") },
+});
+
+routes.openapi(create, async (c) => {
+  const given = c.req.valid("json");
+  const account = await accountFor(c, c.req.valid("param").id);
+  await requireNotErased(connect(c.env.DB), account.id);
+  const { key, secretKey } = await createKey(keyContext(c, account, "key.made"), { ...newKeyOf(given), ...teamValuesOf(given) });
+  return respondJson(c, { ...teamKeyData(key, Date.now()), secret_key: secretKey }, 201, { ETag: etagOf(key, Date.now()) });
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/keys/{id}",
+  operationId: "getKey",
+  summary: "Get a key",
+  description: "Returns one key without its secret.",
+  tags,
+  ...requireTokenScope("accounts:read"),
+  ...withConditions,
+  request: { params: keyId },
+  responses: { 200: teamJson(TeamKey, "The key."), 304: teamEmpty("The client already has this version.") },
+});
+
+routes.openapi(read, async (c) => {
+  const { id } = c.req.valid("param");
+  const { account } = await accountOf(c, id);
+  const context = await openLog(reading(c, account));
+  const key = await readKey(context, id);
+  return respondOne(c as never, teamKeyData(key, context.now), etagOf(key, context.now)) as never;
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/keys/{id}",
+  operationId: "updateKey",
+  summary: "Change a key",
+  description: "Changes a key. When the response is sent, new restrictions are in force.",
+  tags,
+  ...requireTokenScope("keys:write"),
+  ...failsWith("conflict", "limit_reached"),
+  ...withConditions,
+  request: { params: keyId, body: mergePatch(TeamKeyPatch) },
+  responses: { 200: teamJson(TeamKey, "The key after the change.") },
+});
+
+routes.openapi(change, async (c) => {
+  const { id } = c.req.valid("param");
+  const given = c.req.valid("json");
+  const { account } = await accountOf(c, id);
+  const context = keyContext(c, account, "key.changed", id);
+  const key = await changeKey(context, id, { ...keyPatchOf(given), ...teamValuesOf(given) }, preconditionOf(c as never));
+  return respondJson(c, teamKeyData(key, context.now), 200, { ETag: etagOf(key, context.now) });
+});
+
+const revoke = createRoute({
+  method: "delete",
+  path: "/keys/{id}",
+  operationId: "revokeKey",
+  summary: "Revoke a key",
+  description: "Revokes a key for good. When the response is sent, no request with the key is allowed.",
+  tags,
+  ...requireTokenScope("keys:write"),
+  ...withConditions,
+  request: { params: keyId },
+  responses: { 204: teamEmpty("The key is revoked.") },
+});
+
+routes.openapi(revoke, async (c) => {
+  await revokeFor(c, c.req.valid("param").id, preconditionOf(c as never));
+  return respondEmpty(c, 204);
+});
+
+const rotate = createRoute({
+  method: "post",
+  path: "/keys/{id}/rotate",
+  operationId: "rotateKey",
+  summary: "Rotate the secret of a key",
+  description: "Creates a new secret and shows it once. The old secret works until the overlap ends.",
+  tags,
+  ...requireTokenScope("keys:write"),
+  ...failsWith("conflict"),
+  request: { params: keyId, body: optionalBody(KeyRotation) },
+  responses: { 200: teamJson(TeamKeyWithSecret, "The key with its new secret.") },
+});
+
+routes.openapi(rotate, async (c) => {
+  const { id } = c.req.valid("param");
+  const { account } = await accountOf(c, id);
+  const context = keyContext(c, account, "key.rotated", id);
+  const { key, secretKey } = await rotateKey(context, id, c.req.valid("json").overlap_seconds * secondMs);
+  return respondJson(c, { ...teamKeyData(key, Date.now()), secret_key: secretKey }, 200, { ETag: etagOf(key, Date.now()) });
+});
+
+/** Revokes a key, even if D1 has lost its row. */
+async function revokeFor(c: OperatorContext, id: string, precondition: Precondition): Promise<void> {
+  const { account, hasRow } = await accountOf(c, id);
+  await revokeKey(keyContext(c, account, "key.revoked", id), id, precondition);
+  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, the audit entry is written here.
+  if (hasRow) return;
+  const { db, now, operator } = operating(c);
+  await recordOperation(db, { now, operator, action: "key.revoked", accountId: account.id, targetId: id });
+}
 
 export const keys = new Hono<OperatorEnv>();
-
-keys.get("/accounts/:id/keys", async (c) => {
-  const db = connect(c.env.DB);
-  const { id, logWriter } = await readAccount(db, idOf(c));
-  const now = Date.now();
-  const found = await listKeys({ db, now, actor: operatorOn(id), ...logOf(c.env, logWriter) }, { limit: maxKeys });
-  return c.json({ data: found.map((key) => bodyOf(key, now)) });
-});
-
-keys.post("/accounts/:id/keys", async (c) => {
-  const newKey = newKeyOf(await readBody(c, NewKey));
-  await requireNotErased(connect(c.env.DB), idOf(c));
-  const account = await readAccount(connect(c.env.DB), idOf(c));
-  const context = keyContext(c, account, "key.made");
-  const { key, secretKey } = await createKey(context, newKey);
-  return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
-});
 
 /** Performs an action on a key. The function finds the account of the key by the id of the key. */
 const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
   const id = idOf(c);
-  const found = await accountOfKey({ db: connect(c.env.DB), guards: guardsOf(c.env) }, id);
-  if (!found) throw new Failure("not_found", "There is no such key.");
-  const { account, hasRow } = found;
-  const { db, now, operator } = operating(c);
+  const { account } = await accountOf(c, id);
   await work(account, id);
-  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, the audit entry is written
-  // here.
-  if (!hasRow) await recordOperation(db, { now, operator, action, accountId: account.id, targetId: id });
   return c.json({ id, done: action });
 };
 
-keys.post("/keys/:id/revoke", (c) =>
-  onKey(c, "key.revoked", (account, id) => revokeKey(keyContext(c, account, "key.revoked", id), id, always)),
-);
+keys.post("/keys/:id/revoke", async (c) => {
+  await revokeFor(c, idOf(c), always);
+  return c.json({ id: idOf(c), done: "key.revoked" });
+});
 keys.post("/keys/:id/disable", (c) =>
   onKey(c, "key.disabled", (account, id) => changeKey(keyContext(c, account, "key.disabled", id), id, { state: "disabled" }, always)),
 );

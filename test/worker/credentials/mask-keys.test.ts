@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
 import { maskKeys } from "../../../src/credentials/mask-keys.ts";
+import { newServiceToken, newTokenId } from "../../../src/credentials/service-token.ts";
 
 const keys = Array.from({ length: 500 }, () => newSecretKey(newKeyId(), { name: "a", secret: "a secret of thirty-two characters" }));
 const [key = ""] = keys;
@@ -46,6 +47,12 @@ const forms: [name: string, write: (secretKey: string) => string][] = [
 ];
 
 describe("maskKeys", () => {
+  it("masks a service token, and leaves its id", () => {
+    const id = newTokenId();
+    const token = newServiceToken(id, { name: "a", secret: "a secret of the tests" });
+    expect(maskKeys(`/x?token=${token}&y=1`)).toBe(`/x?token=${id}&y=1`);
+  });
+
   it.each(forms)("masks a secret key %s", (_, write) => {
     const left = keys.map((each) => longestPieceLeft(maskKeys(`/api/v1/users/${write(each)}/tasks`), partsOf(each)));
     // Up to four consecutive characters of the secret may appear in the masked text by chance. Up to eleven lowercase letters between two

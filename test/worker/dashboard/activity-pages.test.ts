@@ -147,7 +147,7 @@ describe("The usage page", () => {
     }, logDelay);
     expect(page).toContain("Success Rate 75.00%");
     const [head, ...rows] = (await get(`/usage.csv?window=${window}`)).text.trim().split("\r\n");
-    expect(head).toBe("start,requests,successes,avg_response_time_ms,p50_ms,p95_ms,p99_ms");
+    expect(head).toBe("start,requests,successes,not_reported,avg_response_time_ms,p50_ms,p95_ms,p99_ms");
     const sum = (column: number) => rows.reduce((total, row) => total + Number(row.split(",")[column]), 0);
     expect([sum(1), sum(2)]).toEqual([4, 3]);
   });

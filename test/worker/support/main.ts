@@ -52,8 +52,10 @@ const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
 
 export const AccountBudget = counted("AccountBudget", worker.AccountBudget);
 export const KeyGuard = counted("KeyGuard", worker.KeyGuard);
+export const ServiceTokens = counted("ServiceTokens", worker.ServiceTokens);
 export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter);
 export const Deliverer = counted("Deliverer", worker.Deliverer);
+export const Verify = counted("Verify", worker.Verify);
 
 const { default: handlers } = worker;
 

@@ -44,7 +44,7 @@ describe("Usage", () => {
     const { body: usage } = await call("GET", `/api/v1/usage?key_id=${keyId}`, { key: tenant.key });
     expect(usage.total_requests).toEqual({ value: 100, previous: 0, change_percent: null });
     expect(usage.success_rate).toEqual({ value: 80, previous: null, change_points: null });
-    expect(usage.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0 });
+    expect(usage.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0, not_reported: 0 });
     expect(usage.rate_limit).toMatchObject({ key_id: keyId, used: 100, limit: 5000, percent: 2 });
     expect(usage.series.at(-1)).toMatchObject({ requests: 100, successes: 80 });
   });

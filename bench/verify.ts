@@ -1,0 +1,81 @@
+import { join } from "node:path";
+import { cpuMsOf, type Variant } from "./load.ts";
+import { type Measured, measureThroughput } from "./throughput.ts";
+import { prepare, unlimited } from "./variants.ts";
+import { bundle, operatorToken, type Served, serve } from "./workerd.ts";
+
+// Measures what verification costs beside a request to the API: the CPU time of `POST /verify`, and of `POST /reports` with 100 reports.
+
+const rounds = { starts: 3, ofStart: 2 };
+const reportsAtOnce = 100;
+const reportCalls = 50;
+
+export interface MeasuredVerify {
+  cpu: Measured[];
+  /** The CPU time of `POST /reports` with 100 reports, in milliseconds, one for each start. */
+  reportMs: number[];
+}
+
+export async function measureVerify(folder: string): Promise<MeasuredVerify> {
+  const reportMs: number[] = [];
+  const startAll = async (own: string) => {
+    const bare = await serve(bundle("bench/workers/bare.ts", join(own, "bare")), join(own, "bare"));
+    const [key = ""] = await prepare(own, [unlimited]);
+    const served = await serve(bundle("src/index.ts", own), join(own, "state"));
+    const token = await makeToken(served);
+    const team = `${served.url}/operator/api`;
+    const body = { key, method: "GET", path: "/orders/7", route: "/orders/{id}", ip: "198.51.100.7" };
+    const ofProduct = { pids: served.pids, status: 200 };
+    const variants: Variant[] = [
+      { name: "bare", url: bare.url, keys: [key], status: 200, pids: bare.pids },
+      { ...ofProduct, name: "GET /me", url: `${served.url}/api/v1/me`, keys: [key] },
+      { ...ofProduct, name: "POST /verify", url: `${team}/verify`, keys: [token], bodies: [JSON.stringify({ ...body, report: false })] },
+      {
+        ...ofProduct,
+        name: "POST /verify with a request_id",
+        url: `${team}/verify`,
+        keys: [token],
+        bodies: [JSON.stringify({ ...body, request_id: "0000000000", report: false })],
+      },
+    ];
+    const stop = async () => {
+      reportMs.push(await reportCost(served, token, body));
+      for (const each of [served, bare]) await each.stop();
+    };
+    return { variants, stop };
+  };
+  const measured = await measureThroughput(folder, { startAll, rounds, isPaced: false });
+  return { cpu: measured.slice(1), reportMs };
+}
+
+const post = async (url: string, token: string, body: object) => {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+  return response.json();
+};
+
+const makeToken = async ({ url }: Served): Promise<string> =>
+  ((await post(`${url}/operator/api/tokens`, operatorToken, { name: "Bench", scopes: ["verify"] })) as { token: string }).token;
+
+/** Returns the CPU time of one call that reports 100 responses, in milliseconds. Each report is the first of its entry. */
+async function reportCost({ url, pids }: Served, token: string, body: object): Promise<number> {
+  const receipts: string[] = [];
+  while (receipts.length < reportCalls * reportsAtOnce) {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => post(`${url}/operator/api/verify`, token, body)));
+    receipts.push(...answers.map((answer) => (answer as { receipt: string }).receipt));
+  }
+  // The log entries arrive at their log writer first.
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  const before = cpuMsOf(pids());
+  for (let call = 0; call < reportCalls; call++) {
+    const reports = receipts
+      .slice(call * reportsAtOnce, (call + 1) * reportsAtOnce)
+      .map((receipt) => ({ receipt, status: 200, duration_ms: 12, route: "/orders/{id}" }));
+    await post(`${url}/operator/api/reports`, token, { reports });
+  }
+  return (cpuMsOf(pids()) - before) / reportCalls;
+}

@@ -1,0 +1,3 @@
+module developeroverview
+
+go 1.19

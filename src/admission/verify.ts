@@ -1,0 +1,126 @@
+import type { KeyVerifier } from "../credentials/verified-keys.ts";
+import { Failure, type FailureContent } from "../errors/failure.ts";
+import { parseIpList } from "../net/ip-list.ts";
+import {
+  type Admission,
+  type AdmissionRequest,
+  denialContent,
+  denialOf,
+  factsOf,
+  invalidKey,
+  type KeyConfig,
+  verifiedFactsOf,
+} from "./admission.ts";
+import { admitKey, authenticateKey, type Denied, type Principal } from "./authenticate.ts";
+import { type Guards, isOverloaded } from "./guards.ts";
+import type { OnUnavailable } from "./read-config.ts";
+
+// Decides about a request that the team's own API has received. This code knows no HTTP: the team API, forward auth and the RPC entrypoint call it.
+// It uses the same checks and the same call to the guard as the requests that this Worker serves itself.
+
+/** A request that the team's own API has received. */
+export interface Verification {
+  /** The API key as the client sent it, or an empty string. */
+  secretKey: string;
+  scope: string | null;
+  /** The IP address of the client, or an empty string. A key with `allowed_ips` is then denied. */
+  ip: string;
+  /** The number of units that the request uses. */
+  cost: number;
+  /** The accounts about which the caller may ask, or null for all accounts. */
+  accountIds: readonly string[] | null;
+  /** The id in the request log for this request. */
+  entryId: string;
+  /** The caller's own id of the request, and a text that describes the request. */
+  attempt?: { id: string; about: string } | undefined;
+}
+
+/** What `verifyKey` needs. `findImported` looks for a key whose secret is not of this service's form. `readUnguarded` reads a key from D1. */
+export interface Verifying {
+  guards: Guards;
+  verifiedKeys: KeyVerifier;
+  findImported: (text: string) => Promise<{ keyId: string; secretHash: string } | null>;
+  readUnguarded: (keyId: string) => Promise<(KeyConfig & OnUnavailable) | null>;
+}
+
+/**
+ * The decision on a request. `denial` is null if the request may run. `degraded`: the guard did not respond, and D1 decided without counting the
+ * request.
+ */
+export interface Verdict {
+  denial: FailureContent | null;
+  principal?: Principal;
+  degraded: boolean;
+}
+
+/**
+ * Decides about a request, and counts it. Never throws: if the decision is not possible, the request is denied with `unavailable`. If the guard of
+ * the key cannot be reached and the account says `on_unavailable: "allow"`, D1 decides, and the request is not counted. A guard that is overloaded or
+ * too slow is no such case: a client could otherwise lift its limit by flooding its guard.
+ */
+export async function verifyKey(
+  verifying: Verifying,
+  { secretKey, scope, ip, cost, ...verification }: Verification,
+  now: number,
+): Promise<Verdict> {
+  const { accountIds, entryId, attempt } = verification;
+  const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
+  let outcome: ReturnType<typeof authenticateKey>;
+  try {
+    const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
+    outcome = authenticateKey({ verify: () => found }, secretKey, request, now);
+  } catch (error) {
+    return { denial: failureOf(error), degraded: false };
+  }
+  if ("denial" in outcome) return deniedAs(outcome, entryId);
+  try {
+    const admitted = await admitKey(verifying.guards, outcome.credential);
+    return "denial" in admitted ? deniedAs(admitted, entryId) : { denial: null, principal: admitted.principal, degraded: false };
+  } catch (error) {
+    return withoutGuard(verifying, outcome.credential, error);
+  }
+}
+
+/** Returns the verdict for a denied request. A denial that the isolate remembered belongs to an earlier request, so it has the id of that request. */
+function deniedAs({ denial, principal }: Denied, entryId: string): Verdict {
+  if (!principal) return { denial, degraded: false };
+  const { verified } = principal.admission;
+  if (!verified || verified.entryId === entryId) return { denial, principal, degraded: false };
+  return {
+    denial,
+    principal: { ...principal, admission: { ...principal.admission, verified: { ...verified, entryId } } },
+    degraded: false,
+  };
+}
+
+async function withoutGuard(
+  { readUnguarded }: Verifying,
+  { keyId, request }: { keyId: string; request: AdmissionRequest },
+  cause: unknown,
+): Promise<Verdict> {
+  const unavailable = { denial: failureOf(cause), degraded: false };
+  if (isOverloaded(cause)) return unavailable;
+  const config = await readUnguarded(keyId).catch(() => null);
+  if (config?.onUnavailable !== "allow") return unavailable;
+  const refusal = denialOf(config, parseIpList(config.allowedIps), request, Date.now());
+  const principal = { keyId, ip: request.ip, admission: uncounted(config, refusal, request) };
+  if (refusal === "invalid_key") return { denial: invalidKey, degraded: true };
+  return { denial: refusal === null ? null : denialContent(refusal, { scope: request.scope }), principal, degraded: true };
+}
+
+/** Returns the admission of a request that no guard has counted. Its limits are not known. */
+function uncounted(config: KeyConfig, refusal: Admission["refusal"], { secretHash, verification }: AdmissionRequest): Admission {
+  return {
+    refusal,
+    key: factsOf(config),
+    rateLimit: { limit: config.hourlyLimit, used: 0, resetsAt: 0 },
+    limits: [],
+    secret: secretHash === config.secretHash ? "current" : "previous",
+    verified: verifiedFactsOf(config, verification?.entryId ?? ""),
+  };
+}
+
+function failureOf(cause: unknown): FailureContent {
+  if (cause instanceof Failure) return cause;
+  return new Failure("unavailable", "The service cannot decide about this request right now. Try again in a moment.", { cause });
+}

@@ -1,0 +1,183 @@
+import { and, type SQL, sql } from "drizzle-orm";
+import { limitsWithin } from "../admission/window.ts";
+import { auditEntry } from "../audit/audit.ts";
+import { type Algorithm, importedHashOf, type Strip } from "../credentials/imported-secret.ts";
+import { newKeyId } from "../credentials/key-format.ts";
+import { type Db, newRevision, raw, type Statement } from "../db/client.ts";
+import { isDuplicate } from "../db/failures.ts";
+import type { FailureCode, FieldError } from "../errors/failure.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
+import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, roomForKeys } from "./bounds.ts";
+import type { KeyRow } from "./key.ts";
+import { defaultScopes } from "./scopes.ts";
+
+/** A key to import. `algorithm` includes the name of the secret of an HMAC. `digest` is in hex. */
+export interface ImportedKey
+  extends Pick<KeyRow, "name" | "externalId" | "metadata" | "expiresAt" | "last4">,
+    Partial<Pick<KeyRow, "scopes" | "hourlyLimit" | "otherLimits">> {
+  algorithm: string;
+  digest: string;
+  strip: Strip;
+  /** The part of the secret that was not hashed, with or without the separator at its end. */
+  stripped: string;
+  /** The beginning of the secret that pages show. */
+  shownPrefix: string;
+}
+export type { Algorithm };
+
+/** The result of one row of an import. */
+export interface ImportResult {
+  status: 200 | 201 | 409 | 422;
+  id: string | null;
+  code: FailureCode | null;
+  detail: string | null;
+  errors?: FieldError[];
+}
+
+const refused = (status: 409 | 422, code: FailureCode, detail: string): ImportResult => ({ status, id: null, code, detail });
+
+/**
+ * Imports keys by their hashes. Importing the same hash again returns the key that it made before. Returns one result for each key, in order. A hash
+ * of another account is a conflict. Wakes no guard: a guard reads its key when the first request with the key arrives. Throws `not_found` if there is
+ * no such account.
+ */
+export async function importKeys(context: WriteContext, keys: readonly ImportedKey[]): Promise<ImportResult[]> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await importOnce(context, keys);
+    } catch (error) {
+      // Another import of the same hash was faster, or the terms have changed.
+      if (attempt === 3 || !(isDuplicate(error, "imported_secrets.algorithm") || error === changed)) throw error;
+    }
+  }
+}
+
+const changed = new Error("the terms of the account have changed");
+
+async function importOnce(context: WriteContext, keys: readonly ImportedKey[]): Promise<ImportResult[]> {
+  const { db, actor, now, commit } = context;
+  const terms = await readKeyTerms(db, actor.accountId);
+  const known = await readKnown(db, keys);
+  const results = new Map<number, ImportResult>();
+  const made = new Map<string, { id: string; key: ImportedKey }>();
+  keys.forEach((key, index) => {
+    const hash = importedHashOf(key);
+    const before = known.get(hash);
+    const twin = made.get(hash);
+    if (before && before.accountId !== actor.accountId)
+      results.set(index, refused(409, "conflict", "This hash belongs to another account."));
+    else if (before) results.set(index, { status: 200, id: before.keyId, code: null, detail: null });
+    else if (twin) results.set(index, { status: 200, id: twin.id, code: null, detail: null });
+    else {
+      const problem = boundsOf(key, terms, now);
+      if (problem) results.set(index, problem);
+      else made.set(hash, { id: newKeyId(), key });
+    }
+  });
+  const room = await roomForKeys(context);
+  const fitting = [...made.values()].slice(0, room);
+  const noRoom = new Set([...made.values()].slice(room).map(({ id }) => id));
+  if (fitting.length > 0) {
+    const rows = fitting.map(({ id, key }) => rowOf(context, id, key, terms));
+    const when = and(hasRoomForKey(context, rows.length), hasKeyTerms(actor.accountId, terms)) as SQL;
+    const outcomes = await commit({
+      result: null,
+      events: [],
+      accountId: actor.accountId,
+      addsBytes: JSON.stringify(rows).length + rows.length * 600,
+      audit: [auditEntry(context, "keys.imported", { type: "account", id: actor.accountId, name: null }, [String(rows.length)])],
+      auditWhen: when,
+      statements: [insertKeys(db, rows, when), insertSecrets(db, actor.accountId, now, fitting)],
+      when,
+    });
+    if ((outcomes[0] as unknown[]).length === 0) throw changed;
+  }
+  return keys.map((key, index) => {
+    const result = results.get(index);
+    if (result) return result;
+    const { id = "" } = made.get(importedHashOf(key)) ?? {};
+    if (noRoom.has(id)) return refused(409, "limit_reached", "The account has as many live keys as it may have.");
+    return { status: 201, id, code: null, detail: null };
+  });
+}
+
+async function readKnown(db: Db, keys: readonly ImportedKey[]): Promise<Map<string, { accountId: string; keyId: string }>> {
+  const rows = await db.all<{ algorithm: string; digest: string; account_id: string; key_id: string }>(
+    sql`SELECT imported_secrets.algorithm, imported_secrets.digest, account_id, key_id
+      FROM json_each(${JSON.stringify(keys.map(({ algorithm, digest }) => [algorithm, digest]))}) AS given
+      CROSS JOIN imported_secrets ON imported_secrets.algorithm = given.value ->> 0 AND imported_secrets.digest = given.value ->> 1`,
+  );
+  return new Map(rows.map(({ account_id, key_id, ...hash }) => [importedHashOf(hash), { accountId: account_id, keyId: key_id }]));
+}
+
+/** Returns the refusal of a key that exceeds what the account allows, or null. */
+function boundsOf(
+  { hourlyLimit, otherLimits = [], expiresAt }: ImportedKey,
+  { ceiling, highest }: KeyTerms,
+  now: number,
+): ImportResult | null {
+  if (hourlyLimit !== undefined && hourlyLimit > ceiling)
+    return refused(422, "invalid_body", `The limit per hour must be at most ${ceiling}, the account's ceiling.`);
+  const over = highest.find(({ per, limit }) => otherLimits.some((each) => each.per === per && each.limit > limit));
+  if (over) return refused(422, "invalid_body", `The limit per ${over.per} must be at most ${over.limit}.`);
+  if (expiresAt !== null && expiresAt <= now) return refused(422, "invalid_body", "`expires_at` must be in the future.");
+  return null;
+}
+
+function rowOf(
+  { actor, now }: WriteContext,
+  id: string,
+  key: ImportedKey,
+  { ceiling, highest, defaultScopes: ofAccount }: KeyTerms,
+): KeyRow {
+  return {
+    id,
+    accountId: actor.accountId,
+    name: key.name,
+    externalId: key.externalId,
+    metadata: key.metadata,
+    last4: key.last4,
+    importedPrefix: key.shownPrefix,
+    secretHash: importedHashOf(key),
+    previousSecretHash: null,
+    overlapEndsAt: null,
+    scopes: key.scopes ?? ofAccount ?? [...defaultScopes],
+    state: "active",
+    hourlyLimit: key.hourlyLimit ?? ceiling,
+    otherLimits: limitsWithin(key.otherLimits ?? [], highest),
+    allowedIps: [],
+    expiresAt: key.expiresAt,
+    notifiedExpiry: null,
+    version: 1,
+    pushedVersion: 1,
+    revision: newRevision(),
+    createdByType: actor.by.type,
+    createdById: actor.by.id,
+    createdAt: now,
+    updatedAt: now,
+    signedBy: null,
+    previousSignedBy: null,
+  };
+}
+
+/** Returns the statement that inserts keys. One statement inserts all of them, because an invocation may send only 1,000 statements. */
+const insertKeys = (db: Db, rows: readonly KeyRow[], when: SQL): Statement =>
+  raw(
+    db,
+    sql`INSERT INTO api_keys (id, account_id, name, external_id, metadata, last4, imported_prefix, secret_hash, scopes, state, hourly_limit, other_limits, allowed_ips,
+        expires_at, version, pushed_version, revision, created_by_type, created_by_id, created_at, updated_at)
+      SELECT value ->> 'id', value ->> 'accountId', value ->> 'name', value ->> 'externalId', value -> 'metadata', value ->> 'last4', value ->> 'importedPrefix',
+        value ->> 'secretHash', value -> 'scopes', value ->> 'state', value ->> 'hourlyLimit', value -> 'otherLimits', value -> 'allowedIps',
+        value ->> 'expiresAt', 1, 1, value ->> 'revision', value ->> 'createdByType', value ->> 'createdById', value ->> 'createdAt', value ->> 'updatedAt'
+      FROM json_each(${JSON.stringify(rows)}) WHERE ${when} RETURNING id`,
+  );
+
+/** The keys were inserted by the statement before, so this one inserts the secrets of those keys. */
+const insertSecrets = (db: Db, accountId: string, now: number, made: readonly { id: string; key: ImportedKey }[]): Statement =>
+  raw(
+    db,
+    sql`INSERT INTO imported_secrets (algorithm, digest, account_id, key_id, strip, prefix, created_at)
+      SELECT value ->> 0, value ->> 1, ${accountId}, value ->> 2, value ->> 3, value ->> 4, ${now}
+      FROM json_each(${JSON.stringify(made.map(({ id, key }) => [key.algorithm, key.digest, id, key.strip, key.stripped]))})
+      WHERE EXISTS (SELECT 1 FROM api_keys WHERE api_keys.id = value ->> 2) RETURNING 1`,
+  );

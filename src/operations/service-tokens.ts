@@ -1,0 +1,106 @@
+import { existingAccounts } from "../accounts/account.ts";
+import { signingSecretsIn } from "../credentials/key-format.ts";
+import { isTokenId, newServiceToken, newTokenId } from "../credentials/service-token.ts";
+import { hashOf } from "../crypto/hash.ts";
+import type { Db } from "../db/client.ts";
+import { Failure } from "../errors/failure.ts";
+import { serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
+import { insertToken, listTokens, readToken, revokeTokenRow, type TokenRow } from "../service-tokens/store-tokens.ts";
+import { reasonAgainst, type TokenRights } from "../service-tokens/token.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import type { Operating } from "./operating.ts";
+import { storeOperation } from "./operator-audit.ts";
+
+/** The context of changes of service tokens. `rights`: the rights of the token that makes the change. */
+export interface ChangingTokens extends Operating {
+  env: TokensEnv;
+  rights: TokenRights;
+}
+
+export type NewToken = Pick<TokenRow, "name" | "scopes" | "accountIds" | "expiresAt">;
+
+const maxTokens = 1000;
+const pushTimeoutMs = 5 * secondMs;
+
+/**
+ * Creates a service token. Returns its row and the token, which cannot be read again later. Throws `forbidden` if the acting token may not grant its
+ * rights. Throws `invalid_body` for an unknown account or a past expiry. Throws `limit_reached` if there are 1,000 live tokens. Throws `unavailable` if
+ * the object of the tokens does not respond.
+ */
+export async function makeToken(changing: ChangingTokens, input: NewToken): Promise<{ row: TokenRow; token: string }> {
+  const { db, now, operator, env, rights } = changing;
+  const reason = reasonAgainst(rights, input);
+  if (reason !== null) throw new Failure("forbidden", reasons[reason]);
+  if (input.expiresAt !== null && input.expiresAt <= now)
+    throw new Failure("invalid_body", "The body has a member that is not valid.", {
+      fieldErrors: [{ pointer: "/expires_at", detail: "Must be in the future.", code: "too_small" }],
+    });
+  await requireAccounts(db, input.accountIds ?? []);
+  if ((await listTokens(db, { revokedToo: false, limit: maxTokens })).length >= maxTokens)
+    throw new Failure("limit_reached", "A deployment may have at most 1,000 service tokens. Revoke tokens that you no longer use.");
+  const [signing] = signingSecretsIn(env);
+  const id = newTokenId();
+  const token = newServiceToken(id, signing);
+  const row: TokenRow = { id, ...input, tokenHash: hashOf(token), createdBy: operator, createdAt: now, revokedAt: null };
+  const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
+  await db.batch([insertToken(db, row), storeOperation(db, { now, operator, action: "token.made", targetId: id, details })]);
+  await push(() => serviceTokensOf(env).put(row) as unknown as Promise<void>);
+  return { row, token };
+}
+
+const reasons = {
+  scopes: "A service token can create only tokens with fewer scopes than its own, and without `tokens:write`.",
+  accounts: "A service token can create only tokens for accounts that it may act on itself.",
+  expires_at: "A service token cannot create a token that expires later than itself.",
+};
+
+async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<void> {
+  const existing = new Set(await existingAccounts(db, accountIds));
+  const unknown = accountIds.findIndex((id) => !existing.has(id));
+  if (unknown < 0) return;
+  throw new Failure("invalid_body", "The body has a member that is not valid.", {
+    fieldErrors: [{ pointer: `/accounts/${unknown}`, detail: "There is no such account.", code: "invalid_value" }],
+  });
+}
+
+/**
+ * Revokes a service token for good. Requests with the token are denied within five seconds. Revoking it again changes nothing. Throws `not_found`, and
+ * `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within a minute.
+ */
+export async function revokeToken({ db, now, operator, env, rights }: ChangingTokens, id: string): Promise<void> {
+  const known = isTokenId(id) ? await readToken(db, id) : null;
+  if (!known) throw new Failure("not_found", "There is no such service token.");
+  if (reasonAgainst(rights, known) !== null)
+    throw new Failure("forbidden", "A service token can revoke only tokens that it could have created.");
+  if (known.revokedAt === null)
+    await db.batch([
+      revokeTokenRow(db, id, now),
+      storeOperation(db, { now, operator, action: "token.revoked", targetId: id, details: { name: known.name } }),
+    ]);
+  await push(() => serviceTokensOf(env).put({ ...known, revokedAt: known.revokedAt ?? now }) as unknown as Promise<void>);
+}
+
+async function push(call: () => Promise<void>): Promise<void> {
+  try {
+    await withDeadline(call(), pushTimeoutMs, "The push of a service token");
+  } catch (cause) {
+    throw new Failure("unavailable", "The change is stored, but it is not yet in force. Send the request again.", { cause });
+  }
+}
+
+/** A service token with its last use. `lastUsedAt` is null if the token was never used, or if the object of the tokens does not respond. */
+export interface ListedToken extends TokenRow {
+  lastUsedAt: number | null;
+}
+
+/** Returns all live service tokens, newest first, or also the revoked ones. At most 1,000. */
+export async function readTokens(db: Db, env: TokensEnv, { revokedToo }: { revokedToo: boolean }): Promise<ListedToken[]> {
+  const rows = await listTokens(db, { revokedToo, limit: maxTokens });
+  const uses = await withDeadline(
+    serviceTokensOf(env).lastUses() as Promise<Record<string, number>>,
+    pushTimeoutMs,
+    "Reading last uses",
+  ).catch((): Record<string, number> => ({}));
+  return rows.map((row) => ({ ...row, lastUsedAt: uses[row.id] ?? null }));
+}

@@ -1,0 +1,45 @@
+import { OpenAPIHono, z } from "@hono/zod-openapi";
+import type { ApiEnv } from "../api/context.ts";
+import { onInvalid } from "../api/validation.ts";
+import type { TokenRights, TokenScope } from "../service-tokens/token.ts";
+
+/** The token of a request to the team API. `id`: the id of a service token, or undefined for an operator token. */
+export interface ActingToken extends TokenRights {
+  id: string | undefined;
+}
+
+/** The Hono environment of the team API. `c.var` has additional members. */
+export interface TeamEnv {
+  Bindings: ApiEnv["Bindings"];
+  Variables: ApiEnv["Variables"] & {
+    /** The name of the operator token or service token in the request. */
+    operator: string;
+    token: ActingToken;
+  };
+}
+
+/** Creates a router for documented operations of the team API. */
+export const createTeamRouter = () => new OpenAPIHono<TeamEnv>({ defaultHook: onInvalid as never });
+export type TeamRouter = ReturnType<typeof createTeamRouter>;
+
+export const teamBase = "/operator/api";
+export const teamScheme = "serviceToken";
+
+/** The part of a route object that requires a service token with the given scope, or an operator token. */
+export const requireTokenScope = (scope: TokenScope) => ({ security: [{ [teamScheme]: [scope] }] });
+
+const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
+
+/** Returns a JSON response for a route object. */
+export const teamJson = <Schema extends z.ZodType>(schema: Schema, description: string) => ({
+  description,
+  headers: requestId,
+  content: { "application/json": { schema } },
+});
+
+/** A response without a body. */
+export const teamEmpty = (description: string) => ({ description, headers: requestId });
+
+/** The schema of a path that contains an id. */
+export const idPath = (example: string, description = "The id of the resource.") =>
+  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description }, example }) });

@@ -1,0 +1,17 @@
+import { routes as accountsRoutes } from "./resources/accounts.ts";
+import { routes as documentRoutes } from "./resources/document.ts";
+import { routes as importRoutes } from "./resources/imports.ts";
+import { routes as keysRoutes } from "./resources/keys.ts";
+import { routes as serviceTokensRoutes } from "./resources/service-tokens.ts";
+import { routes as verifyRoutes } from "./resources/verify.ts";
+import type { TeamRouter } from "./team-router.ts";
+
+/** The routers of the documented operations of the team API, in the order of the documentation. */
+export const teamRouters: readonly TeamRouter[] = [
+  verifyRoutes,
+  accountsRoutes,
+  keysRoutes,
+  importRoutes,
+  serviceTokensRoutes,
+  documentRoutes,
+];

@@ -1,0 +1,86 @@
+import { tokenIdOf } from "../credentials/service-token.ts";
+import type { SigningSecret } from "../credentials/signed-secret.ts";
+import { hashOf } from "../crypto/hash.ts";
+import { messagesOf } from "../db/failures.ts";
+import { nearDatabase } from "../db/region.ts";
+import { Failure } from "../errors/failure.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import type { ServiceTokens } from "./service-tokens.ts";
+import { isLive, type StoredToken, type TokenScope } from "./token.ts";
+
+const timeoutMs = 3 * secondMs;
+/** The time for which an isolate uses a token without asking again, in milliseconds. */
+const rememberedMs = 5 * secondMs;
+/** The time for which an isolate uses a token for `verify` while the object of the tokens does not respond, in milliseconds. */
+const graceMs = 10 * minuteMs;
+/** While the object does not respond, an isolate asks it again after this time, in milliseconds. */
+const retryMs = secondMs;
+const maxRemembered = 1000;
+
+export interface TokensEnv {
+  SERVICE_TOKENS: DurableObjectNamespace<ServiceTokens>;
+  REGION?: string;
+}
+
+/** The object that serves all service tokens. */
+export const serviceTokensOf = (env: TokensEnv) => env.SERVICE_TOKENS.getByName("tokens", nearDatabase(env));
+
+interface Remembered {
+  /** Null if the token is revoked, expired or unknown. A revoked token never becomes valid again. */
+  token: StoredToken | null;
+  askedAt: number;
+  /** The time until which the object is not asked, because it did not respond. */
+  retryAt: number;
+}
+
+/** What an isolate knows about tokens, by the hash of the token. Forged tokens are never in it. */
+const remembered = new Map<string, Remembered>();
+
+/**
+ * Returns the service token of a request, or null if the token is forged, unknown, revoked or expired. A forged token needs no I/O. If the object of
+ * the tokens does not respond, a token that was valid in the last ten minutes stays valid for the scope `verify`. For every other scope, throws
+ * `unavailable`. `scope`: the scope that the request needs. The caller checks whether the token has it.
+ */
+export async function authenticateToken(
+  env: TokensEnv,
+  signing: readonly SigningSecret[],
+  { token: text, scope }: { token: string; scope: TokenScope },
+): Promise<StoredToken | null> {
+  const id = tokenIdOf(text, signing);
+  if (id === null) return null;
+  const tokenHash = hashOf(text);
+  const now = Date.now();
+  const known = remembered.get(tokenHash);
+  if (known && now >= known.askedAt && now < known.askedAt + rememberedMs) return liveOnly(known.token, now);
+  if (known && now < known.retryAt) return inGrace(known, scope, now);
+  try {
+    const token = await withDeadline(
+      serviceTokensOf(env).use(id, tokenHash) as Promise<StoredToken | null>,
+      timeoutMs,
+      "Asking for a service token",
+    );
+    remember(tokenHash, { token, askedAt: now, retryAt: 0 });
+    return liveOnly(token, now);
+  } catch (cause) {
+    console.error("the object of the service tokens did not respond:", messagesOf(cause));
+    if (!known) throw unreachable(cause);
+    remember(tokenHash, { ...known, retryAt: Date.now() + retryMs });
+    return inGrace(known, scope, now, cause);
+  }
+}
+
+function inGrace({ token, askedAt }: Remembered, scope: TokenScope, now: number, cause?: unknown): StoredToken | null {
+  if (token !== null && (now > askedAt + graceMs || scope !== "verify")) throw unreachable(cause);
+  return liveOnly(token, now);
+}
+
+const liveOnly = (token: StoredToken | null, now: number) => (token && isLive(token, now) ? token : null);
+
+function remember(tokenHash: string, known: Remembered): void {
+  if (remembered.size >= maxRemembered && !remembered.has(tokenHash)) remembered.clear();
+  remembered.set(tokenHash, known);
+}
+
+const unreachable = (cause: unknown) =>
+  new Failure("unavailable", "The service cannot check this service token right now. Try again in a moment.", { cause });

@@ -1,0 +1,49 @@
+import { and, desc, eq, gt, isNull } from "drizzle-orm";
+import type { Db, Statement } from "../db/client.ts";
+import { serviceTokens } from "./tables.ts";
+import type { StoredToken } from "./token.ts";
+
+export type TokenRow = typeof serviceTokens.$inferSelect;
+
+const storedColumns = {
+  id: serviceTokens.id,
+  name: serviceTokens.name,
+  scopes: serviceTokens.scopes,
+  accountIds: serviceTokens.accountIds,
+  tokenHash: serviceTokens.tokenHash,
+  expiresAt: serviceTokens.expiresAt,
+  revokedAt: serviceTokens.revokedAt,
+};
+
+/** Returns a token, or null if there is no such token. */
+export async function readToken(db: Db, id: string): Promise<StoredToken | null> {
+  const [row] = await db.select(storedColumns).from(serviceTokens).where(eq(serviceTokens.id, id));
+  return row ?? null;
+}
+
+/** Returns the newest revocations after a time, at most `limit`. */
+export const revocationsAfter = (db: Db, after: number, limit: number): Promise<{ id: string; revokedAt: number | null }[]> =>
+  db
+    .select({ id: serviceTokens.id, revokedAt: serviceTokens.revokedAt })
+    .from(serviceTokens)
+    .where(gt(serviceTokens.revokedAt, after))
+    .orderBy(desc(serviceTokens.revokedAt))
+    .limit(limit);
+
+/** Returns all tokens that are not revoked, newest first. With `revokedToo`, the revoked tokens follow in the same list. */
+export const listTokens = (db: Db, { revokedToo, limit }: { revokedToo: boolean; limit: number }): Promise<TokenRow[]> =>
+  db
+    .select()
+    .from(serviceTokens)
+    .where(revokedToo ? undefined : isNull(serviceTokens.revokedAt))
+    .orderBy(desc(serviceTokens.createdAt), desc(serviceTokens.id))
+    .limit(limit);
+
+export const insertToken = (db: Db, row: TokenRow): Statement => db.insert(serviceTokens).values(row);
+
+/** Returns a statement that revokes a token. A token that was revoked before keeps the time of its revocation. */
+export const revokeTokenRow = (db: Db, id: string, now: number): Statement =>
+  db
+    .update(serviceTokens)
+    .set({ revokedAt: now })
+    .where(and(eq(serviceTokens.id, id), isNull(serviceTokens.revokedAt)));

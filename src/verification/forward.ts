@@ -1,0 +1,134 @@
+import { credentialsIn } from "../credentials/credential-in.ts";
+import { looksLikeKey } from "../credentials/key-format.ts";
+import { Failure } from "../errors/failure.ts";
+import { problemType } from "../http/problem.ts";
+import type { VerifyAnswer } from "./verify.ts";
+
+// Forward auth: a proxy asks about a request before it passes the request on. nginx (`auth_request`), Caddy (`forward_auth`) and Traefik
+// (ForwardAuth) send the original method and path in headers. Envoy (`ext_authz` over HTTP) sends the original method and appends the original path
+// to the path that it calls.
+
+/** The path of forward auth in the team API. */
+export const forwardPath = "/operator/api/verify/forward";
+
+/** The options of forward auth. A proxy sets them for each location. */
+export interface ForwardOptions {
+  scope: string | undefined;
+  cost: number;
+  /** Whether the entry in the request log stays open for a report. */
+  report: boolean;
+  /** Whether every denial has the status 401 or 403, because nginx responds with 500 to all others. */
+  denyWith403: boolean;
+  passUnknown: boolean;
+  passMissing: boolean;
+}
+
+const names = ["scope", "cost", "report", "deny", "unknown", "missing"];
+
+/** Parses the options. Throws `invalid_parameter`. */
+export function forwardOptions(query: URLSearchParams): ForwardOptions {
+  const unknown = [...query.keys()].find((name) => !names.includes(name));
+  if (unknown !== undefined) throw invalid(unknown.slice(0, 100), `Must be one of ${names.join(", ")}.`);
+  const only = (name: string, value: string): boolean => {
+    const given = query.get(name);
+    if (given !== null && given !== value) throw invalid(name, `Must be ${value}.`);
+    return given !== null;
+  };
+  const cost = query.get("cost") ?? "1";
+  if (!/^[1-9][0-9]{0,3}$/.test(cost) || Number(cost) > 1000) throw invalid("cost", "Must be a whole number from 1 to 1000.");
+  return {
+    scope: query.get("scope") ?? undefined,
+    cost: Number(cost),
+    report: only("report", "1"),
+    denyWith403: only("deny", "403"),
+    passUnknown: only("unknown", "pass"),
+    passMissing: only("missing", "pass"),
+  };
+}
+
+const invalid = (parameter: string, detail: string) =>
+  new Failure("invalid_parameter", "The query has parameters that are not valid.", {
+    fieldErrors: [{ parameter, detail, code: "invalid_value" }],
+  });
+
+/** The request that a proxy has received, as far as its headers say. */
+export interface ForwardedRequest {
+  key: string;
+  method: string | undefined;
+  path: string | undefined;
+  ip: string | undefined;
+  userAgent: string;
+}
+
+/**
+ * The headers in which a proxy and its clients may send values. `CLIENT_IP_HEADER`: the one header that the proxy overwrites with the address of its
+ * client.
+ */
+interface HeaderSettings {
+  KEY_HEADERS?: string;
+  CLIENT_IP_HEADER?: string;
+}
+
+const defaultKeyHeaders = "Authorization, X-API-Key";
+const defaultIpHeader = "X-Real-IP";
+const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
+const address = /^[0-9A-Fa-f:.]{2,45}$/;
+
+/**
+ * Reads the request that a proxy has received. `suffix`: the path behind `forwardPath`, with the query. Throws `invalid_header` if the request has
+ * two different credentials. Never reads `X-Forwarded-For`, because its first address comes from the client.
+ */
+export function forwardedRequest(headers: Headers, ownMethod: string, suffix: string, settings: HeaderSettings): ForwardedRequest {
+  const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
+  const credentials = credentialsIn(keyHeaders.map((name) => headers.get(name) ?? undefined));
+  if (credentials.length > 1)
+    throw new Failure("invalid_header", "The request has two different credentials.", {
+      fieldErrors: [{ header: keyHeaders.join(", "), detail: "Must hold only one credential.", code: "invalid_value" }],
+    });
+  const statedMethod = headers.get("X-Original-Method") ?? headers.get("X-Forwarded-Method") ?? (suffix === "" ? undefined : ownMethod);
+  const statedPath = headers.get("X-Original-URI") ?? headers.get("X-Forwarded-Uri") ?? (suffix === "" ? undefined : suffix);
+  const stated = headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader)?.trim() ?? "";
+  return {
+    key: credentials[0] ?? "",
+    method: statedMethod && method.test(statedMethod) ? statedMethod : undefined,
+    path: statedPath?.slice(0, 4096),
+    ip: address.test(stated) ? stated : undefined,
+    userAgent: headers.get("User-Agent") ?? "",
+  };
+}
+
+/** Returns whether the proxy passes a request on without a decision: it has no credential, or one that this service does not know at all. */
+export const isPassed = (key: string, { passMissing, passUnknown }: ForwardOptions, isKnownForm: boolean): boolean =>
+  key === "" ? passMissing : passUnknown && !looksLikeKey(key) && !isKnownForm;
+
+/** The headers of every response that lets a request through. A proxy otherwise keeps headers of the same name from the client. */
+export function verifiedHeaders(answer: VerifyAnswer | null): Record<string, string> {
+  const { account, key, receipt } = answer ?? {};
+  return {
+    "X-Verified-Account": account?.id ?? none,
+    "X-Verified-External-Id": account?.external_id ?? none,
+    "X-Verified-Key": key?.id ?? none,
+    "X-Verified-Scopes": key?.scopes.join(" ") || none,
+    "X-Verified-Receipt": receipt ?? none,
+  };
+}
+
+const none = "-";
+
+/** The statuses of denials that nginx passes on. */
+const passedByNginx = [401, 403];
+
+/** Returns the response to a proxy: its status, headers and body. */
+export function forwardResponse(
+  answer: VerifyAnswer,
+  { denyWith403 }: ForwardOptions,
+): { status: number; headers: Record<string, string>; body: string | null } {
+  if (answer.allowed) return { status: 200, headers: { ...answer.headers, ...verifiedHeaders(answer) }, body: null };
+  const body = JSON.stringify(answer.problem);
+  const headers = { ...answer.headers, "Content-Type": problemType, ...(denyWith403 && { "X-Verified-Problem": inAscii(body) }) };
+  return { status: denyWith403 && !passedByNginx.includes(answer.status) ? 403 : answer.status, headers, body };
+}
+
+/** Returns JSON in ASCII, for a header. */
+const inAscii = (json: string): string =>
+  json.replaceAll(/[^\x20-\x7e]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import "../inputs/values.ts";
+
+// The requests of the team's own API. The team API and the RPC entrypoint validate them with the same schemas.
+
+const maxKeyLength = 4096;
+
+export const VerifyRequest = z.strictObject({
+  key: z.string().max(maxKeyLength),
+  scope: z.string().min(1).max(100).optional(),
+  ip: z
+    .string()
+    .regex(/^[0-9A-Fa-f:.]{2,45}$/, "Must be an IPv4 or IPv6 address.")
+    .optional(),
+  method: z
+    .string()
+    .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/, "Must be an HTTP method.")
+    .optional(),
+  path: z.string().min(1).max(4096).optional(),
+  route: z.string().min(1).max(200).optional(),
+  cost: z.int().min(1).max(1000).default(1),
+  request_id: z.string().min(1).max(200).optional(),
+  report: z.boolean().default(true),
+});
+export type VerifyRequest = z.output<typeof VerifyRequest>;
+
+export const maxReports = 500;
+
+export const ReportRequest = z.strictObject({
+  receipt: z.string().min(1).max(1000),
+  status: z.int().min(100).max(599),
+  duration_ms: z.number().min(0).max(86_400_000),
+  route: z.string().min(1).max(200).optional(),
+});
+export type ReportRequest = z.output<typeof ReportRequest>;
+export const ReportsRequest = z.strictObject({ reports: z.array(ReportRequest).min(1).max(maxReports) });
+
+export const VerifyAnswer = z.strictObject({
+  allowed: z.boolean(),
+  status: z.int(),
+  code: z.string().nullable(),
+  degraded: z.boolean(),
+  request_id: z.string(),
+  receipt: z.string().nullable(),
+  account: z
+    .strictObject({ id: z.string(), external_id: z.string().nullable(), name: z.string(), metadata: z.record(z.string(), z.unknown()) })
+    .nullable(),
+  key: z
+    .strictObject({
+      id: z.string(),
+      external_id: z.string().nullable(),
+      name: z.string(),
+      scopes: z.array(z.string()),
+      metadata: z.record(z.string(), z.unknown()),
+      expires_at: z.string().nullable(),
+    })
+    .nullable(),
+  rate_limits: z.array(z.strictObject({ name: z.string(), limit: z.int(), used: z.int(), remaining: z.int(), resets_at: z.string() })),
+  headers: z.record(z.string(), z.string()),
+  problem: z.record(z.string(), z.unknown()).nullable(),
+});
+
+export const ReportsAnswer = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      index: z.int(),
+      status: z.union([z.literal(200), z.literal(409), z.literal(422), z.literal(503)]),
+      code: z.enum(["conflict", "invalid_receipt", "expired_receipt", "unavailable"]).nullable(),
+    }),
+  ),
+});

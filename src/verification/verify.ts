@@ -1,0 +1,176 @@
+import { firstLogWriter } from "../activity/databases.ts";
+import { logRequest } from "../activity/log-request.ts";
+import { type Admission, limitDetails, limitsIn, type PolicyName } from "../admission/admission.ts";
+import type { Principal } from "../admission/authenticate.ts";
+import { guardsOf } from "../admission/guards.ts";
+import { readUnguarded } from "../admission/read-config.ts";
+import { type Verdict, verifyKey } from "../admission/verify.ts";
+import { credentialIn } from "../credentials/credential-in.ts";
+import { importSecretsIn } from "../credentials/imported-secret.ts";
+import { maskKeys, maskPath } from "../credentials/mask-keys.ts";
+import { newReceipt } from "../credentials/receipt.ts";
+import { keyVerifier, signingSecrets } from "../credentials/signing-secrets.ts";
+import { connect } from "../db/client.ts";
+import { type FailureCode, failures } from "../errors/failure.ts";
+import { type ProblemBody, problemBody, retryAfter } from "../http/problem.ts";
+import { rateLimitHeadersOf, remainingOf } from "../http/rate-limit-headers.ts";
+import { newId } from "../ids/ids.ts";
+import { findImported } from "../keys/find-imported.ts";
+import { iso, isoOrNull } from "../time/clock.ts";
+import type { VerifyRequest } from "./schemas.ts";
+
+/** The caller of a verification. `accountIds`: the accounts about which it may ask, or null for all. `origin`: the origin of the links to the documentation. */
+export interface Caller {
+  accountIds: readonly string[] | null;
+  origin: string;
+  waitUntil: (work: Promise<void>) => void;
+}
+
+/** A request about which the team's own API asks. `userAgent`: the client's, if it is known. */
+export interface Verified extends VerifyRequest {
+  userAgent?: string | undefined;
+}
+
+/** The answer to a verification. The names are those of the contract. Times are ISO 8601 in UTC. */
+export interface VerifyAnswer {
+  allowed: boolean;
+  status: number;
+  code: FailureCode | null;
+  degraded: boolean;
+  request_id: string;
+  receipt: string | null;
+  account: { id: string; external_id: string | null; name: string; metadata: Record<string, unknown> } | null;
+  key: {
+    id: string;
+    external_id: string | null;
+    name: string;
+    scopes: string[];
+    metadata: Record<string, unknown>;
+    expires_at: string | null;
+  } | null;
+  rate_limits: { name: PolicyName; limit: number; used: number; remaining: number; resets_at: string }[];
+  headers: Record<string, string>;
+  problem: ProblemBody | null;
+}
+
+/** The method, the path and the route in the log of a request for which they were not given. */
+const notGiven = "-";
+
+/** Decides about a request that the team's own API has received, counts it, and logs it. */
+export async function verify(env: Env, caller: Caller, request: Verified): Promise<VerifyAnswer> {
+  const startedAt = Date.now();
+  const { scope = null, ip = "", cost, request_id: id } = request;
+  const entryId = newId("req", startedAt);
+  const verifying = {
+    guards: guardsOf(env),
+    verifiedKeys: keyVerifier(env),
+    findImported: (text: string) => findImported(connect(env.DB), importSecretsIn(env), text, Date.now()),
+    readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
+  };
+  const attempt = id === undefined ? undefined : { id, about: JSON.stringify([request.method, request.path, scope, cost]) };
+  const secretKey = credentialIn(request.key);
+  const verdict = await verifyKey(verifying, { secretKey, scope, ip, cost, accountIds: caller.accountIds, entryId, attempt }, startedAt);
+  const { principal } = verdict;
+  // If the token may not ask about the account of the key, the request is not logged there.
+  const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);
+  if (isKnown) log(env, caller, request, verdict, principal, startedAt);
+  return answerOf(env, caller, request, { ...verdict, principal: isKnown ? principal : undefined }, entryId);
+}
+
+function log(
+  env: Env,
+  { waitUntil }: Caller,
+  request: Verified,
+  { denial, degraded }: Verdict,
+  principal: Principal,
+  startedAt: number,
+): void {
+  const { keyId, ip, admission } = principal;
+  const { method = notGiven, path = notGiven, route = notGiven, cost, userAgent = "" } = request;
+  const admitted = denial === null;
+  logRequest(env, waitUntil, {
+    accountId: admission.key.accountId,
+    logWriter: admission.key.logWriter,
+    keyId,
+    method,
+    route: maskKeys(route, 200),
+    // The response of an admitted request is not known yet. The team's API reports it later.
+    status: denial === null ? null : failures[denial.code].status,
+    ip: ip || null,
+    errorCode: denial?.code ?? null,
+    admitted,
+    counted: admitted && !degraded,
+    secret: admission.secret ?? null,
+    startedAt,
+    endedAt: Date.now(),
+    details: () => ({
+      id: admission.verified?.entryId ?? newId("req", startedAt),
+      path: maskPath(path.split("?")[0] ?? ""),
+      ...limitDetails(admission, cost),
+      country: null,
+      userAgent,
+    }),
+  });
+}
+
+function answerOf(
+  env: Env,
+  { origin }: Caller,
+  { path, report }: Verified,
+  { denial, degraded, principal }: Omit<Verdict, "principal"> & { principal: Principal | undefined },
+  entryId: string,
+): VerifyAnswer {
+  const admission = principal?.admission;
+  const requestId = admission?.verified?.entryId ?? entryId;
+  const status = denial === null ? 200 : failures[denial.code].status;
+  const limits = admission && !degraded ? limitsIn(admission) : [];
+  const now = Date.now();
+  return {
+    allowed: denial === null,
+    status,
+    code: denial?.code ?? null,
+    degraded,
+    request_id: requestId,
+    receipt: denial === null && report && admission ? receiptFor(env, admission, requestId) : null,
+    ...partiesOf(principal),
+    rate_limits: limits.map((each) => ({
+      name: each.name,
+      limit: each.limit,
+      used: each.used,
+      remaining: remainingOf(each),
+      resets_at: iso(each.resetsAt),
+    })),
+    headers: {
+      ...(admission && limits.length > 0 && rateLimitHeadersOf(admission, now)),
+      ...denial?.headers,
+      ...retryAfter(status, admission),
+    },
+    problem: denial && problemBody(denial, { origin, instance: path === undefined ? "/" : maskPath(path.split("?")[0] ?? ""), requestId }),
+  };
+}
+
+function receiptFor(env: Env, { key }: Admission, entryId: string): string {
+  const [signing] = signingSecrets(env);
+  return newReceipt({ accountId: key.accountId, logWriter: key.logWriter ?? firstLogWriter, entryId }, signing);
+}
+
+function partiesOf(principal: Principal | undefined): Pick<VerifyAnswer, "account" | "key"> {
+  const { key, verified } = principal?.admission ?? {};
+  if (!principal || !key || !verified) return { account: null, key: null };
+  return {
+    account: {
+      id: key.accountId,
+      external_id: verified.accountExternalId,
+      name: key.accountName,
+      metadata: JSON.parse(verified.accountMetadata),
+    },
+    key: {
+      id: principal.keyId,
+      external_id: verified.externalId,
+      name: key.name,
+      scopes: key.scopes,
+      metadata: JSON.parse(verified.metadata),
+      expires_at: isoOrNull(key.expiresAt),
+    },
+  };
+}

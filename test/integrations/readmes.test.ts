@@ -1,0 +1,161 @@
+import { cpSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { root } from "../node/project.ts";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { operatorOf } from "./operator.ts";
+import { blocksIn, type Service, startService, stopAll, withNode } from "./services.ts";
+
+// The samples of the READMEs run as they stand, in front of a started Worker.
+
+let worker: RunningWorker;
+let operator: ReturnType<typeof operatorOf>;
+
+beforeAll(async () => {
+  worker = await startWorker();
+  operator = operatorOf(worker);
+});
+afterAll(async () => {
+  await stopAll();
+  await worker?.stop();
+});
+
+const start = (files: Record<string, string>, command: Parameters<typeof startService>[1]) => (env: Record<string, string>) =>
+  startService(files, command, env);
+
+const nodeBlocks = blocksIn("integrations/node/README.md");
+const pythonBlocks = blocksIn("integrations/python/README.md");
+const goBlocks = blocksIn("integrations/go/README.md");
+const python = readFileSync(join(root, "integrations/python/developer_overview.py"), "utf8");
+
+const services: Record<string, (env: Record<string, string>) => Promise<Service>> = {
+  Express: start(nodeBlocks, withNode("express.mjs")),
+  Fastify: start(nodeBlocks, withNode("fastify.mjs")),
+  Hono: start(nodeBlocks, withNode("hono.mjs")),
+  "node:http": start(nodeBlocks, withNode("http.mjs")),
+  FastAPI: start({ ...pythonBlocks, "developer_overview.py": python }, (port) => [
+    "python3",
+    "-m",
+    "uvicorn",
+    "asgi_api:app",
+    "--host",
+    "127.0.0.1",
+    "--port",
+    String(port),
+  ]),
+  WSGI: start({ ...pythonBlocks, "developer_overview.py": python }, () => ["python3", "wsgi_api.py"]),
+  Go: start(
+    {
+      ...goBlocks,
+      "go.mod": "module sample\n\ngo 1.19\n\nrequire developeroverview v0.0.0\n\nreplace developeroverview => ./integrations/go\n",
+    },
+    (_, folder) => {
+      cpSync(join(root, "integrations/go"), join(folder, "integrations/go"), { recursive: true });
+      return ["go", "run", "."];
+    },
+  ),
+};
+
+const routes: Record<string, string> = { Express: "/orders/:id", Fastify: "/orders/:id", Hono: "/orders/:id", "node:http": "/orders/:id" };
+
+describe.each(Object.keys(services))("The middleware for %s, as its README shows it", (name) => {
+  let service: Service;
+  let account: Awaited<ReturnType<typeof operator.makeAccount>>;
+
+  beforeAll(async () => {
+    account = await operator.makeAccount({ limit: 30 });
+    service = await (services[name] as (typeof services)[string])({
+      OVERVIEW_URL: `http://localhost:${worker.port}`,
+      SERVICE_TOKEN: await operator.makeToken("verify"),
+    });
+  });
+
+  const get = (path: string, headers: Record<string, string> = {}) => fetch(service.url + path, { headers });
+  const withKey = () => ({ Authorization: `Bearer ${account.key}` });
+
+  it("denies a request without a key, with the problem of the Worker", async () => {
+    const response = await get("/orders/7");
+    expect([response.status, response.headers.get("Content-Type")]).toEqual([401, "application/problem+json"]);
+    expect(response.headers.get("WWW-Authenticate")).toContain("Bearer");
+    expect(await response.json()).toMatchObject({ code: "missing_key", instance: "/orders/7" });
+  });
+
+  it("serves a request with a key, tells the handler whose it is, and ignores what the client claims", async () => {
+    const response = await get("/orders/7", { ...withKey(), "X-Verified-Account": "acc_forged" });
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ customer: account.id });
+    expect(response.headers.get("X-RateLimit-Limit")).toBe("30");
+    expect(response.headers.get("RateLimit")).toContain('"hour"');
+  });
+
+  it("logs each request with its own status, duration and route, and the figures equal what the service sent", async () => {
+    await Promise.all(Array.from({ length: 9 }, (_, index) => get(`/orders/${index}`, withKey())));
+    const entries = await vi.waitUntil(
+      async () => {
+        const data = await account.admitted();
+        return data.length >= 10 && data.every(({ status }: { status: number | null }) => status !== null) ? data : null;
+      },
+      { timeout: 15_000, interval: 200 },
+    );
+    expect(entries).toHaveLength(10);
+    for (const entry of entries)
+      expect(entry).toMatchObject({
+        method: "GET",
+        status: 200,
+        route: routes[name] ?? "/orders/{id}",
+        duration_ms: expect.any(Number),
+        ip: "127.0.0.1",
+      });
+  });
+
+  it("denies the request that exceeds the limit exactly", async () => {
+    const statuses = await Promise.all(Array.from({ length: 40 }, async () => (await get("/orders/1", withKey())).status));
+    expect(statuses.filter((status) => status === 200)).toHaveLength(20);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(20);
+    const denied = await get("/orders/1", withKey());
+    expect(Number(denied.headers.get("Retry-After"))).toBeGreaterThan(0);
+    expect(await denied.json()).toMatchObject({ code: "rate_limit_exceeded", "violated-policies": ["hour"] });
+  });
+});
+
+describe("While the Worker is stopped", () => {
+  it("a service denies or allows, as it was told, and its reports arrive when the Worker is back", async () => {
+    const account = await operator.makeAccount({ limit: 100 });
+    const env = { OVERVIEW_URL: `http://localhost:${worker.port}`, SERVICE_TOKEN: await operator.makeToken("verify") };
+    const express = nodeBlocks["express.mjs"] ?? "";
+    const allowing = express
+      .replace("token: process.env.SERVICE_TOKEN", 'token: process.env.SERVICE_TOKEN, onUnavailable: "allow"')
+      .replace("req.verified.account.id", "req.verified.account?.id ?? null");
+    const [denies, allows] = await Promise.all([
+      startService({ "api.mjs": express }, withNode("api.mjs"), env),
+      startService({ "api.mjs": allowing }, withNode("api.mjs"), env),
+    ]);
+    const get = (service: Service) => fetch(`${service.url}/orders/7`, { headers: { Authorization: `Bearer ${account.key}` } });
+    expect((await get(denies)).status).toBe(200);
+    await worker.restart(async () => {
+      const denied = await get(denies);
+      expect([denied.status, ((await denied.json()) as { code: string }).code]).toEqual([503, "unavailable"]);
+      expect((await get(allows)).status).toBe(200);
+    });
+    await vi.waitUntil(async () => (await get(denies)).status === 200, { timeout: 20_000, interval: 500 });
+    const entries = await vi.waitUntil(
+      async () => {
+        const data = await account.admitted();
+        return data.length >= 2 && data.every(({ status }: { status: number | null }) => status === 200) ? data : null;
+      },
+      { timeout: 20_000, interval: 300 },
+    );
+    expect(entries.length).toBeGreaterThanOrEqual(2);
+  });
+
+  it("a service whose token was revoked gets 503, never 401", async () => {
+    const account = await operator.makeAccount({ limit: 10 });
+    const env = {
+      OVERVIEW_URL: `http://localhost:${worker.port}`,
+      SERVICE_TOKEN: "svc_0000000000000000_00000000000000000000000000000000a0000000",
+    };
+    const service = await startService(nodeBlocks, withNode("express.mjs"), env);
+    const response = await fetch(`${service.url}/orders/7`, { headers: { Authorization: `Bearer ${account.key}` } });
+    expect(response.status).toBe(503);
+  });
+});

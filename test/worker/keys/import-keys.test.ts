@@ -1,0 +1,207 @@
+import { env } from "cloudflare:workers";
+import { createHash, createHmac, randomBytes } from "node:crypto";
+import { describe, expect, it, vi } from "vitest";
+import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
+import { makeTenant } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
+import { makeToken, verify } from "../support/team.ts";
+
+const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") => createHash("sha256").update(text).digest(encoding);
+const randomText = (length = 32) => randomBytes(length).toString("hex").slice(0, length);
+
+/** Registers a form, and returns a function that creates secrets of this form. */
+async function makeForm(prefix = `old${randomText(8)}_`): Promise<() => string> {
+  const { status } = await operate("POST", "/key-forms", { prefix, min_length: 32, max_length: 80, alphabet: "hex" });
+  expect([200, 201]).toContain(status);
+  return () => prefix + randomText();
+}
+
+const importInto = async (accountId: string, ...keys: unknown[]) =>
+  (await operate("POST", `/accounts/${accountId}/keys/import`, { keys })).body.data;
+
+describe("The import of keys", () => {
+  it.each([
+    ["sha256 as hex", (secret: string) => ({ hash: sha256(secret), algorithm: "sha256", encoding: "hex" })],
+    ["sha256 as base64", (secret: string) => ({ hash: sha256(secret, "base64"), algorithm: "sha256", encoding: "base64" })],
+    ["sha256 as base64url", (secret: string) => ({ hash: sha256(secret, "base64url"), algorithm: "sha256", encoding: "base64url" })],
+    ["sha512", (secret: string) => ({ hash: createHash("sha512").update(secret).digest("hex"), algorithm: "sha512", encoding: "hex" })],
+    [
+      "hmac-sha256",
+      (secret: string) => ({
+        hash: createHmac("sha256", "a-pepper-of-the-tests").update(secret).digest("hex"),
+        algorithm: "hmac-sha256",
+        encoding: "hex",
+      }),
+    ],
+    [
+      "what follows the last underscore",
+      (secret: string) => ({
+        hash: sha256(secret.split("_").at(-1) ?? ""),
+        algorithm: "sha256",
+        encoding: "hex",
+        strip: "underscore",
+        prefix: secret.slice(0, secret.lastIndexOf("_") + 1),
+      }),
+    ],
+  ])("admits the secrets that were imported by %s, and nothing else", async (_, rowOf) => {
+    const { accountId } = await makeTenant();
+    const makeSecret = await makeForm();
+    const token = await makeToken(["verify"]);
+    const secret = makeSecret();
+    const row = { name: "Old", external_id: "old_1", metadata: { from: "before" }, ...rowOf(secret) };
+    const [made] = await importInto(accountId, row);
+    expect(made).toMatchObject({ index: 0, status: 201, code: null });
+    const { body } = await verify(token, { key: secret });
+    expect(body).toMatchObject({
+      allowed: true,
+      account: { id: accountId },
+      key: { id: made.id, name: "Old", external_id: "old_1", metadata: { from: "before" } },
+    });
+    const other = `${secret.slice(0, -1)}${secret.endsWith("0") ? "1" : "0"}`;
+    expect((await verify(token, { key: other })).body.code).toBe("invalid_key");
+    await operate("DELETE", `/keys/${made.id}`);
+    expect((await verify(token, { key: secret })).body.code).toBe("revoked_key");
+  });
+
+  it("returns the same key for the same hash, and a conflict for a hash of another account", async () => {
+    const [one, other] = [await makeTenant(), await makeTenant()];
+    const row = { name: "Old", hash: sha256(randomText()), algorithm: "sha256", encoding: "hex" };
+    const [first, twin] = await importInto(one.accountId, row, row);
+    expect([first.status, twin.status, twin.id]).toEqual([201, 200, first.id]);
+    expect((await importInto(one.accountId, row))[0]).toMatchObject({ status: 200, id: first.id });
+    const [conflict] = await importInto(other.accountId, row);
+    expect(conflict).toMatchObject({ status: 409, id: null, code: "conflict" });
+    expect(JSON.stringify(conflict)).not.toContain(one.accountId);
+  });
+
+  it("requires the removed part to be exactly the prefix", async () => {
+    const { accountId } = await makeTenant();
+    const makeSecret = await makeForm("strict_");
+    const token = await makeToken(["verify"]);
+    const secret = makeSecret();
+    const hash = sha256(secret.slice("strict_".length));
+    await importInto(accountId, { name: "Old", hash, algorithm: "sha256", strip: "underscore", prefix: "another" });
+    expect((await verify(token, { key: secret })).body.code).toBe("invalid_key");
+  });
+
+  it("refuses rows that are not valid by their index, and imports the others", async () => {
+    const { accountId } = await makeTenant();
+    const good = { name: "Old", hash: sha256(randomText()), algorithm: "sha256" };
+    const data = await importInto(
+      accountId,
+      { ...good, algorithm: "bcrypt" },
+      good,
+      { ...good, hash: "abc" },
+      { ...good, name: "" },
+      { ...good, strip: "dot" },
+      { ...good, more: 1 },
+      { ...good, limits: [{ per: "hour", limit: 999_999 }], hash: sha256("x") },
+      { ...good, algorithm: "hmac-sha256", secret: "none" },
+      7,
+    );
+    expect(data.map(({ status }: { status: number }) => status)).toEqual([422, 201, 422, 422, 422, 422, 422, 422, 422]);
+    expect(data[0].detail).toContain("Slow password hashes cannot be imported");
+    expect(data[4].detail).toContain("prefix");
+  });
+
+  it("stops at the number of live keys of the account, which the operator can raise", async () => {
+    const { accountId } = await makeTenant();
+    const rows = Array.from({ length: 60 }, () => ({ name: "Old", hash: sha256(randomText()), algorithm: "sha256" }));
+    const data = await importInto(accountId, ...rows);
+    const counts = Map.groupBy(data as { status: number }[], ({ status }) => status);
+    expect([counts.get(201)?.length, counts.get(409)?.length]).toEqual([49, 11]);
+    expect((await operate("PATCH", `/accounts/${accountId}`, { max_live_keys: 1000 })).status).toBe(200);
+    const again = await importInto(accountId, ...rows);
+    expect(new Set(again.map(({ status }: { status: number }) => status))).toEqual(new Set([200, 201]));
+  });
+
+  it("gives an imported key a secret of this service's form when it is rotated, with an overlap", async () => {
+    const { accountId } = await makeTenant();
+    const secret = (await makeForm())();
+    const token = await makeToken(["verify"]);
+    const [{ id }] = await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", prefix: "old_", last4: "abcd" });
+    expect((await operate("GET", `/keys/${id}`)).body).toMatchObject({ prefix: "old_", last4: "abcd" });
+    const { body } = await operate("POST", `/keys/${id}/rotate`, { overlap_seconds: 60 });
+    expect(body.secret_key).toMatch(/^dvo_/);
+    expect(body.prefix).toBe(`dvo_${id.slice(4)}`);
+    for (const key of [secret, body.secret_key]) expect((await verify(token, { key })).body).toMatchObject({ allowed: true, key: { id } });
+  });
+
+  it("suspends and resumes an account with imported keys", async () => {
+    const { accountId } = await makeTenant();
+    const secret = (await makeForm())();
+    const token = await makeToken(["verify"]);
+    await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256" });
+    await operate("POST", `/accounts/${accountId}/suspend`);
+    expect((await verify(token, { key: secret })).body.code).toBe("account_suspended");
+    await operate("POST", `/accounts/${accountId}/resume`);
+    expect((await verify(token, { key: secret })).body.allowed).toBe(true);
+  });
+});
+
+describe("A made-up credential", () => {
+  it("of no registered form is denied without a look-up", async () => {
+    const token = await makeToken(["verify"]);
+    await verify(token, { key: "warm up the forms" });
+    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
+    try {
+      for (const key of ["sk_nobody_0000", "eyJhbGciOi.a.b", randomText(400)])
+        expect((await verify(token, { key })).body.code).toBe("invalid_key");
+      expect(queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets"))).toEqual([]);
+    } finally {
+      queries.mockRestore();
+    }
+  });
+
+  it("of a registered form costs D1 at most 100 look-ups a second, and then gets 503, never 401", async () => {
+    const makeSecret = await makeForm();
+    const token = await makeToken(["verify"]);
+    vi.setSystemTime(Math.ceil(Date.now() / 1000) * 1000 + 60_000);
+    try {
+      const codes = await Promise.all(
+        Array.from({ length: maxMissesPerSecond + 50 }, async () => (await verify(token, { key: makeSecret() })).body.code),
+      );
+      const counts = Map.groupBy(codes, (code) => code);
+      expect([counts.get("invalid_key")?.length, counts.get("unavailable")?.length]).toEqual([100, 50]);
+    } finally {
+      vi.useRealTimers();
+      forgetForms();
+    }
+  });
+
+  it("does not keep keys from working that this isolate has found before", async () => {
+    const { accountId } = await makeTenant();
+    const makeSecret = await makeForm();
+    const token = await makeToken(["verify"]);
+    const secret = makeSecret();
+    await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256" });
+    await verify(token, { key: secret });
+    vi.setSystemTime(Math.ceil(Date.now() / 1000) * 1000 + 120_000);
+    try {
+      await Promise.all(Array.from({ length: maxMissesPerSecond }, () => verify(token, { key: makeSecret() })));
+      expect((await verify(token, { key: secret })).body.allowed).toBe(true);
+    } finally {
+      vi.useRealTimers();
+      forgetForms();
+    }
+  });
+});
+
+describe("The forms of imported keys", () => {
+  it("are listed, and deleted", async () => {
+    const { body } = await operate("POST", "/key-forms", {
+      prefix: `gone${randomText(6)}_`,
+      min_length: 20,
+      max_length: 40,
+      alphabet: "base62",
+    });
+    expect((await operate("GET", "/key-forms")).body.data).toContainEqual(body);
+    expect((await operate("DELETE", `/key-forms/${body.id}`)).status).toBe(204);
+    expect((await operate("DELETE", `/key-forms/${body.id}`)).status).toBe(404);
+  });
+
+  it("do not include this service's own form", async () => {
+    const answer = await operate("POST", "/key-forms", { prefix: "dvo_", min_length: 20, max_length: 80, alphabet: "base62" });
+    expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, "/prefix"]);
+  });
+});

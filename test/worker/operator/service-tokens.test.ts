@@ -1,0 +1,177 @@
+import { abortAllDurableObjects } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { newServiceToken, newTokenId } from "../../../src/credentials/service-token.ts";
+import { hourMs, iso, minuteMs } from "../../../src/time/clock.ts";
+import { answerOf, makeTenant, origin, signing } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
+import { makeToken, verify } from "../support/team.ts";
+
+const metrics = async (token: string) =>
+  answerOf(await exports.default.fetch(new Request(`${origin}/metrics`, { headers: { Authorization: `Bearer ${token}` } })));
+
+describe("A service token", () => {
+  it("is shown once, and appears in the list without its secret", async () => {
+    const { status, body } = await operate("POST", "/tokens", { name: "Prometheus", scopes: ["metrics:read"] });
+    expect(status).toBe(201);
+    expect(body.token).toMatch(/^svc_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}$/);
+    expect(body.token.startsWith(body.id)).toBe(true);
+    await metrics(body.token);
+    const { body: list } = await operate("GET", "/tokens");
+    const [listed] = list.data.filter(({ id }: { id: string }) => id === body.id);
+    expect(listed).toMatchObject({ name: "Prometheus", scopes: ["metrics:read"], accounts: null, created_by: "tests", revoked_at: null });
+    expect(listed.last_used_at).toEqual(expect.any(String));
+    expect(JSON.stringify(list)).not.toContain(body.token);
+  });
+
+  it.each([
+    ["metrics:read", "GET", "/accounts"],
+    ["verify", "GET", "/accounts"],
+    ["accounts:read", "POST", "/accounts"],
+    ["accounts:write", "GET", "/tokens"],
+    ["accounts:write", "POST", "/accounts/acc_none/erase"],
+    ["keys:write", "POST", "/verify"],
+    ["tokens:write", "GET", "/secrets"],
+    ["accounts:read", "GET", "/audit"],
+  ])("with the scope %s may not call %s %s", async (scope, method, path) => {
+    const answer = await operate(method, path, method === "GET" ? undefined : {}, await makeToken([scope]));
+    expect([answer.status, answer.body.code]).toEqual([403, "insufficient_scope"]);
+    expect(answer.headers.get("WWW-Authenticate")).toContain('error="insufficient_scope"');
+  });
+
+  it("may read /metrics with metrics:read alone", async () => {
+    expect((await metrics(await makeToken(["metrics:read"]))).status).toBe(200);
+    expect((await metrics(await makeToken(["verify"]))).status).toBe(403);
+  });
+
+  it("is denied within five seconds after it was revoked", async () => {
+    const { body } = await operate("POST", "/tokens", { name: "T", scopes: ["accounts:read"] });
+    expect((await operate("GET", "/accounts", undefined, body.token)).status).toBe(200);
+    expect((await operate("DELETE", `/tokens/${body.id}`)).status).toBe(204);
+    expect((await operate("DELETE", `/tokens/${body.id}`)).status).toBe(204);
+    vi.setSystemTime(Date.now() + 5001);
+    try {
+      const answer = await operate("GET", "/accounts", undefined, body.token);
+      expect([answer.status, answer.body.code]).toEqual([401, "invalid_token"]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("stays revoked when its object has restarted, and when D1 was set back", async () => {
+    const { body } = await operate("POST", "/tokens", { name: "T", scopes: ["accounts:read"] });
+    await operate("DELETE", `/tokens/${body.id}`);
+    await env.DB.prepare("UPDATE service_tokens SET revoked_at = NULL WHERE id = ?").bind(body.id).run();
+    await abortAllDurableObjects();
+    expect((await operate("GET", "/accounts", undefined, body.token)).status).toBe(401);
+  });
+
+  it("is denied after it has expired", async () => {
+    const expires = Date.now() + hourMs;
+    const token = await makeToken(["accounts:read"], { expires_at: iso(expires) });
+    expect((await operate("GET", "/accounts", undefined, token)).status).toBe(200);
+    vi.setSystemTime(expires);
+    try {
+      expect((await operate("GET", "/accounts", undefined, token)).status).toBe(401);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it.each([
+    ["a token that nobody has signed", () => newServiceToken(newTokenId(), { name: "a", secret: "not the secret of this service" })],
+    ["a signed token that does not exist", () => newServiceToken(newTokenId(), signing[0])],
+    ["the id of a token", () => newTokenId()],
+  ])("is needed: %s gets 401", async (_, tokenOf) => {
+    for (let count = 0; count < 12; count++) {
+      const answer = await operate("GET", "/accounts", undefined, tokenOf());
+      expect([answer.status, answer.body.code]).toEqual([401, "invalid_token"]);
+    }
+  });
+
+  it("that is bound to accounts sees no other account", async () => {
+    const [own, other] = [await makeTenant(), await makeTenant()];
+    const token = await makeToken(["accounts:read", "accounts:write", "keys:write"], { accounts: [own.accountId] });
+    const call = (method: string, path: string, body?: object) => operate(method, path, body, token);
+    const { body: list } = await call("GET", "/accounts");
+    expect(list.data.map(({ id }: { id: string }) => id)).toEqual([own.accountId]);
+    expect((await call("GET", `/accounts/${own.accountId}`)).status).toBe(200);
+    for (const [method, path, body] of [
+      ["GET", `/accounts/${other.accountId}`],
+      ["PATCH", `/accounts/${other.accountId}`, { name: "X" }],
+      ["GET", `/accounts/${other.accountId}/keys`],
+      ["POST", `/accounts/${other.accountId}/keys`, { name: "X" }],
+      ["GET", `/keys/${other.keyId}`],
+      ["PATCH", `/keys/${other.keyId}`, { name: "X" }],
+      ["DELETE", `/keys/${other.keyId}`],
+      ["POST", `/keys/${other.keyId}/rotate`, {}],
+    ] as const)
+      expect([method, path, (await call(method, path, body)).status]).toEqual([method, path, 404]);
+    expect((await call("POST", "/accounts", { name: "X", email: "x@acme.dev" })).status).toBe(403);
+  });
+
+  it("creates only narrower tokens", async () => {
+    const { accountId } = await makeTenant();
+    const until = iso(Date.now() + hourMs);
+    const maker = await makeToken(["verify", "accounts:read", "tokens:write"], { accounts: [accountId], expires_at: until });
+    const make = async (more: object) =>
+      (await operate("POST", "/tokens", { name: "N", scopes: ["verify"], accounts: [accountId], expires_at: until, ...more }, maker))
+        .status;
+    expect(await make({})).toBe(201);
+    expect(await make({ scopes: ["metrics:read"] })).toBe(403);
+    expect(await make({ scopes: ["verify", "tokens:write"] })).toBe(403);
+    expect(await make({ accounts: null })).toBe(403);
+    expect(await make({ expires_at: null })).toBe(403);
+    expect(await make({ expires_at: iso(Date.now() + 2 * hourMs) })).toBe(403);
+  });
+
+  it.each([
+    [{ scopes: [] }, "/scopes"],
+    [{ scopes: ["all"] }, "/scopes/0"],
+    [{ accounts: ["acc_none"] }, "/accounts/0"],
+    [{ expires_at: "2020-01-01T00:00:00Z" }, "/expires_at"],
+    [{ name: "" }, "/name"],
+  ])("is not created with %j", async (more, pointer) => {
+    const answer = await operate("POST", "/tokens", { name: "N", scopes: ["verify"], ...more });
+    expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, pointer]);
+  });
+
+  it("appears as the actor in the audit of an account, and its use in the operator's audit", async () => {
+    const tenant = await makeTenant();
+    const { body: token } = await operate("POST", "/tokens", { name: "Provisioner", scopes: ["keys:write"] });
+    const { body: key } = await operate("POST", `/accounts/${tenant.accountId}/keys`, { name: "K" }, token.token);
+    expect(key.created_by).toMatchObject({ type: "token", id: token.id });
+    const rows = await env.DB.prepare("SELECT actor_type, actor_id FROM audit WHERE target_id = ?").bind(key.id).all();
+    expect(rows.results).toEqual([{ actor_type: "token", actor_id: token.id }]);
+    const { body: audit } = await operate("GET", "/audit");
+    expect(audit.data.find(({ target_id }: { target_id: string }) => target_id === key.id)).toMatchObject({
+      operator: "Provisioner",
+      action: "key.made",
+    });
+  });
+
+  it("keeps verifying for ten minutes while its object cannot be reached, and does nothing else", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify", "accounts:read"]);
+    expect((await verify(token, { key: tenant.key })).body.allowed).toBe(true);
+    const away = vi.spyOn(Object.getPrototypeOf(env.SERVICE_TOKENS), "getByName").mockImplementation(function (
+      this: DurableObjectNamespace,
+      name: unknown,
+    ) {
+      if (name === "tokens") throw new Error("Network connection lost.");
+      return this.get(this.idFromName(String(name)));
+    });
+    const now = Date.now();
+    try {
+      vi.setSystemTime(now + 9 * minuteMs);
+      expect((await verify(token, { key: tenant.key })).status).toBe(200);
+      expect((await operate("GET", "/accounts", undefined, token)).status).toBe(503);
+      vi.setSystemTime(now + 11 * minuteMs);
+      expect((await verify(token, { key: tenant.key })).status).toBe(503);
+    } finally {
+      vi.useRealTimers();
+      away.mockRestore();
+    }
+    expect((await operate("GET", "/accounts", undefined, token)).status).toBe(200);
+  });
+});

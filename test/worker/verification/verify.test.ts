@@ -1,0 +1,314 @@
+import { env, exports } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
+import { minuteMs } from "../../../src/time/clock.ts";
+import type { Verify } from "../../../src/verification/entrypoint.ts";
+import { call, makeKey, makeTenant, within2s } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
+import { makeToken, report, usedOf, verifiedEntries, verify } from "../support/team.ts";
+
+describe("Verify", () => {
+  it("allows a request with a key, and counts it in the same guard as requests to the API", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 10 });
+    const token = await makeToken(["verify"]);
+    const { status, headers, body } = await verify(token, {
+      key: tenant.key,
+      method: "GET",
+      path: "/orders/7",
+      route: "/orders/{id}",
+      cost: 3,
+    });
+    expect(status).toBe(200);
+    expect(headers.get("X-Request-Id")).toMatch(/^req_/);
+    expect(body).toMatchObject({ allowed: true, status: 200, code: null, degraded: false, problem: null });
+    expect(body.key).toMatchObject({ id: tenant.keyId, name: "Test key", external_id: null, metadata: {}, expires_at: null });
+    expect(body.account).toMatchObject({ id: tenant.accountId, name: "Tenant", external_id: null, metadata: {} });
+    expect(body.rate_limits).toEqual([
+      { name: "hour", limit: 10, used: 3, remaining: 7, resets_at: expect.stringMatching(/:00:00\.000Z$/) },
+    ]);
+    expect(body.headers["X-RateLimit-Remaining"]).toBe("7");
+    expect(body.receipt).toEqual(expect.any(String));
+    expect(await usedOf(tenant)).toBe(3);
+  });
+
+  it.each([
+    ["no key", "", 401, "missing_key"],
+    ["a forged key", newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }), 401, "invalid_key"],
+    ["text of another form", "sk_live_4711", 401, "invalid_key"],
+  ])("denies %s with the problem and the header that the API would send", async (_, key, status, code) => {
+    const { body } = await verify(await makeToken(["verify"]), { key, path: "/orders" });
+    expect(body).toMatchObject({ allowed: false, status, code, account: null, key: null, receipt: null, rate_limits: [] });
+    expect(body.problem).toMatchObject({ status, code, instance: "/orders" });
+    expect(body.headers["WWW-Authenticate"]).toMatch(/^Bearer realm="api"/);
+  });
+
+  it("accepts the credential as the client sent it, with or without the scheme", async () => {
+    const { key } = await makeTenant();
+    const token = await makeToken(["verify"]);
+    for (const sent of [key, `Bearer ${key}`, `bearer  ${key}`]) expect((await verify(token, { key: sent })).body.allowed).toBe(true);
+  });
+
+  it("checks the scope, the IP address and the state of the key, and says why it denies", async () => {
+    const tenant = await makeTenant({ scopes: ["users:read"] });
+    const bound = await makeKey(tenant.accountId, { allowedIps: ["203.0.113.0/24"] });
+    const token = await makeToken(["verify"]);
+    const codeOf = async (body: object) => (await verify(token, body)).body.code;
+    expect(await codeOf({ key: tenant.key, scope: "users:read" })).toBeNull();
+    const denied = (await verify(token, { key: tenant.key, scope: "orders:write" })).body;
+    expect(denied).toMatchObject({ code: "insufficient_scope", status: 403, key: { id: tenant.keyId } });
+    expect(denied.headers["WWW-Authenticate"]).toContain('scope="orders:write"');
+    expect(await codeOf({ key: bound.key, ip: "203.0.113.7" })).toBeNull();
+    expect(await codeOf({ key: bound.key, ip: "198.51.100.1" })).toBe("ip_not_allowed");
+    expect(await codeOf({ key: bound.key })).toBe("ip_not_allowed");
+    await operate("POST", `/keys/${tenant.keyId}/revoke`);
+    expect(await codeOf({ key: tenant.key })).toBe("revoked_key");
+  });
+
+  it("denies the request that exceeds the limit, with Retry-After and the violated policy", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 2 });
+    const token = await makeToken(["verify"]);
+    for (let count = 0; count < 2; count++) expect((await verify(token, { key: tenant.key })).body.allowed).toBe(true);
+    const { body } = await verify(token, { key: tenant.key });
+    expect(body).toMatchObject({ allowed: false, status: 429, code: "rate_limit_exceeded", receipt: null });
+    expect(Number(body.headers["Retry-After"])).toBeGreaterThan(0);
+    expect(body.problem["violated-policies"]).toEqual(["hour"]);
+  });
+
+  it("counts requests with the same request_id once, from many connections, and denies all of them after a revocation", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 100 });
+    const { accountId } = tenant;
+    const other = await makeKey(accountId, { hourlyLimit: 100 });
+    const token = await makeToken(["verify"]);
+    const request = { key: other.key, method: "POST", path: "/orders", request_id: "one-and-the-same" };
+    const many = async (count: number) =>
+      (await Promise.all(Array.from({ length: count }, () => verify(token, request)))).map(({ body }) => body);
+    const answers = [...(await many(32)), ...(await many(32))];
+    expect(new Set(answers.map(({ allowed }) => allowed))).toEqual(new Set([true]));
+    expect(new Set(answers.map(({ request_id }) => request_id)).size).toBe(1);
+    expect(await usedOf(other)).toBe(1);
+    await operate("POST", `/keys/${other.keyId}/revoke`);
+    expect((await many(32)).map(({ code }) => code)).toEqual(Array(32).fill("revoked_key"));
+    const entries = await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.some(({ status }: { status: number }) => status === 401),
+    );
+    expect(entries.filter(({ status }: { status: number | null }) => status === null)).toHaveLength(1);
+  });
+
+  it.each([
+    ["method", { method: "GET" }],
+    ["path", { path: "/others" }],
+    ["scope", { scope: "users:read" }],
+    ["cost", { cost: 2 }],
+  ])("denies a request_id that comes again with another %s", async (_, change) => {
+    const { key } = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const request = { key, method: "POST", path: "/orders", cost: 1, request_id: "used-twice" };
+    expect((await verify(token, request)).body.allowed).toBe(true);
+    expect((await verify(token, { ...request, ...change })).body).toMatchObject({ allowed: false, status: 409, code: "conflict" });
+  });
+
+  it("allows the repetition of an admitted request although the limit is used up since", async () => {
+    const { key } = await makeTenant({ hourlyLimit: 1 });
+    const token = await makeToken(["verify"]);
+    expect((await verify(token, { key, request_id: "first" })).body.allowed).toBe(true);
+    expect((await verify(token, { key, request_id: "second" })).body.code).toBe("rate_limit_exceeded");
+    expect((await verify(token, { key, request_id: "first" })).body.allowed).toBe(true);
+  });
+
+  it("counts a request_id again after ten seconds", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const now = Date.now();
+    await verify(token, { key: tenant.key, request_id: "old" });
+    vi.setSystemTime(now + 11_000);
+    try {
+      await verify(token, { key: tenant.key, request_id: "old" });
+      expect(await usedOf(tenant)).toBe(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("returns the ids and the metadata that the team has stored, also after a change", async () => {
+    const token = await makeToken(["verify"]);
+    const id = `cus_${crypto.randomUUID()}`;
+    const { body: account } = await operate("PUT", `/accounts/by-external-id/${id}`, {
+      name: "Acme",
+      email: "a@acme.dev",
+      metadata: { plan: "pro" },
+    });
+    const { body: key } = await operate("POST", `/accounts/${account.id}/keys`, {
+      name: "K",
+      external_id: "cred_1",
+      metadata: { team: 7 },
+    });
+    expect((await verify(token, { key: key.secret_key })).body).toMatchObject({
+      account: { id: account.id, external_id: id, name: "Acme", metadata: { plan: "pro" } },
+      key: { id: key.id, external_id: "cred_1", metadata: { team: 7 } },
+    });
+    await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme Inc", metadata: {} });
+    await operate("PATCH", `/keys/${key.id}`, { metadata: { team: 8 } });
+    expect((await verify(token, { key: key.secret_key })).body).toMatchObject({
+      account: { name: "Acme Inc", metadata: {} },
+      key: { metadata: { team: 8 } },
+    });
+  });
+
+  it("hides the keys of other accounts from a token that is bound to accounts, and logs nothing", async () => {
+    const [own, other] = [await makeTenant(), await makeTenant()];
+    const token = await makeToken(["verify"], { accounts: [own.accountId] });
+    expect((await verify(token, { key: own.key })).body.allowed).toBe(true);
+    const { body } = await verify(token, { key: other.key });
+    expect(body).toMatchObject({ allowed: false, code: "invalid_key", account: null, key: null, rate_limits: [] });
+    expect(body.headers.RateLimit).toBeUndefined();
+    expect(await usedOf(other)).toBe(0);
+    await within2s(
+      () => verifiedEntries(own),
+      (found) => found.length === 1,
+    );
+    expect(await verifiedEntries(other)).toEqual([]);
+  });
+
+  it.each([
+    [{}, "/key"],
+    [{ key: 7 }, "/key"],
+    [{ key: "k", cost: 0 }, "/cost"],
+    [{ key: "k", cost: 1001 }, "/cost"],
+    [{ key: "k", ip: "not an address" }, "/ip"],
+    [{ key: "k", method: "G ET" }, "/method"],
+    [{ key: "k", more: 1 }, "/more"],
+  ])("rejects the body %j with a pointer to the member", async (body, pointer) => {
+    const answer = await verify(await makeToken(["verify"]), body);
+    expect([answer.status, answer.body.code, answer.body.errors?.[0]?.pointer]).toEqual([422, "invalid_body", pointer]);
+  });
+
+  it("returns 503 for a key whose guard cannot be reached, or lets D1 decide if the account says so", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    await operate("PATCH", `/accounts/${tenant.accountId}`, { on_unavailable: "allow" });
+    const denying = await makeTenant();
+    const away = vi.spyOn(Object.getPrototypeOf(env.KEY_GUARD), "getByName");
+    away.mockImplementation(function (this: DurableObjectNamespace, name: unknown, options: unknown) {
+      if ([tenant.keyId, denying.keyId].includes(String(name))) throw new Error("Network connection lost.");
+      return this.get(this.idFromName(String(name)), options as DurableObjectNamespaceGetDurableObjectOptions);
+    });
+    try {
+      expect((await verify(token, { key: denying.key })).body).toMatchObject({
+        allowed: false,
+        status: 503,
+        code: "unavailable",
+        degraded: false,
+      });
+      const { body } = await verify(token, { key: tenant.key });
+      expect(body).toMatchObject({ allowed: true, degraded: true, key: { id: tenant.keyId }, rate_limits: [] });
+      expect(body.headers).not.toHaveProperty("RateLimit");
+      expect((await verify(token, { key: tenant.key, ip: "1.2.3.4", scope: "none:such" })).body).toMatchObject({
+        allowed: false,
+        code: "insufficient_scope",
+        degraded: true,
+      });
+    } finally {
+      away.mockRestore();
+    }
+    expect(await usedOf(tenant)).toBe(0);
+  });
+});
+
+describe("Reports", () => {
+  it("completes the entry of an admitted request with the reported status, duration and route", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const { body } = await verify(token, { key: tenant.key, method: "GET", path: "/orders/7?secret=1", ip: "203.0.113.9" });
+    const [open] = await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.length === 1,
+    );
+    expect(open).toMatchObject({
+      id: body.request_id,
+      status: null,
+      duration_ms: null,
+      method: "GET",
+      path: "/orders/7",
+      ip: "203.0.113.9",
+    });
+    const done = { receipt: body.receipt, status: 201, duration_ms: 12.4, route: "/orders/{id}" };
+    expect(await report(token, [done])).toEqual([{ index: 0, status: 200, code: null }]);
+    const [entry] = await verifiedEntries(tenant);
+    expect(entry).toMatchObject({ id: body.request_id, status: 201, duration_ms: 12, route: "/orders/{id}" });
+    expect(await report(token, [done, { ...done, status: 500 }])).toEqual([
+      { index: 0, status: 200, code: null },
+      { index: 1, status: 409, code: "conflict" },
+    ]);
+  });
+
+  it("decides each report by itself", async () => {
+    const [tenant, other] = [await makeTenant(), await makeTenant()];
+    const token = await makeToken(["verify"]);
+    const bound = await makeToken(["verify"], { accounts: [other.accountId] });
+    const { receipt } = (await verify(token, { key: tenant.key })).body;
+    const forged = `${receipt.slice(0, -1)}${receipt.endsWith("A") ? "B" : "A"}`;
+    const answers = await report(token, [
+      { receipt: forged, status: 200, duration_ms: 1 },
+      { receipt, status: 200, duration_ms: 1 },
+      { receipt: "none", status: 200, duration_ms: 1 },
+    ]);
+    expect(answers.map(({ status }: { status: number }) => status)).toEqual([422, 200, 422]);
+    expect(answers[0].code).toBe("invalid_receipt");
+    expect(await report(bound, [{ receipt, status: 200, duration_ms: 1 }])).toEqual([{ index: 0, status: 422, code: "invalid_receipt" }]);
+  });
+
+  it("rejects a report after ten minutes, and leaves the status of the entry open", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const now = Date.now();
+    vi.setSystemTime(now - 11 * minuteMs);
+    const { receipt } = (await verify(token, { key: tenant.key })).body;
+    vi.useRealTimers();
+    expect(await report(token, [{ receipt, status: 200, duration_ms: 1 }])).toEqual([{ index: 0, status: 422, code: "expired_receipt" }]);
+  });
+
+  it("has no receipt for a denied request, or if no report is wanted", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 1 });
+    const token = await makeToken(["verify"]);
+    expect((await verify(token, { key: tenant.key, report: false })).body).toMatchObject({ allowed: true, receipt: null });
+    expect((await verify(token, { key: tenant.key })).body).toMatchObject({ allowed: false, receipt: null });
+  });
+
+  it("leaves requests without a report out of the success rate", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const admitted = await Promise.all(Array.from({ length: 10 }, () => verify(token, { key: tenant.key })));
+    await report(
+      token,
+      admitted.slice(0, 4).map(({ body }, index) => ({ receipt: body.receipt, status: index === 0 ? 500 : 200, duration_ms: 10 })),
+    );
+    const { body } = await within2s(
+      () => call("GET", "/api/v1/usage", { key: tenant.key }),
+      ({ body: usage }) => usage.by_class.not_reported === 6 && usage.by_class["5xx"] === 1,
+    );
+    expect(body.success_rate.value).toBeGreaterThanOrEqual(75);
+    expect(body.success_rate.value).toBeLessThan(100);
+    expect(body.series.at(-1)?.not_reported).toBe(6);
+  });
+
+  it.each([
+    [{ reports: [] }, "/reports"],
+    [{ reports: [{ receipt: "r", status: 99, duration_ms: 1 }] }, "/reports/0/status"],
+    [{ reports: [{ receipt: "r", status: 200, duration_ms: -1 }] }, "/reports/0/duration_ms"],
+  ])("rejects the body %j with a pointer", async (body, pointer) => {
+    const answer = await operate("POST", "/reports", body, await makeToken(["verify"]));
+    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([422, pointer]);
+  });
+});
+
+describe("A Worker of the same Cloudflare account", () => {
+  it("verifies and reports through the entrypoint, without a service token", async () => {
+    const tenant = await makeTenant();
+    const worker = exports.Verify as unknown as Pick<Verify, "verify" | "report">;
+    const answer = await worker.verify({ key: tenant.key, method: "GET", path: "/a" });
+    expect(answer).toMatchObject({ allowed: true, key: { id: tenant.keyId } });
+    const reports = [{ receipt: answer.receipt ?? "", status: 200, duration_ms: 3 }];
+    expect(await worker.report({ reports })).toEqual([{ index: 0, status: 200, code: null }]);
+  });
+});
