@@ -30,6 +30,9 @@ const conflict = {
   },
 };
 
+/** The beginning of an IPv4 address that a server for IPv6 has received. */
+const mapped = /^::ffff:(?=[0-9.]+$)/i;
+
 /** Returns the token of a credential, to compare credentials of several headers. */
 const tokenOf = (value) => value.replace(/^bearer +/i, "").trim();
 
@@ -38,7 +41,7 @@ async function decide(verifier, { method, path, headerOf, ip }, { scope, cost, k
   const sent = keyHeaders.map((name) => headerOf(name)).filter(Boolean);
   if (new Set(sent.map(tokenOf)).size > 1) return conflict;
   const key = credentialIn(headerOf, keyHeaders);
-  const known = { ...(scope && { scope }), ...(cost && { cost }), ...(ip && { ip }) };
+  const known = { ...(scope && { scope }), ...(cost && { cost }), ...(ip && { ip: ip.replace(mapped, "") }) };
   return verifier.verify({ key, method, path: path.split("?")[0], ...known });
 }
 
@@ -120,7 +123,7 @@ export const fastify = Object.assign(
 
 /** Returns middleware for Hono. The context gets the variable `verified`. `clientIp`: a function of the context. */
 export const hono =
-  (verifier, { clientIp = () => undefined, ...options } = {}) =>
+  (verifier, { clientIp = (c) => c.env?.incoming?.socket?.remoteAddress, ...options } = {}) =>
   async (c, next) => {
     const startedAt = performance.now();
     const headers = new Headers(c.req.raw.headers);

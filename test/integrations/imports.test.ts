@@ -96,21 +96,20 @@ describe.each([
       ids.push(...data.map((each: { id: string }) => each.id));
     }
     const token = await operator.makeToken("verify");
-    const allowedOf = async (secrets: string[], atOnce: number, pauseMs = 0) => {
+    const allowedOf = async (secrets: string[], atOnce: number) => {
       let allowed = 0;
       for (let from = 0; from < secrets.length; from += atOnce) {
         const answers = await Promise.all(
           secrets.slice(from, from + atOnce).map((key) => operator.call("POST", "/verify", { key }, token)),
         );
         allowed += answers.filter((answer) => answer.allowed).length;
-        if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
       return allowed;
     };
     const secrets = keys.map(({ secret }) => secret);
     expect(await allowedOf(secrets, 20)).toBe(count);
     const changed = secrets.map((secret) => secret.slice(0, -1) + (secret.endsWith("a") ? "b" : "a"));
-    expect(await allowedOf(changed.slice(0, 200), 20)).toBe(0);
+    expect(await allowedOf(changed, 20)).toBe(0);
     for (let from = 0; from < count; from += 20)
       await Promise.all(ids.slice(from, from + 20).map((keyId) => operator.call("DELETE", `/keys/${keyId}`)));
     expect(await allowedOf(secrets, 20)).toBe(0);
