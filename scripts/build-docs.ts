@@ -15,7 +15,12 @@ export const builtPath = join(root, "src/docs/built.txt");
 
 interface Bundled {
   guideNames: readonly string[];
-  buildLibrary: (document: JsonObject, guides: Readonly<Record<string, string>>) => BuiltLibrary;
+  teamGuides: Readonly<Record<string, string>>;
+  buildLibrary: (
+    document: JsonObject,
+    guides: Readonly<Record<string, string>>,
+    team: { document: JsonObject; guides: Readonly<Record<string, string>> },
+  ) => BuiltLibrary;
 }
 
 /** Returns the new content of `built.txt`. Node cannot run JSX. Therefore, esbuild first bundles the code that renders the pages. */
@@ -33,10 +38,15 @@ export async function builtText(): Promise<string> {
       jsxImportSource: "hono/jsx",
       logLevel: "error",
     });
-    const { buildLibrary, guideNames } = (await import(pathToFileURL(outfile).href)) as Bundled;
+    const { buildLibrary, guideNames, teamGuides } = (await import(pathToFileURL(outfile).href)) as Bundled;
     const read = (path: string) => readFileSync(join(root, path), "utf8");
     const guides = guideNames.map((name) => [name, read(name === "changelog" ? "CHANGELOG.md" : `docs/guides/${name}.md`)]);
-    return JSON.stringify(buildLibrary(JSON.parse(read("public/api/v1/openapi.json")) as JsonObject, Object.fromEntries(guides)));
+    const document = (path: string) => JSON.parse(read(path)) as JsonObject;
+    const team = {
+      document: document("src/operator/openapi.json"),
+      guides: Object.fromEntries(Object.entries(teamGuides).map(([name, path]) => [name, read(path)])),
+    };
+    return JSON.stringify(buildLibrary(document("public/api/v1/openapi.json"), Object.fromEntries(guides), team));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

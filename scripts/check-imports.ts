@@ -103,7 +103,7 @@ export const mayImport: Record<string, readonly string[]> = {
   browser: ["time"],
   dashboard: ["openapi", "http", "operations", ...below],
   // The API and the page of the operator. The API authenticates requests by a token, and the page has the layout of the overview.
-  operator: ["api", "dashboard", "http", "openapi", "operations", "verification", ...below],
+  operator: ["api", "dashboard", "docs", "http", "openapi", "operations", "verification", ...below],
   // The documentation, as pages in the layout of the overview and in machine-readable formats.
   docs: ["dashboard", "openapi", "http", "operations", ...below],
   scheduled: ["operations", "references", ...below],

@@ -32,7 +32,7 @@ export function renderMarkdown(markdown: string): string {
       },
       code({ text, lang }: Tokens.Code) {
         code += 1;
-        const label = `${languages[lang ?? ""] ?? "Text"} ${code}`;
+        const label = `${languages[lang?.split(" ")[0] ?? ""] ?? "Text"} ${code}`;
         return `<div class="sample"><section class="code" tabindex="0" aria-label="${label}"><pre><code id="code-${code}">${escapeHtml(text)}</code></pre></section>
 <p class="buttons"><button type="button" data-copy="#code-${code}" hidden aria-label="Copy ${label}">Copy</button> <span role="status" data-copied></span></p></div>\n`;
       },

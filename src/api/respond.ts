@@ -15,8 +15,8 @@ export const respondJson = <Body extends object, Status extends ContentfulStatus
     TypedResponse<JSONParsed<Body>, Status, "json">;
 
 /** Responds with bytes that are already encoded. `headers` must include the Content-Type. */
-export const respondBytes = <Body>(c: Responding, bytes: Uint8Array, headers: Record<string, string>) =>
-  respond(c, bytes, 200, headers) as Response & TypedResponse<JSONParsed<Body>, 200, "json">;
+export const respondBytes = <Body>(c: Responding, bytes: Uint8Array, headers: Record<string, string>, status = 200) =>
+  respond(c, bytes, status, headers) as Response & TypedResponse<JSONParsed<Body>, 200, "json">;
 
 export const respondEmpty = <Status extends 202 | 204 | 304>(c: Responding, status: Status, headers: Record<string, string> = {}) =>
   respond(c, null, status, headers) as Response & TypedResponse<null, Status, "body">;

@@ -9,12 +9,21 @@ export interface BuiltGroup {
   paths: readonly string[];
 }
 
+/** A page for the team that runs the deployment. Only operators can read it. */
+export interface BuiltTeamPage {
+  path: string;
+  title: string;
+  group: "Guides" | "Reference";
+  html: string;
+}
+
 /** The content of `built.txt`. `scripts/build-docs.ts` writes the file before the Worker is bundled. */
 export interface BuiltLibrary {
   pages: readonly BuiltPage[];
   groups: readonly BuiltGroup[];
   words: readonly string[];
   postings: readonly (readonly number[])[];
+  team: readonly BuiltTeamPage[];
 }
 
 /**
@@ -22,12 +31,14 @@ export interface BuiltLibrary {
  */
 export class Library {
   readonly pages: readonly BuiltPage[];
+  readonly team: readonly BuiltTeamPage[];
   readonly search: SearchIndex;
   readonly #groups: readonly BuiltGroup[];
   readonly #byPath: ReadonlyMap<string, BuiltPage>;
 
-  constructor({ pages, groups, words, postings }: BuiltLibrary) {
+  constructor({ pages, groups, words, postings, team }: BuiltLibrary) {
     this.pages = pages;
+    this.team = team;
     this.search = new SearchIndex(pages, words, postings);
     this.#groups = groups;
     this.#byPath = new Map(pages.map((page) => [page.path, page]));

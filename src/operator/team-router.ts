@@ -1,5 +1,6 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { ApiEnv } from "../api/context.ts";
+import { body as bodyPart, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { onInvalid } from "../api/validation.ts";
 import type { TokenRights, TokenScope } from "../service-tokens/token.ts";
 
@@ -43,3 +44,38 @@ export const teamEmpty = (description: string) => ({ description, headers: reque
 /** The schema of a path that contains an id. */
 export const idPath = (example: string, description = "The id of the resource.") =>
   z.object({ id: z.string().meta({ param: { name: "id", in: "path", description }, example }) });
+
+/** An operation whose handler reads and validates its input itself. `body`: the schema of its body. `query`: the schema of its query. */
+interface PlainOperation {
+  operationId: string;
+  summary: string;
+  description: string;
+  body?: z.ZodObject;
+  query?: z.ZodObject;
+}
+
+/**
+ * Documents operations that need the scope `operate`. Their handlers are mounted beside. The keys of `operations` have the form `POST
+ * /accounts/{id}/suspend`. Their responses are JSON objects, except `204` and the lines of exports.
+ */
+export function documentOperations(router: TeamRouter, tag: string, operations: Readonly<Record<string, PlainOperation>>): void {
+  for (const [place, { operationId, summary, description, body, query }] of Object.entries(operations)) {
+    const [method = "", path = ""] = place.split(" ");
+    router.openAPIRegistry.registerPath({
+      method: method.toLowerCase() as "get",
+      path,
+      operationId,
+      summary,
+      description,
+      tags: [tag],
+      ...requireTokenScope("operate"),
+      ...(method === "POST" && withIdempotencyKey),
+      request: {
+        ...(path.includes("{id}") && { params: idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708") }),
+        ...(query && { query }),
+        ...(body && { body: { ...bodyPart(body), required: false } }),
+      },
+      responses: { 200: teamJson(z.looseObject({}), "What was done, or what was asked for.") },
+    });
+  }
+}

@@ -2,6 +2,8 @@ import { routes as accountsRoutes } from "./resources/accounts.ts";
 import { routes as documentRoutes } from "./resources/document.ts";
 import { routes as importRoutes } from "./resources/imports.ts";
 import { routes as keysRoutes } from "./resources/keys.ts";
+import { routes as maintenanceRoutes } from "./resources/maintenance.ts";
+import { routes as plansRoutes } from "./resources/plans.ts";
 import { routes as serviceTokensRoutes } from "./resources/service-tokens.ts";
 import { routes as verifyRoutes } from "./resources/verify.ts";
 import type { TeamRouter } from "./team-router.ts";
@@ -12,6 +14,8 @@ export const teamRouters: readonly TeamRouter[] = [
   accountsRoutes,
   keysRoutes,
   importRoutes,
+  plansRoutes,
   serviceTokensRoutes,
+  maintenanceRoutes,
   documentRoutes,
 ];

@@ -12,11 +12,8 @@ import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { requireToken } from "../operator/authenticate.ts";
 import type { OperatorContext } from "../operator/context.ts";
-import { accounts } from "../operator/resources/accounts.ts";
+import { idempotentPosts } from "../operator/idempotency.ts";
 import { forward } from "../operator/resources/forward.ts";
-import { keys } from "../operator/resources/keys.ts";
-import { maintenance } from "../operator/resources/maintenance.ts";
-import { plans } from "../operator/resources/plans.ts";
 import { teamBase, teamScheme } from "../operator/team-router.ts";
 import { teamRouters } from "../operator/team-routers.ts";
 import type { TokenScope } from "../service-tokens/token.ts";
@@ -51,12 +48,12 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
     receiveBody({ maxBytes: maxTeamBodyBytes, ownerOf: (c) => (c as unknown as OperatorContext).get("operator") }),
     checkRequest,
     requireResponse,
+    idempotentPosts,
   );
   app.route("/", forward);
   for (const router of teamRouters) {
     app.route(teamBase, router);
     rejectOtherMethods(app as never, router, teamBase);
   }
-  for (const resource of [accounts, keys, maintenance, plans]) app.route(teamBase, resource);
   return { serves: (path) => isAt(teamBase, path), app };
 }

@@ -8,13 +8,15 @@ import { pageSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { operatorPages } from "../operator/pages/operator.tsx";
+import { teamDocs } from "../operator/pages/team-docs.tsx";
 
-const base = "/operator";
+const bases = ["/operator", "/docs/team"];
 
 /** Creates the pages for the team that runs this deployment. Operators and members have separate sessions. */
 export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);
   app.route("/", operatorPages);
-  return { serves: (path) => isAt(base, path), app };
+  app.route("/", teamDocs);
+  return { serves: (path) => bases.some((base) => isAt(base, path)), app };
 }

@@ -14,7 +14,7 @@ export interface Place {
   operation: Operation;
 }
 
-function parameterTable(document: JsonObject, { operation }: Place): string {
+export function parameterTable(document: JsonObject, { operation }: Place): string {
   const rows = parametersOf(document, operation).map(({ name, in: where, required, description, schema }) => [
     `\`${name}\``,
     String(where),
@@ -25,7 +25,7 @@ function parameterTable(document: JsonObject, { operation }: Place): string {
   return rows.length === 0 ? "" : paragraphs("## Parameters", table(["Name", "In", "Type", "Required", "Description"], rows));
 }
 
-function bodyOf(document: JsonObject, { operation }: Place): string {
+export function bodyOf(document: JsonObject, { operation }: Place): string {
   const { requestBody } = operation;
   if (!requestBody) return "";
   const media = (requestBody.content as Record<string, JsonObject>)["application/json"];
@@ -39,7 +39,7 @@ function bodyOf(document: JsonObject, { operation }: Place): string {
   );
 }
 
-function responsesOf(document: JsonObject, { operation }: Place): string {
+export function responsesOf(document: JsonObject, { operation }: Place): string {
   const served = Object.entries(operation.responses)
     .filter(([status]) => Number(status) < 400)
     .map(([status, response]) => {

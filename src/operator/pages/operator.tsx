@@ -36,13 +36,13 @@ const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-oper
 const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
 
 /** Returns the session of the request. If the operator token of the session no longer exists, returns null. */
-async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
+export async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
   const cookie = await readSigned(c, cookieOf(c));
   const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());
   return session && operatorTokens(c.env).some(({ tokenHash }) => tokenHash === session.operatorTokenHash) ? session : null;
 }
 
-const show = (
+export const show = (
   c: OperatorContext,
   { title, status = 200, aside }: { title: string; status?: ContentfulStatusCode; aside?: Child },
   children: Child,
@@ -72,7 +72,7 @@ const show = (
     { "Cache-Control": "no-store" },
   );
 
-const showSignIn = (c: OperatorContext, error?: string, status: 403 | 429 = 403) =>
+export const showSignIn = (c: OperatorContext, error?: string, status: 403 | 429 = 403) =>
   show(
     c,
     { title: "Operator", status: error === undefined ? 200 : status },
@@ -114,6 +114,7 @@ operatorPages.get("/operator", async (c) => {
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (
     <form class="action" method="post" action="/operator/sign-out">
+      <a href="/docs/team">Documentation</a>
       <span class="quiet">
         <bdi>{session.operator}</bdi>
       </span>

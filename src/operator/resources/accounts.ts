@@ -1,5 +1,4 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { Hono } from "hono";
 import { type Account, accountsAfter, readAccount, readAccountByExternalId } from "../../accounts/account.ts";
 import { databaseOf, numberOf } from "../../activity/databases.ts";
 import { retentionDays as retention } from "../../activity/retention.ts";
@@ -9,7 +8,7 @@ import { etagOfContent, preconditionOf, respondOne } from "../../api/conditional
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, withConditions } from "../../api/route-parts/requests.ts";
+import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
@@ -42,13 +41,12 @@ import {
   requireTokenScope as checkTokenScope,
   idOf,
   type OperatorContext,
-  type OperatorEnv,
   operating,
   readBody,
   readQuery,
   setupUrl,
 } from "../context.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
+import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
 
 /** The time that one call spends on an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
@@ -160,6 +158,19 @@ const ChangedAccount = z.strictObject({
     .meta({ description: "The keys whose limits were lowered, because the account now allows less.", example: [] }),
 });
 
+const Ceiling = z.strictObject({
+  limit: z.int().min(1).max(999_999_999).meta({ description: "The highest limit per hour of a key.", example: 5000 }),
+});
+const RetentionDays = z.strictObject({
+  days: z.int().min(retention.min).max(retention.max).nullable().meta({ description: "The retention in days.", example: 31 }),
+});
+const StorageQuota = z.strictObject({
+  bytes: z.int().min(0).max(fullBytes.main).nullable().meta({ description: "The quota in bytes.", example: 104857600 }),
+});
+const Erase = z.strictObject({
+  confirm: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+});
+
 /** The members of a change that need the scope `operate`. */
 const ofOperate = ["on_unavailable", "plan_id", "max_live_keys"] as const;
 
@@ -240,6 +251,7 @@ const create = createRoute({
     "Creates an account. The response contains a setup link for its first owner. If nobody of the customer uses the overview, ignore the link.",
   tags,
   ...requireTokenScope("accounts:write"),
+  ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: { body: body(NewAccount) },
   responses: {
@@ -372,47 +384,49 @@ routes.openapi(change, async (c) => {
   return respondJson(c, { ...bodyOf(account), lowered }, 200, { ETag: etagOf(account) });
 });
 
-export const accounts = new Hono<OperatorEnv>();
+routes.post("/accounts/:id/suspend", async (c) => c.json({ keys: await suspendAccount(operating(c), idOf(c)) }));
 
-accounts.post("/accounts/:id/suspend", async (c) => c.json({ keys: await suspendAccount(operating(c), idOf(c)) }));
-
-accounts.post("/accounts/:id/resume", async (c) => {
+routes.post("/accounts/:id/resume", async (c) => {
   await requireNotErased(connect(c.env.DB), idOf(c));
   return c.json({ keys: await resumeAccount(operating(c), idOf(c)) });
 });
 
-accounts.put("/accounts/:id/ceiling", async (c) => {
-  const { limit } = await readBody(c, z.strictObject({ limit: z.int().min(1).max(999_999_999) }));
+routes.put("/accounts/:id/ceiling", async (c) => {
+  const { limit } = await readBody(c, Ceiling);
   return c.json({ lowered: await changeTerms(operating(c), idOf(c), { limitCeiling: limit }) });
 });
 
-accounts.put("/accounts/:id/retention-days", async (c) => {
-  const { days } = await readBody(c, z.strictObject({ days: z.int().min(retention.min).max(retention.max).nullable() }));
+routes.put("/accounts/:id/retention-days", async (c) => {
+  const { days } = await readBody(c, RetentionDays);
   await changeTerms(operating(c), idOf(c), { retentionDays: days });
   return c.json({ retention_days: (await readAccount(connect(c.env.DB), idOf(c))).retentionDays });
 });
 
-accounts.get("/accounts/:id/storage", async (c) => {
+routes.get("/accounts/:id/storage", async (c) => {
   const { bytes, rows, droppedEvents } = await readStorage(connect(c.env.DB), idOf(c));
   const byLabel = Object.fromEntries(storedNames.map(({ key, label }) => [label, rows[key]]));
   return c.json({ bytes, ...byLabel, dropped_events: droppedEvents });
 });
 
-accounts.put("/accounts/:id/storage-quota", async (c) => {
-  const { bytes } = await readBody(c, z.strictObject({ bytes: z.int().min(0).max(fullBytes.main).nullable() }));
+routes.put("/accounts/:id/storage-quota", async (c) => {
+  const { bytes } = await readBody(c, StorageQuota);
   await changeStorageQuota(operating(c), idOf(c), bytes);
   return c.json({ storage_quota_bytes: bytes ?? defaultQuotaBytes });
 });
 
-accounts.post("/accounts/:id/owners", async (c) => {
+routes.post("/accounts/:id/owners", async (c) => {
   await requireNotErased(connect(c.env.DB), idOf(c));
   return c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201);
 });
 
+const AfterQuery = z.strictObject({
+  after: z.string().optional().meta({ description: "The cursor of the next page, from the header `X-Next`." }),
+});
+
 /** Exports an account in pages. Each line of a page is a JSON object. The response header `X-Next` contains the cursor of the next page. */
-accounts.get("/accounts/:id/export", async (c) => {
+routes.get("/accounts/:id/export", async (c) => {
   const { db, now, operator } = operating(c);
-  const after = c.req.query("after") ?? "";
+  const { after = "" } = readQuery(c, AfterQuery);
   await readAccount(db, idOf(c));
   // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
   await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
@@ -434,7 +448,7 @@ const LogSpan = z.strictObject({
  * Exports the requests of an account in pages, newest first. Each line of a page is a JSON object. The response header `X-Next` contains the cursor of
  * the next page. `from` and `to` limit the time of the requests.
  */
-accounts.get("/accounts/:id/log", async (c) => {
+routes.get("/accounts/:id/log", async (c) => {
   const { db, now, operator } = operating(c);
   const { from, to, after } = readQuery(c, LogSpan);
   const account = await readAccount(db, idOf(c));
@@ -445,12 +459,82 @@ accounts.get("/accounts/:id/log", async (c) => {
   return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
 });
 
-accounts.post("/accounts/:id/erase", async (c) => {
-  const { confirm } = await readBody(c, z.strictObject({ confirm: z.string() }));
+routes.post("/accounts/:id/erase", async (c) => {
+  const { confirm } = await readBody(c, Erase);
   if (confirm !== idOf(c)) throw new Failure("conflict", "To erase an account, `confirm` must be its id.");
   await requestErasure(operating(c), idOf(c));
   const { db, guards, budgets, env } = operating(c);
   return c.json(reportOf(await eraseSome({ db, guards, budgets, env }, idOf(c), Date.now() + erasingMs)));
 });
 
-accounts.get("/accounts/:id/erasure", async (c) => c.json(reportOf(await readErasure(connect(c.env.DB), idOf(c)))));
+routes.get("/accounts/:id/erasure", async (c) => c.json(reportOf(await readErasure(connect(c.env.DB), idOf(c)))));
+
+const after = z.strictObject({
+  after: z.string().optional().meta({ description: "The cursor of the next page, from the header `X-Next`." }),
+});
+
+documentOperations(routes, "Accounts", {
+  "POST /accounts/{id}/suspend": {
+    operationId: "suspendAccount",
+    summary: "Suspend an account",
+    description:
+      "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
+  },
+  "POST /accounts/{id}/resume": { operationId: "resumeAccount", summary: "Resume an account", description: "Ends a suspension." },
+  "PUT /accounts/{id}/ceiling": {
+    operationId: "setCeiling",
+    summary: "Set the ceiling of an account",
+    description: "Sets the highest limit per hour of the account's keys, and lowers the keys above it.",
+    body: Ceiling,
+  },
+  "PUT /accounts/{id}/retention-days": {
+    operationId: "setRetentionDays",
+    summary: "Set the retention of an account's log",
+    description: "Sets the retention of the request log in days. With `null`, the default applies.",
+    body: RetentionDays,
+  },
+  "GET /accounts/{id}/storage": {
+    operationId: "getStorage",
+    summary: "Get the storage of an account",
+    description: "Returns how much the account stores in the main database, and its limits.",
+  },
+  "PUT /accounts/{id}/storage-quota": {
+    operationId: "setStorageQuota",
+    summary: "Set the storage quota of an account",
+    description: "Sets how many bytes the account may store in the main database. With `null`, the default applies.",
+    body: StorageQuota,
+  },
+  "POST /accounts/{id}/owners": {
+    operationId: "createOwnerLink",
+    summary: "Create a setup link for another owner",
+    description: "Creates a setup link for an owner. An earlier link that is unused stops working.",
+  },
+  "GET /accounts/{id}/export": {
+    operationId: "exportAccount",
+    summary: "Export an account",
+    description: "Returns a page of the account's data, one JSON object per line. The header `X-Next` has the cursor of the next page.",
+    query: AfterQuery,
+  },
+  "GET /accounts/{id}/log": {
+    operationId: "exportLog",
+    summary: "Export the requests of an account",
+    description:
+      "Returns a page of the request log, newest first, one JSON object per line. The header `X-Next` has the cursor of the next page.",
+    query: z.strictObject({
+      from: z.string().optional().meta({ description: "The earliest time of the requests.", example: "2026-01-31T00:00:00Z" }),
+      to: z.string().optional().meta({ description: "The time before which the requests were made.", example: "2026-02-01T00:00:00Z" }),
+      ...AfterQuery.shape,
+    }),
+  },
+  "POST /accounts/{id}/erase": {
+    operationId: "eraseAccount",
+    summary: "Erase an account",
+    description: "Permanently deletes the account and all its data. Repeat the call until `status` is `erased`.",
+    body: Erase,
+  },
+  "GET /accounts/{id}/erasure": {
+    operationId: "getErasure",
+    summary: "Get the state of an erasure",
+    description: "Returns what was erased so far.",
+  },
+});

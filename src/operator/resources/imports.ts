@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { periods } from "../../admission/window.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { body } from "../../api/route-parts/requests.ts";
+import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { algorithms, digestBytes, importSecretsIn, storedAlgorithm, strips } from "../../credentials/imported-secret.ts";
 import { connect } from "../../db/client.ts";
@@ -115,6 +115,7 @@ const importRoute = createRoute({
     "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
   tags,
   ...requireTokenScope("keys:write"),
+  ...withIdempotencyKey,
   request: {
     params: idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account."),
     body: body(z.strictObject({ keys: z.array(z.unknown()).min(1).max(maxRows) })),
@@ -195,6 +196,7 @@ const addForm = createRoute({
     "Registers a form. Text of no registered form is denied without a look-up. A new form is in use everywhere after ten seconds.",
   tags,
   ...requireTokenScope("keys:write"),
+  ...withIdempotencyKey,
   ...failsWith("limit_reached"),
   request: { body: body(NewForm) },
   responses: { 200: teamJson(FormData, "The same form was registered before."), 201: teamJson(FormData, "The new form.") },

@@ -1,5 +1,4 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { Hono } from "hono";
 import type { Account } from "../../accounts/account.ts";
 import { logOf } from "../../activity/writers.ts";
 import { guardsOf } from "../../admission/guards.ts";
@@ -7,7 +6,7 @@ import { etagOfShown, preconditionOf, respondOne } from "../../api/conditional.t
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, optionalBody, withConditions } from "../../api/route-parts/requests.ts";
+import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { always, type Precondition } from "../../db/optimistic-locking.ts";
@@ -37,8 +36,8 @@ import { recordOperation } from "../../operations/operator-audit.ts";
 import { mayActOn } from "../../service-tokens/token.ts";
 import { secondMs } from "../../time/clock.ts";
 import { openLog } from "../../usage/open-log.ts";
-import { accountFor, idOf, keyContext, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
+import { accountFor, idOf, keyContext, type OperatorContext, operating, readBody } from "../context.ts";
+import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
 
 const tags = ["Keys"];
 const TeamKey = z.strictObject(TeamKeyData.shape).openapi("Key", { description: "An API key of an account." });
@@ -106,6 +105,7 @@ const create = createRoute({
   description: "Creates a key for an account and shows its secret once.",
   tags,
   ...requireTokenScope("keys:write"),
+  ...withIdempotencyKey,
   ...failsWith("conflict", "limit_reached"),
   request: { params: accountId, body: body(TeamNewKey) },
   responses: { 201: teamJson(TeamKeyWithSecret, "The new key with its secret.") },
@@ -189,6 +189,7 @@ const rotate = createRoute({
   description: "Creates a new secret and shows it once. The old secret works until the overlap ends.",
   tags,
   ...requireTokenScope("keys:write"),
+  ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: { params: keyId, body: optionalBody(KeyRotation) },
   responses: { 200: teamJson(TeamKeyWithSecret, "The key with its new secret.") },
@@ -212,7 +213,7 @@ async function revokeFor(c: OperatorContext, id: string, precondition: Precondit
   await recordOperation(db, { now, operator, action: "key.revoked", accountId: account.id, targetId: id });
 }
 
-export const keys = new Hono<OperatorEnv>();
+const KeyLimit = z.strictObject({ limit: z.int().min(1).meta({ description: "The limit per hour.", example: 1000 }) });
 
 /** Performs an action on a key. The function finds the account of the key by the id of the key. */
 const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
@@ -222,21 +223,47 @@ const onKey = async (c: OperatorContext, action: string, work: (account: Account
   return c.json({ id, done: action });
 };
 
-keys.post("/keys/:id/revoke", async (c) => {
+routes.post("/keys/:id/revoke", async (c) => {
   await revokeFor(c, idOf(c), always);
   return c.json({ id: idOf(c), done: "key.revoked" });
 });
-keys.post("/keys/:id/disable", (c) =>
+routes.post("/keys/:id/disable", (c) =>
   onKey(c, "key.disabled", (account, id) => changeKey(keyContext(c, account, "key.disabled", id), id, { state: "disabled" }, always)),
 );
-keys.post("/keys/:id/enable", (c) =>
+routes.post("/keys/:id/enable", (c) =>
   onKey(c, "key.enabled", (account, id) => changeKey(keyContext(c, account, "key.enabled", id), id, { state: "active" }, always)),
 );
-keys.put("/keys/:id/limit", async (c) => {
-  const { limit: hourlyLimit } = await readBody(c, z.strictObject({ limit: z.int().min(1) }));
+routes.put("/keys/:id/limit", async (c) => {
+  const { limit: hourlyLimit } = await readBody(c, KeyLimit);
   return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, { hourlyLimit }, always));
 });
-keys.put("/keys/:id/limits", async (c) => {
+routes.put("/keys/:id/limits", async (c) => {
   const patch = keyPatchOf(await readBody(c, KeyLimits));
   return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, patch, always));
+});
+
+documentOperations(routes, "Keys", {
+  "POST /keys/{id}/revoke": {
+    operationId: "revokeKeyById",
+    summary: "Revoke a key, also one that D1 has lost",
+    description: "Revokes a key for good.",
+  },
+  "POST /keys/{id}/disable": {
+    operationId: "disableKey",
+    summary: "Disable a key",
+    description: "Denies requests with the key until it is enabled again.",
+  },
+  "POST /keys/{id}/enable": { operationId: "enableKey", summary: "Enable a key", description: "Enables a disabled key." },
+  "PUT /keys/{id}/limit": {
+    operationId: "setKeyLimit",
+    summary: "Set the hourly limit of a key",
+    description: "Sets the limit per hour, up to the ceiling of the account.",
+    body: KeyLimit,
+  },
+  "PUT /keys/{id}/limits": {
+    operationId: "setKeyLimits",
+    summary: "Replace the limits of a key",
+    description: "Replaces all limits of a key.",
+    body: KeyLimits,
+  },
 });

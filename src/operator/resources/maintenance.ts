@@ -1,5 +1,4 @@
-import { Hono } from "hono";
-import { z } from "zod";
+import { z } from "@hono/zod-openapi";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
@@ -13,23 +12,29 @@ import { iso, isoOrNull } from "../../time/clock.ts";
 import { encryptionSecrets } from "../../webhooks/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
-import { type OperatorEnv, operating, readBody } from "../context.ts";
+import { operating, readBody, readQuery } from "../context.ts";
+import { createTeamRouter, documentOperations } from "../team-router.ts";
 
 // Operator actions that affect all accounts. In a long action, each call processes one page. The caller repeats the call for the next page. Each
 // call writes an audit entry, because a caller can start the action at any cursor.
 
 const enqueuedAtOnce = 1000;
 
-export const maintenance = new Hono<OperatorEnv>();
+const AuditQuery = z.strictObject({ after: z.string().optional().meta({ description: "The `next` of the page before." }) });
+const After = z.strictObject({
+  after: z.string().default("").meta({ description: "The cursor of the call before, or an empty text.", example: "" }),
+});
 
-maintenance.post("/guards/line-up", async (c) => {
-  const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
+export const routes = createTeamRouter();
+
+routes.post("/guards/line-up", async (c) => {
+  const { after } = await readBody(c, After);
   const { db, now, operator, guards, budgets, env } = operating(c);
   await recordOperation(db, { now, operator, action: "guards.lined_up", details: { continued: after !== "" } });
   return c.json(await reconcileGuards({ db, guards, budgets, env }, after));
 });
 
-maintenance.get("/secrets", async (c) => {
+routes.get("/secrets", async (c) => {
   const { db, now } = operating(c);
   const signing = await countSignedKeys(db, signingSecrets(c.env), now);
   return c.json({
@@ -40,14 +45,14 @@ maintenance.get("/secrets", async (c) => {
   });
 });
 
-maintenance.post("/secrets/reseal", async (c) => {
+routes.post("/secrets/reseal", async (c) => {
   const { db, now, operator } = operating(c);
   const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
   if (count > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: count } });
   return c.json({ resealed: count, has_more: hasMore });
 });
 
-maintenance.get("/deliveries", async (c) => {
+routes.get("/deliveries", async (c) => {
   const { pending, due, oldestDueAt, failingWebhooks, disabledWebhooks } = await readBacklog(connect(c.env.DB), Date.now());
   return c.json({
     pending,
@@ -58,8 +63,8 @@ maintenance.get("/deliveries", async (c) => {
   });
 });
 
-maintenance.post("/deliveries/drain", async (c) => {
-  const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
+routes.post("/deliveries/drain", async (c) => {
+  const { after } = await readBody(c, After);
   const { db, now, operator, env } = operating(c);
   await recordOperation(db, { now, operator, action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
@@ -72,8 +77,8 @@ maintenance.post("/deliveries/drain", async (c) => {
   return c.json({ enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due });
 });
 
-maintenance.get("/audit", async (c) => {
-  const { rows, next } = await listOperations(connect(c.env.DB), c.req.query("after"), 100);
+routes.get("/audit", async (c) => {
+  const { rows, next } = await listOperations(connect(c.env.DB), readQuery(c, AuditQuery).after, 100);
   const data = rows.map(({ id, operator, action, accountId, targetId, details }) => ({
     id,
     at: iso(timeOfId(id)),
@@ -84,4 +89,41 @@ maintenance.get("/audit", async (c) => {
     details,
   }));
   return c.json({ data, next });
+});
+
+documentOperations(routes, "Operations", {
+  "POST /guards/line-up": {
+    operationId: "lineUpGuards",
+    summary: "Reconcile guards",
+    description:
+      "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
+    body: After,
+  },
+  "GET /secrets": {
+    operationId: "getSecrets",
+    summary: "Get the use of secrets",
+    description: "Returns how many keys and webhooks each secret has signed or encrypted.",
+  },
+  "POST /secrets/reseal": {
+    operationId: "resealSecrets",
+    summary: "Encrypt webhook secrets again",
+    description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
+  },
+  "GET /deliveries": {
+    operationId: "getBacklog",
+    summary: "Get the backlog of deliveries",
+    description: "Returns the deliveries that wait.",
+  },
+  "POST /deliveries/drain": {
+    operationId: "drainDeliveries",
+    summary: "Send due deliveries",
+    description: "Puts due deliveries into the queue. Repeat the call with the cursor of the response.",
+    body: After,
+  },
+  "GET /audit": {
+    operationId: "listOperations",
+    summary: "List what operators did",
+    description: "Lists the actions of operators and service tokens, newest first.",
+    query: AuditQuery,
+  },
 });

@@ -1,5 +1,4 @@
-import { Hono } from "hono";
-import { z } from "zod";
+import { z } from "@hono/zod-openapi";
 import { type Plan, type Progress, plansWithProgress, progressOf, readPlan } from "../../accounts/plan.ts";
 import { retentionDays } from "../../activity/retention.ts";
 import { fixedPeriods, inPeriodOrder, periods } from "../../admission/window.ts";
@@ -9,7 +8,8 @@ import { visibleText } from "../../inputs/values.ts";
 import { limitsInput, scopesInput } from "../../keys/schemas.ts";
 import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/change-terms.ts";
 import { iso, secondMs } from "../../time/clock.ts";
-import { idOf, type OperatorEnv, operating, readBody, readQuery } from "../context.ts";
+import { idOf, operating, readBody, readQuery } from "../context.ts";
+import { createTeamRouter, documentOperations } from "../team-router.ts";
 
 /** The time that one call spends on the accounts of a plan, in milliseconds. The caller repeats the call until no account is left. */
 const applyingMs = 10 * secondMs;
@@ -51,13 +51,13 @@ const contentOf = <Given extends z.output<typeof PlanPatch>>(given: Given) => ({
   retentionDays: given.retention_days,
 });
 
-export const plans = new Hono<OperatorEnv>();
+export const routes = createTeamRouter();
 
-plans.get("/plans", async (c) =>
+routes.get("/plans", async (c) =>
   c.json({ data: (await plansWithProgress(connect(c.env.DB))).map((plan) => ({ ...bodyOf(plan), ...progressIn(plan) })) }),
 );
 
-plans.post("/plans", async (c) => {
+routes.post("/plans", async (c) => {
   const { name, account_limits, key_limits, default_scopes, retention_days } = await readBody(c, NewPlan);
   const plan = await makePlan(operating(c), {
     name,
@@ -69,7 +69,7 @@ plans.post("/plans", async (c) => {
   return c.json(bodyOf(plan), 201);
 });
 
-plans.get("/plans/:id", async (c) => {
+routes.get("/plans/:id", async (c) => {
   const db = connect(c.env.DB);
   const plan = await readPlan(db, idOf(c));
   return c.json({ ...bodyOf(plan), ...(await progressOf(db, plan)) });
@@ -79,7 +79,7 @@ plans.get("/plans/:id", async (c) => {
  * Changes a plan, and gives its accounts the new terms one after another. `waiting` is the number of accounts that do not have them yet. If `next` is not null,
  * the caller sends the request again with `after`, which changes nothing in the plan itself. A scheduled job also goes on with the accounts that are left.
  */
-plans.patch("/plans/:id", async (c) => {
+routes.patch("/plans/:id", async (c) => {
   const { after = "" } = readQuery(c, z.strictObject({ after: z.string().optional() }));
   const patch = omitUndefined(contentOf(await readBody(c, PlanPatch)));
   const plan = after === "" ? await changePlan(operating(c), idOf(c), patch) : await readPlan(connect(c.env.DB), idOf(c));
@@ -87,7 +87,30 @@ plans.patch("/plans/:id", async (c) => {
   return c.json({ ...bodyOf(plan), ...applied });
 });
 
-plans.delete("/plans/:id", async (c) => {
+routes.delete("/plans/:id", async (c) => {
   await deletePlan(operating(c), idOf(c));
   return c.body(null, 204);
+});
+
+documentOperations(routes, "Plans", {
+  "GET /plans": { operationId: "listPlans", summary: "List plans", description: "Lists the plans, with the number of their accounts." },
+  "POST /plans": {
+    operationId: "createPlan",
+    summary: "Create a plan",
+    description: "Creates a plan: a named set of terms for accounts.",
+    body: NewPlan,
+  },
+  "GET /plans/{id}": {
+    operationId: "getPlan",
+    summary: "Get a plan",
+    description: "Returns a plan, and how many accounts wait for its latest terms.",
+  },
+  "PATCH /plans/{id}": {
+    operationId: "updatePlan",
+    summary: "Change a plan",
+    description: "Changes a plan, and gives its accounts the new terms. Repeat the call with `after` while `next` is not null.",
+    query: z.strictObject({ after: z.string().optional().meta({ description: "The `next` of the call before." }) }),
+    body: PlanPatch,
+  },
+  "DELETE /plans/{id}": { operationId: "deletePlan", summary: "Delete a plan", description: "Deletes a plan that no account has." },
 });

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { body } from "../../api/route-parts/requests.ts";
+import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { timeInputOrNull, visibleText } from "../../inputs/values.ts";
@@ -102,6 +102,7 @@ const create = createRoute({
   description: "Creates a service token and shows it once. A service token can create only narrower tokens, and none with `tokens:write`.",
   tags,
   ...requireTokenScope("tokens:write"),
+  ...withIdempotencyKey,
   ...failsWith("forbidden", "limit_reached"),
   request: { body: body(NewServiceToken) },
   responses: { 201: teamJson(ServiceTokenWithSecret, "The new service token.") },

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { newServiceToken, newTokenId } from "../../../src/credentials/service-token.ts";
 import { hourMs, iso, minuteMs } from "../../../src/time/clock.ts";
 import { answerOf, makeTenant, origin, signing } from "../support/client.ts";
-import { operate } from "../support/operate.ts";
+import { operate, operatorToken } from "../support/operate.ts";
 import { makeToken, verify } from "../support/team.ts";
 
 const metrics = async (token: string) =>
@@ -173,5 +173,49 @@ describe("A service token", () => {
       away.mockRestore();
     }
     expect((await operate("GET", "/accounts", undefined, token)).status).toBe(200);
+  });
+});
+
+describe("A POST of the team API with an Idempotency-Key", () => {
+  const post = async (path: string, body: object, key: string) =>
+    answerOf(
+      await exports.default.fetch(
+        new Request(`${origin}/operator/api${path}`, {
+          method: "POST",
+          headers: { Authorization: `Bearer ${operatorToken}`, "Content-Type": "application/json", "Idempotency-Key": key },
+          body: JSON.stringify(body),
+        }),
+      ),
+    );
+
+  it("takes effect once, and shows secrets only the first time", async () => {
+    const { accountId } = await makeTenant();
+    const key = crypto.randomUUID();
+    const [first, second] = [
+      await post(`/accounts/${accountId}/keys`, { name: "K" }, key),
+      await post(`/accounts/${accountId}/keys`, { name: "K" }, key),
+    ];
+    expect([first.status, second.status, second.headers.get("Idempotent-Replayed")]).toEqual([201, 201, "true"]);
+    expect(first.body.secret_key).toMatch(/^dvo_/);
+    expect(second.body).toEqual({ ...first.body, secret_key: null });
+    expect((await operate("GET", `/accounts/${accountId}/keys`)).body.data).toHaveLength(2);
+  });
+
+  it("is rejected if the body differs, and can be sent again after an error", async () => {
+    const { accountId } = await makeTenant();
+    const key = crypto.randomUUID();
+    expect((await post(`/accounts/${accountId}/keys`, { name: "" }, key)).status).toBe(422);
+    expect((await post(`/accounts/${accountId}/keys`, { name: "K" }, key)).status).toBe(201);
+    const other = await post(`/accounts/${accountId}/keys`, { name: "Other" }, key);
+    expect([other.status, other.body.code]).toEqual([422, "idempotency_key_reused"]);
+  });
+
+  it("creates one account for many requests at once", async () => {
+    const key = crypto.randomUUID();
+    const body = { name: "Once", email: `${key}@acme.dev` };
+    const answers = await Promise.all(Array.from({ length: 8 }, () => post("/accounts", body, key)));
+    expect(answers.filter(({ status }) => status === 201).length).toBeGreaterThanOrEqual(1);
+    expect(answers.every(({ status }) => status === 201 || status === 409)).toBe(true);
+    expect((await operate("GET", `/accounts?email=${body.email}`)).body.data).toHaveLength(1);
   });
 });

@@ -1,0 +1,60 @@
+import type { BuiltTeamPage } from "../../src/docs/library.ts";
+import { originPlaceholder } from "../../src/docs/page.ts";
+import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { fence, paragraphs } from "./markdown.ts";
+import { bodyOf, type Place, parameterTable, responsesOf } from "./pages/operations.ts";
+import { renderMarkdown } from "./render.ts";
+
+/** The guides for teams, in reading order. Each guide is a file of the project. */
+export const teamGuides = {
+  "protect-an-existing-api": "docs/team/protect-an-existing-api.md",
+  "move-your-keys-here": "docs/team/move-your-keys-here.md",
+  "when-it-is-down": "docs/team/when-it-is-down.md",
+  "secure-your-origin": "docs/team/secure-your-origin.md",
+  node: "integrations/node/README.md",
+  python: "integrations/python/README.md",
+  go: "integrations/go/README.md",
+} as const;
+
+/** Rewrites links between the files of the project to links between pages. */
+function withPageLinks(markdown: string): string {
+  const pages = Object.entries(teamGuides).map(([name, file]) => [file.split("/").slice(-2).join("/"), name] as const);
+  return markdown.replaceAll(/\]\(((?:\.\.\/)*[\w/-]+\.md)\)/g, (link, target: string) => {
+    const found = pages.find(([file]) => file.endsWith(target.replace(/^(?:\.\.\/)*(?:integrations\/)?/, "")));
+    return found ? `](/docs/team/${found[1]})` : link;
+  });
+}
+
+function operationPage(document: JsonObject, place: Place): BuiltTeamPage {
+  const { method, path, operation } = place;
+  const hasBody = operation.requestBody !== undefined;
+  const curl = [
+    `curl${method === "get" ? "" : ` -X ${method.toUpperCase()}`} "${originPlaceholder}${path}"`,
+    `-H "Authorization: Bearer $SERVICE_TOKEN"`,
+    ...(hasBody ? [`-H "Content-Type: application/json" -d @body.json`] : []),
+  ].join(" \\\n  ");
+  const scope = Object.values((operation.security as Record<string, string[]>[])[0] ?? {})[0]?.[0];
+  const markdown = paragraphs(
+    `\`${method.toUpperCase()} ${path}\``,
+    `${operation.description} ${scope ? `Needs the scope \`${scope}\`.` : "Needs no scope."}`,
+    fence("sh", curl),
+    parameterTable(document, place),
+    bodyOf(document, place),
+    responsesOf(document, place),
+  );
+  return {
+    path: `/docs/team/api/${operation.operationId}`,
+    title: String(operation.summary),
+    group: "Reference",
+    html: renderMarkdown(markdown),
+  };
+}
+
+/** Returns the pages for teams: the guides, and one page for each operation of the team API. `texts`: the text of each guide. */
+export function teamPages(document: JsonObject, texts: Readonly<Record<string, string>>): BuiltTeamPage[] {
+  const guides = Object.keys(teamGuides).map((name): BuiltTeamPage => {
+    const markdown = withPageLinks(texts[name] ?? "");
+    return { path: `/docs/team/${name}`, title: /^# (.+)$/m.exec(markdown)?.[1] ?? name, group: "Guides", html: renderMarkdown(markdown) };
+  });
+  return [...guides, ...operationsIn(document).map((place) => operationPage(document, place))];
+}
