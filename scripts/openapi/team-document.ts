@@ -17,7 +17,7 @@ Send a service token in every request: \`Authorization: Bearer svc_...\`. Each o
 
 ## Errors
 
-Every error response is \`application/problem+json\` (RFC 9457), with a \`code\` for programs and a \`detail\` for people. A body may have at most 256 KiB.`;
+Every error response is \`application/problem+json\` (RFC 9457), with a \`code\` for programs and a \`detail\` for people. A body may have at most 1 MiB.`;
 
 const info = {
   title: "Developer Overview team API",

@@ -4,13 +4,26 @@ import type { SigningSecret } from "./signed-secret.ts";
 // A receipt names the log entry of an admitted request. The team's API sends it back when it reports the response. A receipt is signed, so nobody can
 // complete an entry that this service did not open.
 
-/** What a receipt says. `entryId` contains the time of the request. */
+/**
+ * What a receipt says. `entryId` contains the time of the request. The other members describe the request: if its log entry was lost with the isolate that had
+ * not sent it yet, the report makes the entry again.
+ */
 export interface Receipt {
   accountId: string;
   /** The name of the account's log writer. */
   logWriter: string;
   entryId: string;
+  keyId: string;
+  method: string;
+  path: string;
+  route: string;
+  ip: string | null;
+  cost: number | null;
+  counted: boolean;
+  secret: "current" | "previous" | null;
 }
+
+const members = ["accountId", "logWriter", "entryId", "keyId", "method", "path", "route", "ip", "cost", "counted", "secret"] as const;
 
 const tagLength = 22;
 
@@ -20,8 +33,8 @@ const tagOf = (payload: string, { secret }: SigningSecret): string =>
     .toString("base64url")
     .slice(0, tagLength);
 
-export function newReceipt({ accountId, logWriter, entryId }: Receipt, signing: SigningSecret): string {
-  const payload = signing.name + Buffer.from(`${accountId} ${logWriter} ${entryId}`).toString("base64url");
+export function newReceipt(receipt: Receipt, signing: SigningSecret): string {
+  const payload = signing.name + Buffer.from(JSON.stringify(members.map((member) => receipt[member]))).toString("base64url");
   return `${payload}.${tagOf(payload, signing)}`;
 }
 
@@ -30,8 +43,8 @@ export function receiptOf(text: string, signing: readonly SigningSecret[]): Rece
   const [payload = "", tag = "", more] = text.split(".");
   const signer = signing.find(({ name }) => name === payload[0]);
   if (!signer || more !== undefined || !isSame(tagOf(payload, signer), tag)) return null;
-  const [accountId, logWriter, entryId] = Buffer.from(payload.slice(1), "base64url").toString().split(" ");
-  return accountId && logWriter && entryId ? { accountId, logWriter, entryId } : null;
+  const values = JSON.parse(Buffer.from(payload.slice(1), "base64url").toString()) as unknown[];
+  return Object.fromEntries(members.map((member, index) => [member, values[index]])) as unknown as Receipt;
 }
 
 /** Compares two tags in constant time. */

@@ -23,7 +23,7 @@ import { forwardPath } from "../verification/forward.ts";
 const forwardPolicy = { route: forwardPath, isPublic: false, scope: "verify", isCounted: true, cost: 1, takesBody: false };
 
 /** The largest body: 500 reports, or 100 keys to import with their metadata. In bytes. */
-const maxTeamBodyBytes = 256 * 1024;
+const maxTeamBodyBytes = 1024 * 1024;
 
 /**
  * Creates the team API. The team behind this deployment calls it from its own API, from the command line and from scripts. Every path requires a

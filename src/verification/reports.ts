@@ -1,6 +1,6 @@
-import { openMs } from "../activity/entry.ts";
+import { type Entry, notRecorded, openMs } from "../activity/entry.ts";
 import type { Report, Reported } from "../activity/log-writer/head.ts";
-import { writerAt } from "../activity/writers.ts";
+import { sendEntries, writerAt } from "../activity/writers.ts";
 import { maskKeys } from "../credentials/mask-keys.ts";
 import { type Receipt, receiptOf } from "../credentials/receipt.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
@@ -61,6 +61,9 @@ export async function report(env: Env, accountIds: readonly string[] | null, giv
           timeoutMs,
           `Reporting to the log writer ${logWriter}`,
         );
+        // The isolate that has admitted these requests may have ended before it sent their entries. An entry that arrives twice is stored once.
+        const missing = indexes.filter((_, at) => reported[at] === "unknown").map((index) => entryOf(receipts[index] as Receipt));
+        if (missing.length > 0) await sendEntries(env, logWriter, missing);
         indexes.forEach((index, at) => {
           answers[index] = outcomes[reported[at] ?? "refused"];
         });
@@ -71,6 +74,20 @@ export async function report(env: Env, accountIds: readonly string[] | null, giv
   );
   return answers.map((outcome, index) => ({ index, ...outcome }));
 }
+
+/** Returns the open entry of a request that was admitted. */
+const entryOf = ({ entryId: id, logWriter: _, ...receipt }: Receipt): Entry => ({
+  ...notRecorded,
+  ...receipt,
+  id,
+  status: null,
+  durationMs: null,
+  country: null,
+  userAgent: null,
+  errorCode: null,
+  admitted: true,
+  count: 1,
+});
 
 const reportOf = ({ accountId, entryId }: Receipt, { status, duration_ms, route }: ReportRequest): Report => ({
   accountId,

@@ -27,7 +27,7 @@ export type VerifyRequest = z.output<typeof VerifyRequest>;
 export const maxReports = 500;
 
 export const ReportRequest = z.strictObject({
-  receipt: z.string().min(1).max(1000),
+  receipt: z.string().min(1).max(4000),
   status: z.int().min(100).max(599),
   duration_ms: z.number().min(0).max(86_400_000),
   route: z.string().min(1).max(200).optional(),

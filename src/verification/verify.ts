@@ -1,6 +1,6 @@
 import { firstLogWriter } from "../activity/databases.ts";
 import { logRequest } from "../activity/log-request.ts";
-import { type Admission, limitDetails, limitsIn, type PolicyName } from "../admission/admission.ts";
+import { limitDetails, limitsIn, type PolicyName } from "../admission/admission.ts";
 import type { Principal } from "../admission/authenticate.ts";
 import { guardsOf } from "../admission/guards.ts";
 import { readUnguarded } from "../admission/read-config.ts";
@@ -86,14 +86,14 @@ function log(
   startedAt: number,
 ): void {
   const { keyId, ip, admission } = principal;
-  const { method = notGiven, path = notGiven, route = notGiven, cost, userAgent = "" } = request;
+  const { method = notGiven, cost, userAgent = "" } = request;
   const admitted = denial === null;
   logRequest(env, waitUntil, {
     accountId: admission.key.accountId,
     logWriter: admission.key.logWriter,
     keyId,
     method,
-    route: maskKeys(route, 200),
+    route: shownRouteOf(request),
     // The response of an admitted request is not known yet. The team's API reports it later.
     status: denial === null ? null : failures[denial.code].status,
     ip: ip || null,
@@ -105,7 +105,7 @@ function log(
     endedAt: Date.now(),
     details: () => ({
       id: admission.verified?.entryId ?? newId("req", startedAt),
-      path: maskPath(path.split("?")[0] ?? ""),
+      path: shownPathOf(request),
       ...limitDetails(admission, cost),
       country: null,
       userAgent,
@@ -116,7 +116,7 @@ function log(
 function answerOf(
   env: Env,
   { origin }: Caller,
-  { path, report }: Verified,
+  request: Verified,
   { denial, degraded, principal }: Omit<Verdict, "principal"> & { principal: Principal | undefined },
   entryId: string,
 ): VerifyAnswer {
@@ -131,7 +131,7 @@ function answerOf(
     code: denial?.code ?? null,
     degraded,
     request_id: requestId,
-    receipt: denial === null && report && admission ? receiptFor(env, admission, requestId) : null,
+    receipt: denial === null && request.report && principal ? receiptFor(env, principal, request, { requestId, degraded }) : null,
     ...partiesOf(principal),
     rate_limits: limits.map((each) => ({
       name: each.name,
@@ -145,14 +145,26 @@ function answerOf(
       ...denial?.headers,
       ...retryAfter(status, admission),
     },
-    problem: denial && problemBody(denial, { origin, instance: path === undefined ? "/" : maskPath(path.split("?")[0] ?? ""), requestId }),
+    problem: denial && problemBody(denial, { origin, instance: request.path === undefined ? "/" : shownPathOf(request), requestId }),
   };
 }
 
-function receiptFor(env: Env, { key }: Admission, entryId: string): string {
+function receiptFor(
+  env: Env,
+  { keyId, ip, admission: { key, secret } }: Principal,
+  request: Verified,
+  { requestId, degraded }: { requestId: string; degraded: boolean },
+): string {
   const [signing] = signingSecrets(env);
-  return newReceipt({ accountId: key.accountId, logWriter: key.logWriter ?? firstLogWriter, entryId }, signing);
+  const { accountId, logWriter = firstLogWriter } = key;
+  const { method = notGiven, cost } = request;
+  const about = { method, path: shownPathOf(request), route: shownRouteOf(request), ip: ip || null, cost: cost === 1 ? null : cost };
+  return newReceipt({ accountId, logWriter, entryId: requestId, keyId, ...about, counted: !degraded, secret: secret ?? null }, signing);
 }
+
+/** Returns the path for the log: without its query, and with secrets masked. */
+const shownPathOf = ({ path = notGiven }: Verified): string => maskPath(path.split("?")[0] ?? "");
+const shownRouteOf = ({ route = notGiven }: Verified): string => maskKeys(route, 200);
 
 function partiesOf(principal: Principal | undefined): Pick<VerifyAnswer, "account" | "key"> {
   const { key, verified } = principal?.admission ?? {};

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -62,6 +62,66 @@ async function startCaddy(token: string): Promise<Service> {
   return startService({ Caddyfile: config }, () => ["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"], {}, port);
 }
 
+/**
+ * Starts a proxy that asks as Traefik or Envoy documents it, because Debian has neither of them. It is no test of these proxies: it shows that the
+ * Worker understands their requests.
+ */
+async function startAsking(
+  ask: (request: IncomingMessage) => { path: string; method: string; headers: Record<string, string> },
+): Promise<Service> {
+  const agent = { port: (origin.address() as AddressInfo).port };
+  const server = createServer(async (request, response) => {
+    const { path, method, headers } = ask(request);
+    const answer = await fetch(`http://localhost:${worker.port}/operator/api/verify/forward${path}`, { method, headers });
+    const body = await answer.text();
+    if (answer.status !== 200) {
+      const names = ["content-type", "retry-after", "www-authenticate", "ratelimit", "ratelimit-policy", "x-ratelimit-limit"];
+      for (const name of names) if (answer.headers.has(name)) response.setHeader(name, answer.headers.get(name) ?? "");
+      response.writeHead(answer.status).end(body);
+      return;
+    }
+    const verified = Object.fromEntries([...answer.headers].filter(([name]) => name.startsWith("x-verified-")));
+    const served = await fetch(`http://127.0.0.1:${agent.port}${request.url}`, { headers: verified });
+    response.writeHead(served.status).end(await served.text());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const stop = async () => void server.close();
+  return { url, folder: "", stop, kill: stop };
+}
+
+const ofClient = ({ headers }: IncomingMessage): Record<string, string> =>
+  headers.authorization ? { Authorization: headers.authorization } : {};
+
+const startTraefik = (token: string) =>
+  startAsking((request) => ({
+    path: "",
+    method: "GET",
+    headers: {
+      ...ofClient(request),
+      "X-Service-Token": token,
+      "X-Forwarded-Method": request.method ?? "GET",
+      "X-Forwarded-Uri": request.url ?? "/",
+      "X-Forwarded-Proto": "http",
+      "X-Forwarded-Host": "api.example.com",
+      "X-Forwarded-For": "127.0.0.1",
+      "X-Real-IP": "127.0.0.1",
+    },
+  }));
+
+const startEnvoy = (token: string) =>
+  startAsking((request) => ({
+    path: request.url ?? "/",
+    method: request.method ?? "GET",
+    headers: { ...ofClient(request), "X-Service-Token": token, "X-Real-IP": "127.0.0.1" },
+  }));
+
+/** Waits for the next hour if the current one could end during a test. The limit of the hour would then begin anew. */
+async function awayFromHour(): Promise<void> {
+  const left = 3_600_000 - (Date.now() % 3_600_000);
+  if (left < 90_000) await new Promise((resolve) => setTimeout(resolve, left));
+}
+
 /** Sends requests from 32 connections. Returns how many had each status. */
 async function sendMany(url: string, key: string, count: number): Promise<Record<number, number>> {
   const statuses: Record<number, number> = {};
@@ -83,6 +143,8 @@ async function sendMany(url: string, key: string, count: number): Promise<Record
 describe.each([
   ["nginx", startNginx],
   ["Caddy", startCaddy],
+  ["a proxy that asks like Traefik", startTraefik],
+  ["a proxy that asks like Envoy", startEnvoy],
 ])("Behind %s", (_, start) => {
   let proxy: Service;
   beforeAll(async () => {
@@ -90,6 +152,7 @@ describe.each([
   });
 
   it(`of ${sent} requests on a limit of ${limit}, exactly ${limit} reach the origin`, async () => {
+    await awayFromHour();
     const { id, key } = await operator.makeAccount({ limit });
     reached = [];
     const statuses = await sendMany(proxy.url, key, sent);

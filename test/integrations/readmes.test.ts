@@ -148,6 +148,39 @@ describe("While the Worker is stopped", () => {
     expect(entries.length).toBeGreaterThanOrEqual(2);
   });
 
+  it("figures equal what the service counted, also if the Worker was killed in the middle, and nothing is doubled", async () => {
+    const account = await operator.makeAccount({ limit: 5000 });
+    const env = { OVERVIEW_URL: `http://localhost:${worker.port}`, SERVICE_TOKEN: await operator.makeToken("verify") };
+    const service = await startService(nodeBlocks, withNode("express.mjs"), env);
+    const counted = { served: 0, refused: 0 };
+    let isOver = false;
+    const clients = Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        const { status } = await fetch(`${service.url}/orders/7`, { headers: { Authorization: `Bearer ${account.key}` } });
+        if (status === 200) counted.served++;
+        else counted.refused++;
+        await new Promise((resolve) => setTimeout(resolve, 25));
+      }
+    });
+    await new Promise((resolve) => setTimeout(resolve, 3000));
+    await worker.restart();
+    await new Promise((resolve) => setTimeout(resolve, 8000));
+    isOver = true;
+    await Promise.all(clients);
+    expect(counted.refused).toBeGreaterThan(0);
+    const usage = await vi.waitUntil(
+      async () => {
+        const { total_requests: total, by_class: classes } = await account.usage();
+        return total.value >= counted.served && classes["2xx"] >= counted.served ? { total: total.value, classes } : null;
+      },
+      { timeout: 20_000, interval: 500 },
+    );
+    expect(usage.classes["2xx"]).toBe(counted.served);
+    // A request whose answer was lost when the Worker ended was counted and logged, but the service did not serve it.
+    expect(usage.total - counted.served).toBe(usage.classes.not_reported);
+    expect(usage.classes.not_reported).toBeLessThanOrEqual(8);
+  });
+
   it("a service whose token was revoked gets 503, never 401", async () => {
     const account = await operator.makeAccount({ limit: 10 });
     const env = {

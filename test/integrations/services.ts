@@ -42,7 +42,7 @@ export async function startService(
     cwd: folder,
     stdio: ["ignore", log, log],
     detached: true,
-    env: { ...process.env, ...env, PORT: String(port) },
+    env: { ...process.env, PORT: String(port), ...env },
   });
   const url = `http://127.0.0.1:${port}`;
   try {

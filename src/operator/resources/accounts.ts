@@ -469,10 +469,6 @@ routes.post("/accounts/:id/erase", async (c) => {
 
 routes.get("/accounts/:id/erasure", async (c) => c.json(reportOf(await readErasure(connect(c.env.DB), idOf(c)))));
 
-const after = z.strictObject({
-  after: z.string().optional().meta({ description: "The cursor of the next page, from the header `X-Next`." }),
-});
-
 documentOperations(routes, "Accounts", {
   "POST /accounts/{id}/suspend": {
     operationId: "suspendAccount",

@@ -95,6 +95,24 @@ describe("Verify", () => {
     expect(entries.filter(({ status }: { status: number | null }) => status === null)).toHaveLength(1);
   });
 
+  it("counts each distinct request_id once although half of the answers are thrown away and the requests are sent again", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 1000 });
+    const token = await makeToken(["verify"]);
+    const ids = Array.from({ length: 300 }, (_, index) => `request-${index}`);
+    let left = [...ids, ...ids.filter((_, index) => index % 2 === 0), ...ids.filter((_, index) => index % 2 === 0)];
+    while (left.length > 0) {
+      const some = left.slice(0, 32);
+      left = left.slice(32);
+      await Promise.all(some.map((id) => verify(token, { key: tenant.key, method: "POST", path: "/orders", request_id: id })));
+    }
+    expect(await usedOf(tenant)).toBe(ids.length);
+    const { body } = await within2s(
+      () => call("GET", `/api/v1/usage?key_id=${tenant.keyId}`, { key: tenant.key }),
+      ({ body: usage }) => usage.by_class.not_reported >= ids.length,
+    );
+    expect(body.by_class.not_reported).toBe(ids.length);
+  });
+
   it.each([
     ["method", { method: "GET" }],
     ["path", { path: "/others" }],
