@@ -108,7 +108,7 @@ export const mayImport: Record<string, readonly string[]> = {
   docs: ["dashboard", "openapi", "http", "operations", ...below],
   scheduled: ["operations", "references", ...below],
   surfaces: ["api", "routes", "dashboard", "docs", "operator", "verification", "openapi", "http", ...below],
-  app: ["surfaces", "http"],
+  app: ["surfaces", "http", "verification"],
   index: ["app", "scheduled", "activity", "admission", "service-tokens", "verification", "webhooks"],
 };
 

@@ -8,6 +8,7 @@ import { createMetrics } from "./surfaces/metrics.ts";
 import { createOperatorApi } from "./surfaces/operator-api.ts";
 import { createOperatorPages } from "./surfaces/operator-pages.ts";
 import { createSignIn } from "./surfaces/sign-in.ts";
+import { forwardPath, isForwarded } from "./verification/forward.ts";
 
 /**
  * Combines all surfaces into the app of the Worker. Each request is handled by the first surface in the list whose `serves` function
@@ -26,6 +27,10 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
     createDashboard(build),
   ];
   const surfaceOf = (path: string) => surfaces.find(({ serves }) => serves(path)) as Surface;
-  const fetch = (request: Request, env: Env, ctx: ExecutionContext) => surfaceOf(normalizedPath(request)).app.fetch(request, env, ctx);
+  const fetch = (request: Request, env: Env, ctx: ExecutionContext) => {
+    // A path that leaves forward auth by dot segments must not reach another surface: a proxy takes its response as a decision.
+    const path = isForwarded(request.url) ? forwardPath : normalizedPath(request);
+    return surfaceOf(path).app.fetch(request, env, ctx);
+  };
   return { fetch, surfaceOf };
 }

@@ -48,6 +48,7 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
       throw new Failure("invalid_body", "The body is valid JSON, but it does not match the schema of this operation.", {
         fieldErrors: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
       });
+    case "param":
     case "query":
       throw invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
     default:

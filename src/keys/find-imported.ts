@@ -31,7 +31,7 @@ export interface FoundKey {
 /** What this isolate knows. The keys are hashes of texts, never the texts. */
 const found = new Map<string, FoundKey>();
 let forms: { list: readonly KeyForm[]; readAt: number } | null = null;
-let misses = { second: 0, count: 0 };
+let misses = { second: 0, count: 0, texts: new Set<string>() };
 
 /** Makes this isolate read the registered forms again. */
 export const forgetForms = (): void => {
@@ -42,6 +42,8 @@ export const forgetForms = (): void => {
 export async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
   if (text === "" || isKeyForm(text)) return false;
   if (!forms || now >= forms.readAt + formsMs || now < forms.readAt) {
+    // Other requests go on with the forms that this isolate knows.
+    if (forms) forms = { ...forms, readAt: now };
     // While D1 does not respond, the forms that this isolate knows stay in use.
     const list = await withDeadline(listKeyForms(db), timeoutMs, "Reading the forms of imported keys").catch((error: unknown) => {
       if (!forms) throw error;
@@ -64,13 +66,18 @@ export async function findImported(db: Db, secrets: ImportSecrets, text: string,
     const known = found.get(textHash);
     if (known) return known;
     const second = Math.floor(now / secondMs);
-    if (misses.second !== second) misses = { second, count: 0 };
+    if (misses.second !== second) misses = { second, count: 0, texts: new Set() };
+    // The same text is looked up once in a second.
+    if (misses.texts.has(textHash)) return null;
     if (misses.count >= maxMissesPerSecond) throw new Error("too many look-ups have found nothing in this second");
     // The look-up counts as a miss until it has found something, because many look-ups may run at once.
     const counted = misses;
     counted.count++;
     const key = await withDeadline(lookUp(db, secrets, text), timeoutMs, "Looking for an imported key");
-    if (key === null) return null;
+    if (key === null) {
+      counted.texts.add(textHash);
+      return null;
+    }
     counted.count--;
     if (found.size >= maxFound) found.clear();
     found.set(textHash, key);

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { limitsOf } from "../admission/admission.ts";
 import { inPeriodOrder, type Limit, type Period, periods } from "../admission/window.ts";
 import { prefixOf } from "../credentials/key-format.ts";
+import { invalidMember } from "../errors/failure.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { rotation } from "../inputs/rotation.ts";
 import { timeInputOrNull, visibleText } from "../inputs/values.ts";
@@ -221,7 +222,10 @@ export const KeyPatch = z
 /** An id from the team's own system. */
 export const externalId = z
   .string()
-  .regex(/^[\x20-\x7e]{1,200}$/, "Must be 1 to 200 printable ASCII characters.")
+  .regex(
+    /^(?!-$)[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/,
+    "Must be 1 to 200 printable ASCII characters, without spaces at the ends, and not `-`.",
+  )
   .meta({ description: "The id in your own system.", example: "cus_4711" });
 const maxMetadataBytes = 1024;
 /** Values that the team stores with an account or a key. */
@@ -233,10 +237,42 @@ export const metadata = z
   )
   .meta({ description: "Your own values, at most 1,024 bytes as JSON.", example: { plan: "pro" } });
 
+/** A merge patch (RFC 7396) of metadata. */
+export const metadataPatch = z
+  .record(z.string(), z.unknown())
+  .nullable()
+  .meta({ description: "Changes of your own values. `null` removes a value, or all of them.", example: { plan: "pro" } });
+
+/** Returns metadata after a merge patch. Throws `invalid_body` if it has more than 1,024 bytes. */
+export function patched(
+  before: Record<string, unknown>,
+  patch: Record<string, unknown> | null | undefined,
+): Record<string, unknown> | undefined {
+  if (patch === undefined) return undefined;
+  const after = merged(before, patch ?? {}, patch === null);
+  if (!metadata.safeParse(after).success) throw invalidMember("/metadata", "Must have at most 1,024 bytes as JSON.", "too_big");
+  return after;
+}
+
+const isPlainObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function merged(before: Record<string, unknown>, patch: Record<string, unknown>, isCleared = false): Record<string, unknown> {
+  const after = isCleared ? {} : { ...before };
+  for (const [name, value] of Object.entries(patch)) {
+    const own = after[name];
+    if (value === null) delete after[name];
+    else after[name] = isPlainObject(value) ? merged(isPlainObject(own) ? own : {}, value) : value;
+  }
+  return after;
+}
+
 /** The members of a key that only the team's own API sees and sets. */
 const teamMembers = { external_id: externalId.nullable().optional(), metadata: metadata.optional() };
 export const TeamNewKey = z.strictObject({ ...NewKey.shape, ...teamMembers }).refine(sameHour.check, sameHour.otherwise);
-export const TeamKeyPatch = z.strictObject({ ...KeyPatch.shape, ...teamMembers }).refine(sameHour.check, sameHour.otherwise);
+export const TeamKeyPatch = z
+  .strictObject({ ...KeyPatch.shape, ...teamMembers, metadata: metadataPatch.optional() })
+  .refine(sameHour.check, sameHour.otherwise);
 export const TeamKeyData = z.strictObject({
   ...KeyData.shape,
   external_id: z

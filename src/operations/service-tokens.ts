@@ -4,9 +4,9 @@ import { isTokenId, newServiceToken, newTokenId } from "../credentials/service-t
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
-import { serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
+import { forgetToken, serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
 import { insertToken, listTokens, readToken, revokeTokenRow, type TokenRow } from "../service-tokens/store-tokens.ts";
-import { reasonAgainst, type TokenRights } from "../service-tokens/token.ts";
+import { everyRight, reasonAgainst, type TokenRights } from "../service-tokens/token.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { Operating } from "./operating.ts";
@@ -70,14 +70,14 @@ async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<v
  */
 export async function revokeToken({ db, now, operator, env, rights }: ChangingTokens, id: string): Promise<void> {
   const known = isTokenId(id) ? await readToken(db, id) : null;
-  if (!known) throw new Failure("not_found", "There is no such service token.");
-  if (reasonAgainst(rights, known) !== null)
-    throw new Failure("forbidden", "A service token can revoke only tokens that it could have created.");
+  // A service token sees only tokens that it could have created itself.
+  if (!known || reasonAgainst(rights, known) !== null) throw new Failure("not_found", "There is no such service token.");
   if (known.revokedAt === null)
     await db.batch([
       revokeTokenRow(db, id, now),
       storeOperation(db, { now, operator, action: "token.revoked", targetId: id, details: { name: known.name } }),
     ]);
+  forgetToken(known.tokenHash);
   await push(() => serviceTokensOf(env).put({ ...known, revokedAt: known.revokedAt ?? now }) as unknown as Promise<void>);
 }
 
@@ -94,9 +94,14 @@ export interface ListedToken extends TokenRow {
   lastUsedAt: number | null;
 }
 
-/** Returns all live service tokens, newest first, or also the revoked ones. At most 1,000. */
-export async function readTokens(db: Db, env: TokensEnv, { revokedToo }: { revokedToo: boolean }): Promise<ListedToken[]> {
-  const rows = await listTokens(db, { revokedToo, limit: maxTokens });
+/** Returns the live service tokens that a token with these rights could have created, newest first, or also the revoked ones. At most 1,000. */
+export async function readTokens(
+  db: Db,
+  env: TokensEnv,
+  { revokedToo, rights = everyRight }: { revokedToo: boolean; rights?: TokenRights },
+): Promise<ListedToken[]> {
+  const all = await listTokens(db, { revokedToo, limit: maxTokens });
+  const rows = all.filter((row) => reasonAgainst(rights, row) === null);
   const uses = await withDeadline(
     serviceTokensOf(env).lastUses() as Promise<Record<string, number>>,
     pushTimeoutMs,

@@ -3,14 +3,14 @@ import { looksLikeServiceToken } from "../credentials/service-token.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
+import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
 import { problemType } from "../http/problem.ts";
-import { isAt } from "../http/surface.ts";
 import { denyOperatorToken } from "../operations/sign-in-failures.ts";
 import { authenticateToken } from "../service-tokens/authenticate-token.ts";
-import { everyRight, type TokenScope } from "../service-tokens/token.ts";
+import { everyRight, mayActOn, type TokenScope } from "../service-tokens/token.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
-import { forwardPath } from "../verification/forward.ts";
+import { isForwarded } from "../verification/forward.ts";
 import { type OperatorContext, type OperatorEnv, requireTokenScope } from "./context.ts";
 import type { ActingToken } from "./team-router.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
@@ -68,10 +68,29 @@ export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null)
 
 /** Returns the token of a request. In forward auth, the header `Authorization` belongs to the client of the proxy. */
 function sentToken(c: OperatorContext): string {
-  if (isAt(forwardPath, c.req.path)) return c.req.header("X-Service-Token")?.trim() ?? "";
+  if (isForwarded(c.req.raw.url)) return c.req.header("X-Service-Token")?.trim() ?? "";
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
   return sent;
 }
+
+/** The operations that look at the account themselves: they find it by a key or an external id, or list only the accounts of the token. */
+const ofOneAccount =
+  /^\/operator\/api\/(?:accounts$|accounts\/by-external-id\/|keys\/|verify$|verify\/forward|reports$|tokens|openapi\.json$)/;
+
+/**
+ * Keeps a token that is bound to accounts to these accounts. All others do not exist for it, and it may not work on the whole deployment. Operations
+ * of the team API that are added later are closed to bound tokens, unless their path begins with an account.
+ */
+export const boundToAccounts = createMiddleware<OperatorEnv>(async function boundToAccounts(c, next) {
+  const token = c.get("token");
+  if (token.accountIds === null || isForwarded(c.req.raw.url)) return next();
+  const [, accountId] = /^\/operator\/api\/accounts\/([^/]+)/.exec(c.req.path) ?? [];
+  if (ofOneAccount.test(c.req.path)) return next();
+  if (accountId === undefined)
+    throw new Failure("forbidden", "A service token that is bound to accounts cannot do this, because it affects all accounts.");
+  if (!mayActOn(token, accountId)) throw new Failure("not_found", "There is no such account.");
+  return next();
+});
 
 async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<(ActingToken & { name: string }) | null> {
   if (sent === "") return null;

@@ -70,6 +70,9 @@ export async function authenticateToken(
   }
 }
 
+/** Makes this isolate ask again about a token. */
+export const forgetToken = (tokenHash: string): void => void remembered.delete(tokenHash);
+
 function inGrace({ token, askedAt }: Remembered, scope: TokenScope, now: number, cause?: unknown): StoredToken | null {
   if (token !== null && (now > askedAt + graceMs || scope !== "verify")) throw unreachable(cause);
   return liveOnly(token, now);

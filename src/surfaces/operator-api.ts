@@ -1,3 +1,4 @@
+import type { Context } from "hono";
 import { matchedRoutes } from "hono/route";
 import { checkRequest } from "../api/check-request.ts";
 import type { ApiRoute } from "../api/context.ts";
@@ -10,20 +11,26 @@ import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
-import { requireToken } from "../operator/authenticate.ts";
+import { boundToAccounts, requireToken } from "../operator/authenticate.ts";
 import type { OperatorContext } from "../operator/context.ts";
 import { idempotentPosts } from "../operator/idempotency.ts";
 import { forward } from "../operator/resources/forward.ts";
 import { teamBase, teamScheme } from "../operator/team-router.ts";
 import { teamRouters } from "../operator/team-routers.ts";
 import type { TokenScope } from "../service-tokens/token.ts";
-import { forwardPath } from "../verification/forward.ts";
+import { forwardPath, isForwarded, suffixIn } from "../verification/forward.ts";
 
 /** A proxy may send the body of the client's request along. It is not read. */
 const forwardPolicy = { route: forwardPath, isPublic: false, scope: "verify", isCounted: true, cost: 1, takesBody: false };
 
 /** The largest body: 500 reports, or 100 keys to import with their metadata. In bytes. */
 const maxTeamBodyBytes = 1024 * 1024;
+
+/** Denies a request to forward auth whose path leads somewhere else. */
+async function rejectOtherPaths(c: Context, next: () => Promise<void>): Promise<void> {
+  if (isForwarded(c.req.raw.url) && !isAt(forwardPath, c.req.path)) suffixIn(c.req.raw.url);
+  return next();
+}
 
 /**
  * Creates the team API. The team behind this deployment calls it from its own API, from the command line and from scripts. Every path requires a
@@ -33,7 +40,7 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
   const app = createSurfaceApp(problem);
   const policies = new RoutePolicies(teamRouters, { base: teamBase, scheme: teamScheme });
   const scopeOf = (c: OperatorContext): TokenScope | null => {
-    if (isAt(forwardPath, c.req.path)) return "verify";
+    if (isForwarded(c.req.raw.url)) return "verify";
     const policy = policies.of(c);
     if (policy) return policy.scope as TokenScope | null;
     return matchedRoutes(c).some(({ method }) => method !== "ALL") ? "operate" : null;
@@ -41,8 +48,10 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
   app.use(
     requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
     requireToken(scopeOf),
+    rejectOtherPaths,
+    boundToAccounts,
     async (c: OperatorContext, next: () => Promise<void>) => {
-      c.set("policy", isAt(forwardPath, c.req.path) ? (forwardPolicy as ApiRoute) : policies.of(c as never));
+      c.set("policy", isForwarded(c.req.raw.url) ? (forwardPolicy as ApiRoute) : policies.of(c as never));
       return next();
     },
     receiveBody({ maxBytes: maxTeamBodyBytes, ownerOf: (c) => (c as unknown as OperatorContext).get("operator") }),

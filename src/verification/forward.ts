@@ -2,6 +2,7 @@ import { credentialsIn } from "../credentials/credential-in.ts";
 import { looksLikeKey } from "../credentials/key-format.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
+import { scopeForm } from "./schemas.ts";
 import type { VerifyAnswer } from "./verify.ts";
 
 // Forward auth: a proxy asks about a request before it passes the request on. nginx (`auth_request`), Caddy (`forward_auth`) and Traefik
@@ -10,6 +11,30 @@ import type { VerifyAnswer } from "./verify.ts";
 
 /** The path of forward auth in the team API. */
 export const forwardPath = "/operator/api/verify/forward";
+
+/**
+ * Returns what a URL of forward auth has behind `forwardPath`, with the query, or null for the path itself. Throws `forbidden` if `URL` would read
+ * another path than the one that was sent: a client behind Envoy could otherwise choose the path with dot segments or backslashes.
+ */
+export function suffixIn(url: string): string | null {
+  const sent = url.slice(url.indexOf("/", url.indexOf("//") + 2));
+  const [path = ""] = sent.split("?");
+  if (new URL(url).pathname !== path) throw new Failure("forbidden", "The path has dot segments or other parts that change it.");
+  const suffix = sent.slice(forwardPath.length);
+  // A slash at the end of the path in the configuration of a proxy would make its options those of a client.
+  if (suffix.startsWith("/?") && [...new URLSearchParams(suffix.slice(2)).keys()].some((name) => names.includes(name)))
+    throw invalid("scope", "The path of forward auth has no slash at its end.");
+  return path === forwardPath ? null : suffix;
+}
+
+/** Returns whether a request was sent to forward auth, even if `URL` reads another path. */
+export const isForwarded = (url: string): boolean => {
+  const pathAt = url.indexOf("/", url.indexOf("//") + 2);
+  return (
+    url.startsWith(forwardPath, pathAt) &&
+    (url.length === pathAt + forwardPath.length || "/?\\".includes(url[pathAt + forwardPath.length] ?? ""))
+  );
+};
 
 /** The options of forward auth. A proxy sets them for each location. */
 export interface ForwardOptions {
@@ -29,6 +54,8 @@ const names = ["scope", "cost", "report", "deny", "unknown", "missing"];
 export function forwardOptions(query: URLSearchParams): ForwardOptions {
   const unknown = [...query.keys()].find((name) => !names.includes(name));
   if (unknown !== undefined) throw invalid(unknown.slice(0, 100), `Must be one of ${names.join(", ")}.`);
+  const twice = names.find((name) => query.getAll(name).length > 1);
+  if (twice !== undefined) throw invalid(twice, "Must be given once.");
   const only = (name: string, value: string): boolean => {
     const given = query.get(name);
     if (given !== null && given !== value) throw invalid(name, `Must be ${value}.`);
@@ -36,8 +63,10 @@ export function forwardOptions(query: URLSearchParams): ForwardOptions {
   };
   const cost = query.get("cost") ?? "1";
   if (!/^[1-9][0-9]{0,3}$/.test(cost) || Number(cost) > 1000) throw invalid("cost", "Must be a whole number from 1 to 1000.");
+  const scope = query.get("scope") ?? undefined;
+  if (scope !== undefined && !scopeForm.test(scope)) throw invalid("scope", "Must be the name of a scope.");
   return {
-    scope: query.get("scope") ?? undefined,
+    scope,
     cost: Number(cost),
     report: only("report", "1"),
     denyWith403: only("deny", "403"),
@@ -75,18 +104,20 @@ const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const address = /^[0-9A-Fa-f:.]{2,45}$/;
 
 /**
- * Reads the request that a proxy has received. `suffix`: the path behind `forwardPath`, with the query. Throws `invalid_header` if the request has
- * two different credentials. Never reads `X-Forwarded-For`, because its first address comes from the client.
+ * Reads the request that a proxy has received. `suffix`: the path behind `forwardPath`, with the query, or null if there is none. Throws
+ * `invalid_header` if the request has two different credentials. Never reads `X-Forwarded-For`, because its first address comes from the client.
  */
-export function forwardedRequest(headers: Headers, ownMethod: string, suffix: string, settings: HeaderSettings): ForwardedRequest {
+export function forwardedRequest(headers: Headers, ownMethod: string, suffix: string | null, settings: HeaderSettings): ForwardedRequest {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
   const credentials = credentialsIn(keyHeaders.map((name) => headers.get(name) ?? undefined));
   if (credentials.length > 1)
     throw new Failure("invalid_header", "The request has two different credentials.", {
       fieldErrors: [{ header: keyHeaders.join(", "), detail: "Must hold only one credential.", code: "invalid_value" }],
     });
-  const statedMethod = headers.get("X-Original-Method") ?? headers.get("X-Forwarded-Method") ?? (suffix === "" ? undefined : ownMethod);
-  const statedPath = headers.get("X-Original-URI") ?? headers.get("X-Forwarded-Uri") ?? (suffix === "" ? undefined : suffix);
+  // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first. Envoy sends neither.
+  const ofProxy = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
+  const statedMethod = suffix === null ? ofProxy("X-Forwarded-Method", "X-Original-Method") : ownMethod;
+  const statedPath = suffix === null ? ofProxy("X-Forwarded-Uri", "X-Original-URI") : suffix;
   const stated = headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader)?.trim() ?? "";
   return {
     key: credentials[0] ?? "",

@@ -4,14 +4,13 @@ import "../inputs/values.ts";
 // The requests of the team's own API. The team API and the RPC entrypoint validate them with the same schemas.
 
 const maxKeyLength = 4096;
+/** The characters that the challenge of RFC 6750 allows in a scope. */
+export const scopeForm = /^[!#-[\]-~]{1,100}$/;
 
 export const VerifyRequest = z.strictObject({
   key: z.string().max(maxKeyLength),
-  scope: z.string().min(1).max(100).optional(),
-  ip: z
-    .string()
-    .regex(/^[0-9A-Fa-f:.]{2,45}$/, "Must be an IPv4 or IPv6 address.")
-    .optional(),
+  scope: z.string().regex(scopeForm, "Must be the name of a scope.").optional(),
+  ip: z.union([z.ipv4(), z.ipv6()], "Must be an IPv4 or IPv6 address.").optional(),
   method: z
     .string()
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/, "Must be an HTTP method.")

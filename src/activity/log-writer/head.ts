@@ -2,6 +2,7 @@ import { timeOfId } from "../../ids/ids.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
 import type { Entry } from "../entry.ts";
+import { otherRoutes } from "./route-names.ts";
 
 /** The report of a response that the service did not see. `durationMs`: the response time in milliseconds. */
 export interface Report {
@@ -36,9 +37,10 @@ export const bytesOf = ({ path, problem }: Entry): number =>
 export const isOpen = ({ status }: Entry): boolean => status === null;
 
 /** Returns the outcome of a report about an entry that cannot be changed anymore. */
-export function reportedOn(entry: Entry, { status, durationMs }: Report): Reported {
+export function reportedOn(entry: Entry, { status, durationMs, route = entry.route }: Report): Reported {
   if (isOpen(entry)) return "closed";
-  return entry.status === status && entry.durationMs === durationMs ? "completed" : "different";
+  const isSameRoute = entry.route === route || entry.route === otherRoutes;
+  return entry.status === status && entry.durationMs === durationMs && isSameRoute ? "completed" : "different";
 }
 
 /** The entries of one account that are in no cut yet, and their tallies. */

@@ -1,5 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Account, accountsAfter, readAccount, readAccountByExternalId } from "../../accounts/account.ts";
+import { planOf } from "../../accounts/plan.ts";
 import { databaseOf, numberOf } from "../../activity/databases.ts";
 import { retentionDays as retention } from "../../activity/retention.ts";
 import { leastBusyWriter } from "../../activity/writers.ts";
@@ -13,11 +14,11 @@ import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { requirePrecondition } from "../../db/optimistic-locking.ts";
-import { Failure } from "../../errors/failure.ts";
+import { Failure, invalidMember } from "../../errors/failure.ts";
 import { accountsWithMembers } from "../../identity/invitations.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { timeInput, visibleText } from "../../inputs/values.ts";
-import { externalId, limitsInput, metadata } from "../../keys/schemas.ts";
+import { externalId, limitsInput, metadata, metadataPatch, patched } from "../../keys/schemas.ts";
 import {
   changeStorageQuota,
   changeTeamValues,
@@ -46,7 +47,7 @@ import {
   readQuery,
   setupUrl,
 } from "../context.ts";
-import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
+import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
 
 /** The time that one call spends on an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
@@ -133,7 +134,7 @@ const AccountPatch = z.strictObject({
   name: nameInput.optional(),
   email: emailInput.nullable().optional(),
   external_id: externalId.nullable().optional(),
-  metadata: metadata.optional(),
+  metadata: metadataPatch.optional(),
   on_unavailable: z
     .enum(["deny", "allow"])
     .optional()
@@ -175,6 +176,7 @@ const Erase = z.strictObject({
 const ofOperate = ["on_unavailable", "plan_id", "max_live_keys"] as const;
 
 const etagOf = (account: Account) => etagOfContent(bodyOf(account));
+const createdHeaders = (account: Account) => ({ Location: `${teamBase}/accounts/${account.id}`, ETag: etagOf(account) });
 const requireMatch = (c: OperatorContext, account: Account) => {
   const tag = etagOf(account);
   requirePrecondition({ revision: tag.slice(1, -1) }, preconditionOf(c as never), "account");
@@ -272,8 +274,19 @@ routes.openapi(create, async (c) => {
   setupUrl(c, "");
   const input = omitUndefined({ name, email, externalId: external, metadata: values });
   const { account, setupToken } = await makeAccount(operating(c), { ...input, name, email, logWriter: await leastBusyWriter(c.env) });
-  return respondJson(c, { ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201, { ETag: etagOf(account) });
+  return respondJson(c, { ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201, createdHeaders(account));
 });
+
+/** Throws if a change names a plan that does not exist, or the external id of another account. The change then changes nothing. */
+async function requireKnown(
+  c: OperatorContext,
+  { id, planId, external }: { id: string; planId: string | null | undefined; external: string | null | undefined },
+): Promise<void> {
+  const db = connect(c.env.DB);
+  if (planId && (await planOf(db, { planId })) === null) throw invalidMember("/plan_id", "There is no such plan.", "invalid_value");
+  const other = external ? await readAccountByExternalId(db, external) : null;
+  if (other && other.id !== id) throw new Failure("conflict", "Another account has this external id.");
+}
 
 const boundToken = () => new Failure("forbidden", "A service token that is bound to accounts cannot create accounts.");
 
@@ -317,7 +330,7 @@ routes.openapi(upsert, async (c) => {
     externalId: external,
     logWriter: await leastBusyWriter(c.env),
   });
-  return respondJson(c, bodyOf(account), 201, { ETag: etagOf(account) });
+  return respondJson(c, bodyOf(account), 201, createdHeaders(account));
 });
 
 const read = createRoute({
@@ -368,11 +381,12 @@ routes.openapi(change, async (c) => {
   const before = await accountFor(c, id);
   requireMatch(c, before);
   await requireNotErased(connect(c.env.DB), id);
+  await requireKnown(c, { id, planId: terms.plan_id, external });
   const given = omitUndefined({
     name,
     email: email === null ? "" : email,
     externalId: external,
-    metadata: values,
+    metadata: patched(before.metadata, values),
     onUnavailable,
     maxLiveKeys: maxKeys,
   });

@@ -5,7 +5,15 @@ import { failureOf, problemBody } from "../../http/problem.ts";
 import { requestOrigin, urlOf } from "../../http/request-url.ts";
 import { respond } from "../../http/standard-headers.ts";
 import { isRegistered } from "../../keys/find-imported.ts";
-import { forwardedRequest, forwardOptions, forwardPath, forwardResponse, isPassed, verifiedHeaders } from "../../verification/forward.ts";
+import {
+  forwardedRequest,
+  forwardOptions,
+  forwardPath,
+  forwardResponse,
+  isPassed,
+  suffixIn,
+  verifiedHeaders,
+} from "../../verification/forward.ts";
 import { type VerifyAnswer, verify } from "../../verification/verify.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
 
@@ -15,15 +23,13 @@ const optionsHeader = "X-Verify-Options";
 /** Forward auth: any method on the path, and on every path below it. */
 export const forward = new Hono<OperatorEnv>();
 
-forward.all(forwardPath, (c) => decide(c, ""));
-forward.all(`${forwardPath}/*`, (c) => {
-  const url = urlOf(c);
-  return decide(c, url.pathname.slice(forwardPath.length) + url.search);
-});
+forward.all(forwardPath, decide);
+forward.all(`${forwardPath}/*`, decide);
 
-async function decide(c: OperatorContext, suffix: string): Promise<Response> {
-  // Behind a path suffix, the query is the client's own. It must not change how the client's request is verified.
-  const options = forwardOptions(suffix === "" ? urlOf(c).searchParams : new URLSearchParams(c.req.header(optionsHeader) ?? ""));
+async function decide(c: OperatorContext): Promise<Response> {
+  const suffix = suffixIn(c.req.raw.url);
+  // Behind a path suffix, the query is the client's own. It must not change how the client's request is verified. Without one, the header may be the client's own.
+  const options = forwardOptions(suffix === null ? urlOf(c).searchParams : new URLSearchParams(c.req.header(optionsHeader) ?? ""));
   let answer: VerifyAnswer;
   try {
     const request = forwardedRequest(c.req.raw.headers, c.req.method, suffix, c.env);

@@ -47,7 +47,9 @@ const Row = z
     path: ["prefix"],
   });
 
-const slow = ["bcrypt", "pbkdf2", "argon2", "argon2i", "argon2id", "scrypt"];
+const slow = /^(?:bcrypt|pbkdf2|argon2|scrypt)/i;
+/** The beginnings of slow hashes in the modular crypt format. */
+const slowHash = /^\$(?:2[abxy]?|argon2\w*|pbkdf2[\w-]*|scrypt|5|6|y)\$/;
 const slowReason =
   "Slow password hashes cannot be imported: checking one takes longer than the rest of a request, and a client could keep the service busy with it. Create new keys for these customers, or hash the secrets with SHA-256 when the customers next use them.";
 
@@ -65,7 +67,9 @@ const invalidRow = "invalid_body" as const;
 function parseRow(given: unknown, secretNames: readonly string[]): { key: ImportedKey } | { refused: ImportResult } {
   const refused = (detail: string) => ({ refused: { status: 422 as const, id: null, code: invalidRow, detail } });
   const algorithm = (given as { algorithm?: unknown } | null)?.algorithm;
-  if (typeof algorithm === "string" && slow.includes(algorithm.toLowerCase())) return refused(slowReason);
+  const hash = (given as { hash?: unknown } | null)?.hash;
+  if ((typeof algorithm === "string" && slow.test(algorithm)) || (typeof hash === "string" && slowHash.test(hash)))
+    return refused(slowReason);
   const read = Row.safeParse(given);
   if (!read.success) {
     const [issue] = read.error.issues;
@@ -154,7 +158,7 @@ const NewForm = z
     prefix: z
       .string()
       .regex(/^[\x21-\x7e]{0,100}$/, "Must be at most 100 printable ASCII characters.")
-      .refine((prefix) => !prefix.startsWith("dvo_"), "Must not be the prefix of this service's own keys.")
+      .refine((prefix) => !/^(?:dvo|svc|whsec)_/.test(prefix), "Must not be a prefix of this service's own secrets.")
       .meta({ description: "The text with which every secret of the form begins.", example: "sk_live_" }),
     min_length: z.int().min(16).max(512).meta({ description: "The length of the shortest secret, with the prefix.", example: 32 }),
     max_length: z.int().min(16).max(512).meta({ description: "The length of the longest secret, with the prefix.", example: 64 }),

@@ -15,7 +15,7 @@ import { Failure } from "../../errors/failure.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import type { Key } from "../../keys/key.ts";
-import { listKeys, readKey } from "../../keys/read-keys.ts";
+import { listKeys, readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
 import {
@@ -23,6 +23,7 @@ import {
   KeyRotation,
   keyPatchOf,
   newKeyOf,
+  patched,
   TeamKeyData,
   TeamKeyPatch,
   TeamNewKey,
@@ -37,7 +38,7 @@ import { mayActOn } from "../../service-tokens/token.ts";
 import { secondMs } from "../../time/clock.ts";
 import { openLog } from "../../usage/open-log.ts";
 import { accountFor, idOf, keyContext, type OperatorContext, operating, readBody } from "../context.ts";
-import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
+import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
 
 const tags = ["Keys"];
 const TeamKey = z.strictObject(TeamKeyData.shape).openapi("Key", { description: "An API key of an account." });
@@ -116,7 +117,10 @@ routes.openapi(create, async (c) => {
   const account = await accountFor(c, c.req.valid("param").id);
   await requireNotErased(connect(c.env.DB), account.id);
   const { key, secretKey } = await createKey(keyContext(c, account, "key.made"), { ...newKeyOf(given), ...teamValuesOf(given) });
-  return respondJson(c, { ...teamKeyData(key, Date.now()), secret_key: secretKey }, 201, { ETag: etagOf(key, Date.now()) });
+  return respondJson(c, { ...teamKeyData(key, Date.now()), secret_key: secretKey }, 201, {
+    Location: `${teamBase}/keys/${key.id}`,
+    ETag: etagOf(key, Date.now()),
+  });
 });
 
 const read = createRoute({
@@ -159,7 +163,10 @@ routes.openapi(change, async (c) => {
   const given = c.req.valid("json");
   const { account } = await accountOf(c, id);
   const context = keyContext(c, account, "key.changed", id);
-  const key = await changeKey(context, id, { ...keyPatchOf(given), ...teamValuesOf(given) }, preconditionOf(c as never));
+  const { metadata: changes, ...others } = given;
+  const metadata = changes === undefined ? undefined : patched((await readKeyRow(context, id)).metadata, changes);
+  const patch = { ...keyPatchOf(given), ...teamValuesOf({ ...others, metadata }) };
+  const key = await changeKey(context, id, patch, preconditionOf(c as never));
   return respondJson(c, teamKeyData(key, context.now), 200, { ETag: etagOf(key, context.now) });
 });
 

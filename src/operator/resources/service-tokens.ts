@@ -90,7 +90,10 @@ const list = createRoute({
 });
 
 routes.openapi(list, async (c) => {
-  const tokens = await readTokens(connect(c.env.DB), c.env, { revokedToo: c.req.valid("query").revoked === "true" });
+  const tokens = await readTokens(connect(c.env.DB), c.env, {
+    revokedToo: c.req.valid("query").revoked === "true",
+    rights: c.get("token"),
+  });
   return respondJson(c, { data: tokens.map(bodyOf) }, 200);
 });
 
@@ -116,7 +119,7 @@ routes.openapi(create, async (c) => {
     accountIds: accounts,
     expiresAt,
   });
-  return respondJson(c, { ...bodyOf({ ...row, lastUsedAt: null }), token }, 201);
+  return respondJson(c, { ...bodyOf({ ...row, lastUsedAt: null }), token }, 201, { Location: `${c.req.path}/${row.id}` });
 });
 
 const revoke = createRoute({

@@ -45,7 +45,8 @@ describe("A service token", () => {
   });
 
   it("is denied within five seconds after it was revoked", async () => {
-    const { body } = await operate("POST", "/tokens", { name: "T", scopes: ["accounts:read"] });
+    const { body, headers } = await operate("POST", "/tokens", { name: "T", scopes: ["accounts:read"] });
+    expect(headers.get("Location")).toBe(`/operator/api/tokens/${body.id}`);
     expect((await operate("GET", "/accounts", undefined, body.token)).status).toBe(200);
     expect((await operate("DELETE", `/tokens/${body.id}`)).status).toBe(204);
     expect((await operate("DELETE", `/tokens/${body.id}`)).status).toBe(204);
@@ -108,6 +109,42 @@ describe("A service token", () => {
     ] as const)
       expect([method, path, (await call(method, path, body)).status]).toEqual([method, path, 404]);
     expect((await call("POST", "/accounts", { name: "X", email: "x@acme.dev" })).status).toBe(403);
+  });
+
+  it("that is bound to accounts cannot touch other accounts or the deployment with any scope", async () => {
+    const [own, other] = [await makeTenant(), await makeTenant()];
+    const scopes = ["operate", "keys:write", "accounts:read", "tokens:write"];
+    const token = await makeToken(scopes, { accounts: [own.accountId] });
+    const statusOf = async (method: string, path: string, body?: object) => (await operate(method, path, body, token)).status;
+    for (const [method, path] of [
+      ["POST", "suspend"],
+      ["POST", "resume"],
+      ["PUT", "ceiling"],
+      ["GET", "storage"],
+      ["GET", "export"],
+      ["GET", "log"],
+      ["POST", "owners"],
+      ["POST", "erase"],
+      ["GET", "erasure"],
+    ] as const)
+      expect([path, await statusOf(method, `/accounts/${other.accountId}/${path}`, method === "GET" ? undefined : {})]).toEqual([
+        path,
+        404,
+      ]);
+    for (const [method, path] of [
+      ["GET", "/audit"],
+      ["GET", "/secrets"],
+      ["GET", "/plans"],
+      ["POST", "/guards/line-up"],
+      ["GET", "/deliveries"],
+      ["GET", "/key-forms"],
+      ["DELETE", "/key-forms/frm_none"],
+    ] as const)
+      expect([path, await statusOf(method, path, method === "POST" ? {} : undefined)]).toEqual([path, 403]);
+    for (const action of ["revoke", "disable", "enable"]) expect(await statusOf("POST", `/keys/${other.keyId}/${action}`)).toBe(404);
+    expect(await statusOf("GET", `/accounts/${own.accountId}/storage`)).toBe(200);
+    const { body } = await operate("GET", "/tokens", undefined, token);
+    expect(body.data).toEqual([]);
   });
 
   it("creates only narrower tokens", async () => {

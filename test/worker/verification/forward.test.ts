@@ -1,5 +1,9 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { makeKey, makeTenant, within2s } from "../support/client.ts";
+import { createApp } from "../../../src/app.ts";
+import { isForwarded, suffixIn } from "../../../src/verification/forward.ts";
+import { makeKey, makeTenant, origin, within2s } from "../support/client.ts";
 import { forward, makeToken, usedOf, verifiedEntries } from "../support/team.ts";
 
 const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
@@ -134,5 +138,54 @@ describe("Forward auth", () => {
     expect((await forward("", { ...headers, "X-Forwarded-For": "203.0.113.9" })).body.code).toBe("ip_not_allowed");
     expect((await forward("", { ...headers, "X-Real-IP": "203.0.113.9" })).status).toBe(200);
     expect(await usedOf(tenant)).toBe(0);
+  });
+
+  it.each([
+    "/../forward?missing=pass",
+    "/orders/%2e%2e/%2e%2e/forward?missing=pass&unknown=pass",
+    "/orders\\..\\..\\forward?missing=pass",
+    "/../../../../docs",
+    "/orders\\..\\..\\..\\..\\..\\docs",
+    "/./orders",
+  ])("denies the path %s, with which a client behind Envoy could choose what decides about it", async (suffix) => {
+    // `Request` would normalize the path, so the Worker is called with a URL as it arrives.
+    const url = `${origin}/operator/api/verify/forward${suffix}`;
+    expect(isForwarded(url)).toBe(true);
+    expect(() => suffixIn(url)).toThrow("dot segments");
+    const request = new Proxy(new Request(origin, { headers: { "X-Service-Token": await makeToken(["verify"]) } }), {
+      get: (target, name) => {
+        if (name === "url") return url;
+        const value = Reflect.get(target, name) as unknown;
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    const response = await createApp({ isLocal: true }).fetch(request, env, createExecutionContext());
+    expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([403, "forbidden"]);
+  });
+
+  it("does not take options from the header of a client behind a proxy with a fixed path", async () => {
+    const token = { "X-Service-Token": await makeToken(["verify"]) };
+    expect((await forward("", { ...token, "X-Verify-Options": "missing=pass" })).status).toBe(401);
+    expect((await forward("/?missing=pass", token)).status).toBe(400);
+    expect((await forward("?scope=a&scope=b", token)).status).toBe(400);
+    expect((await forward("?scope=a%0ab", token)).status).toBe(400);
+  });
+
+  it("logs the path that the proxy has overwritten, not the one that a client has added", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    await forward("", {
+      ...bearer(tenant.key),
+      "X-Service-Token": token,
+      "X-Forwarded-Method": "DELETE",
+      "X-Forwarded-Uri": "/real",
+      "X-Original-Method": "GET",
+      "X-Original-URI": "/forged",
+    });
+    const [entry] = await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.length === 1,
+    );
+    expect(entry).toMatchObject({ method: "DELETE", path: "/real" });
   });
 });
