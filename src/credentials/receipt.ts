@@ -1,5 +1,4 @@
-import { macWith } from "../crypto/hash.ts";
-import type { SigningSecret } from "./signed-secret.ts";
+import { macOf, type SigningSecret } from "./signed-secret.ts";
 
 // A receipt names the log entry of an admitted request. The team's API sends it back when it reports the response. A receipt is signed, so nobody can
 // complete an entry that this service did not open.
@@ -28,8 +27,8 @@ const members = ["accountId", "logWriter", "entryId", "keyId", "method", "path",
 const tagLength = 22;
 
 /** The prefix keeps a receipt from having the tag of a key or a token, which the same secrets sign. */
-const tagOf = (payload: string, { secret }: SigningSecret): string =>
-  Buffer.from(macWith(secret)(`receipt\n${payload}`))
+const tagOf = (payload: string, signing: SigningSecret): string =>
+  Buffer.from(macOf(signing)(`receipt\n${payload}`))
     .toString("base64url")
     .slice(0, tagLength);
 

@@ -4,6 +4,9 @@ import { formOf, newPublicPart, newSignedSecret, publicPartOf, type SigningSecre
 
 const form = formOf("svc");
 
+/** The length of the id with which a token begins. */
+export const tokenIdLength = "svc_".length + 16;
+
 export const newTokenId = (): string => `svc_${newPublicPart()}`;
 
 export const isTokenId = (text: string): boolean => /^svc_[0-9A-Za-z]{16}$/.test(text);

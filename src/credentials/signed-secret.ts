@@ -29,7 +29,8 @@ function randomBase62(length: number): string {
 /** The prepared HMAC of each signing secret. */
 const macs = new WeakMap<SigningSecret, Mac>();
 
-function macOf(signing: SigningSecret): Mac {
+/** Returns the prepared HMAC of a signing secret. */
+export function macOf(signing: SigningSecret): Mac {
   const known = macs.get(signing) ?? macWith(signing.secret);
   macs.set(signing, known);
   return known;

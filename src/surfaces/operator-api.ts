@@ -39,9 +39,14 @@ async function rejectOtherPaths(c: Context, next: () => Promise<void>): Promise<
 export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   const policies = new RoutePolicies(teamRouters, { base: teamBase, scheme: teamScheme });
+  /** Sets the policy of the request, and returns the scope that it needs. */
   const scopeOf = (c: OperatorContext): TokenScope | null => {
-    if (isForwarded(c.req.raw.url)) return "verify";
+    if (isForwarded(c.req.raw.url)) {
+      c.set("policy", forwardPolicy as ApiRoute);
+      return "verify";
+    }
     const policy = policies.of(c);
+    c.set("policy", policy);
     if (policy) return policy.scope as TokenScope | null;
     return matchedRoutes(c).some(({ method }) => method !== "ALL") ? "operate" : null;
   };
@@ -50,10 +55,6 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
     requireToken(scopeOf),
     rejectOtherPaths,
     boundToAccounts,
-    async (c: OperatorContext, next: () => Promise<void>) => {
-      c.set("policy", isForwarded(c.req.raw.url) ? (forwardPolicy as ApiRoute) : policies.of(c as never));
-      return next();
-    },
     receiveBody({ maxBytes: maxTeamBodyBytes, ownerOf: (c) => (c as unknown as OperatorContext).get("operator") }),
     checkRequest,
     requireResponse,
