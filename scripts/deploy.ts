@@ -108,15 +108,12 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
 /** Creates the first account and prints its setup link. If the account already exists without an owner, only prints a new setup link. */
 async function makeFirstAccount(origin: string, { name, email }: Account, isKept: boolean): Promise<void> {
   const operator = connectToOperator(origin, { isKept });
-  for (let after: string | null = ""; after !== null; ) {
-    const { body } = await operator.call("GET", `/accounts${after && `?after=${after}`}`);
-    const there = body.data.find((each: Account) => each.name === name && each.email === email);
-    if (there) {
-      if (there.is_claimed) return say(`The account ${there.id} is there already, and has an owner.`);
-      const { body: linked } = await operator.call("POST", `/accounts/${there.id}/owners`);
-      return say(`The account ${there.id} is there already. A new setup link, for seven days:\n${linked.setup_url}`);
-    }
-    after = body.next;
+  const { body } = await operator.call("GET", `/accounts?email=${encodeURIComponent(email)}&limit=100`);
+  const there = body.data.find((each: Account) => each.name === name);
+  if (there?.is_claimed) return say(`The account ${there.id} is there already, and has an owner.`);
+  if (there) {
+    const { body: linked } = await operator.call("POST", `/accounts/${there.id}/owners`);
+    return say(`The account ${there.id} is there already. A new setup link, for seven days:\n${linked.setup_url}`);
   }
   const { body: made } = await operator.call("POST", "/accounts", { name, email });
   say(`Created the account ${made.id}. The setup link for its owner works once, for seven days:\n${made.setup_url}`);
