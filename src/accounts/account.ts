@@ -60,7 +60,7 @@ export async function createAccount(
   return account;
 }
 
-/** Which accounts a list contains. `q`: a text in the name, the email address or the external id. `ids`: the accounts that the caller may read, or null for all. */
+/** A filter for a list of accounts. `q`: a text in the name, the email address or the external id. `ids`: the accounts that the caller may read, or null for all. */
 export interface AccountFilter {
   externalId?: string | undefined;
   email?: string | undefined;

@@ -4,7 +4,6 @@ import { limitsWithin } from "../admission/window.ts";
 import { auditEntry } from "../audit/audit.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
-import { newRevision } from "../db/client.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
@@ -15,6 +14,7 @@ import { hasKeyTerms, hasRoomForKey, type KeyTerms, mayMakeMore, noRoom, readKey
 import { keyCreated } from "./events.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
+import { newKeyRow } from "./new-key-row.ts";
 import type { newKeyOf } from "./schemas.ts";
 import { defaultScopes } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";
@@ -64,30 +64,17 @@ async function insertKey(
   if (own) requireGrantable(permissions, own);
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
-  const row: KeyRow = {
+  const row = newKeyRow(context, {
     id,
-    accountId: actor.accountId,
     name: input.name,
     externalId: input.externalId ?? null,
     metadata: input.metadata ?? {},
     last4: secretKey.slice(-4),
     importedPrefix: null,
     secretHash: hashOf(secretKey),
-    previousSecretHash: null,
-    overlapEndsAt: null,
-    ...permissions,
-    state: "active",
-    notifiedExpiry: null,
-    version: 1,
-    pushedVersion: 1,
-    revision: newRevision(),
-    createdByType: actor.by.type,
-    createdById: actor.by.id,
-    createdAt: now,
-    updatedAt: now,
     signedBy: signing.name,
-    previousSignedBy: null,
-  };
+    ...permissions,
+  });
   const key = { ...row, ...neverUsed };
   const when = and(
     hasRoomForKey(context),

@@ -3,12 +3,13 @@ import { limitsWithin } from "../admission/window.ts";
 import { auditEntry } from "../audit/audit.ts";
 import { type Algorithm, importedHashOf, type Strip } from "../credentials/imported-secret.ts";
 import { newKeyId } from "../credentials/key-format.ts";
-import { type Db, newRevision, raw, type Statement } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import type { FailureCode, FieldError } from "../errors/failure.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, roomForKeys } from "./bounds.ts";
 import type { KeyRow } from "./key.ts";
+import { newKeyRow } from "./new-key-row.ts";
 import { defaultScopes } from "./scopes.ts";
 
 /** A key to import. `algorithm` includes the name of the secret of an HMAC. `digest` is in hex. */
@@ -124,41 +125,22 @@ function boundsOf(
   return null;
 }
 
-function rowOf(
-  { actor, now }: WriteContext,
-  id: string,
-  key: ImportedKey,
-  { ceiling, highest, defaultScopes: ofAccount }: KeyTerms,
-): KeyRow {
-  return {
+const rowOf = (context: WriteContext, id: string, key: ImportedKey, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): KeyRow =>
+  newKeyRow(context, {
     id,
-    accountId: actor.accountId,
     name: key.name,
     externalId: key.externalId,
     metadata: key.metadata,
     last4: key.last4,
     importedPrefix: key.shownPrefix,
     secretHash: importedHashOf(key),
-    previousSecretHash: null,
-    overlapEndsAt: null,
+    signedBy: null,
     scopes: key.scopes ?? ofAccount ?? [...defaultScopes],
-    state: "active",
     hourlyLimit: key.hourlyLimit ?? ceiling,
     otherLimits: limitsWithin(key.otherLimits ?? [], highest),
     allowedIps: [],
     expiresAt: key.expiresAt,
-    notifiedExpiry: null,
-    version: 1,
-    pushedVersion: 1,
-    revision: newRevision(),
-    createdByType: actor.by.type,
-    createdById: actor.by.id,
-    createdAt: now,
-    updatedAt: now,
-    signedBy: null,
-    previousSignedBy: null,
-  };
-}
+  });
 
 /** Returns the statement that inserts keys. One statement inserts all of them, because an invocation may send only 1,000 statements. */
 const insertKeys = (db: Db, rows: readonly KeyRow[], when: SQL): Statement =>

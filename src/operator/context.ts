@@ -68,7 +68,7 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
   throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
 }
 
-/** Returns an account about which the token of the request may ask. For all other accounts, throws `not_found`. */
+/** Returns an account. Throws `not_found` if there is no such account, or if the token of the request may not act on it. */
 export async function accountFor(c: OperatorContext, id: string): Promise<Account> {
   if (!mayActOn(c.get("token"), id)) throw new Failure("not_found", "There is no such account.");
   return readAccount(connect(c.env.DB), id);

@@ -8,31 +8,67 @@ const maxKeyLength = 4096;
 export const scopeForm = /^[!#-[\]-~]{1,100}$/;
 
 export const VerifyRequest = z.strictObject({
-  key: z.string().max(maxKeyLength),
-  scope: z.string().regex(scopeForm, "Must be the name of a scope.").optional(),
-  ip: z.union([z.ipv4(), z.ipv6()], "Must be an IPv4 or IPv6 address.").optional(),
+  key: z.string().max(maxKeyLength).meta({
+    description: "The credential as the client sent it, with or without `Bearer`. An empty text if there is none.",
+    example: "Bearer dvo_...",
+  }),
+  scope: z
+    .string()
+    .regex(scopeForm, "Must be the name of a scope.")
+    .optional()
+    .meta({ description: "The scope that the key needs.", example: "users:read" }),
+  ip: z
+    .union([z.ipv4(), z.ipv6()], "Must be an IPv4 or IPv6 address.")
+    .optional()
+    .meta({ description: "The IP address of the client. Keys with `allowed_ips` need it.", example: "203.0.113.7" }),
   method: z
     .string()
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/, "Must be an HTTP method.")
-    .optional(),
-  path: z.string().min(1).max(4096).optional(),
-  route: z.string().min(1).max(200).optional(),
-  cost: z.int().min(1).max(1000).default(1),
-  request_id: z.string().min(1).max(200).optional(),
-  report: z.boolean().default(true),
+    .optional()
+    .meta({ description: "The method of the request, for the log.", example: "GET" }),
+  path: z
+    .string()
+    .min(1)
+    .max(4096)
+    .optional()
+    .meta({ description: "The path of the request, for the log. Its query is left out.", example: "/orders/7" }),
+  route: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: "The route of the request, for the log and the figures.", example: "/orders/{id}" }),
+  cost: z.int().min(1).max(1000).default(1).meta({ description: "The units that the request uses of each limit.", example: 1 }),
+  request_id: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: "Your own id of the request. Calls with the same id count once within ten seconds.", example: "b51d0a9e" }),
+  report: z
+    .boolean()
+    .default(true)
+    .meta({ description: "Whether you will report the response. Without a report, there is no receipt.", example: true }),
 });
 export type VerifyRequest = z.output<typeof VerifyRequest>;
 
 export const maxReports = 500;
 
 export const ReportRequest = z.strictObject({
-  receipt: z.string().min(1).max(4000),
-  status: z.int().min(100).max(599),
-  duration_ms: z.number().min(0).max(86_400_000),
-  route: z.string().min(1).max(200).optional(),
+  receipt: z.string().min(1).max(4000).meta({ description: "The receipt of the verification.", example: "aWyJhY2Nf..." }),
+  status: z.int().min(100).max(599).meta({ description: "The status of your response.", example: 200 }),
+  duration_ms: z.number().min(0).max(86_400_000).meta({ description: "The time that your API took, in milliseconds.", example: 12.5 }),
+  route: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: "The route, if the verification did not name it.", example: "/orders/{id}" }),
 });
 export type ReportRequest = z.output<typeof ReportRequest>;
-export const ReportsRequest = z.strictObject({ reports: z.array(ReportRequest).min(1).max(maxReports) });
+export const ReportsRequest = z.strictObject({
+  reports: z.array(ReportRequest).min(1).max(maxReports).meta({ description: "The reports, at most 500." }),
+});
 
 export const VerifyAnswer = z.strictObject({
   allowed: z.boolean(),

@@ -28,6 +28,9 @@ function curlOf({ method, path }: ReadEntry, origin: string): string {
   return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
 }
 
+/** The route in the log of a request to another API that has not named it. */
+const notGiven = "-";
+
 /** Returns the scope that an operation needs. */
 const scopeOf = (operation: Operation | undefined): string | undefined =>
   Object.values((operation?.security as Record<string, string[]>[] | undefined)?.[0] ?? {})[0]?.[0];
@@ -126,7 +129,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           <dt>Operation</dt>
           <dd>
             <code class="break">
-              {entry.method} {entry.route}
+              {entry.method} {entry.route === notGiven ? entry.path : entry.route}
             </code>
           </dd>
           <dt>Key</dt>
@@ -139,7 +142,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           <dd>{entry.counted ? `counted as ${counted(entry.cost ?? 1, "unit")} of each limit` : "not counted"}</dd>
           <dt>From</dt>
           <dd>
-            {entry.ip ?? "an address that is no longer stored"}
+            {entry.ip ?? (isOwn ? "an address that is no longer stored" : "an address that was not given")}
             {entry.country && `, ${entry.country}`}
           </dd>
           <dt>User agent</dt>

@@ -216,6 +216,32 @@ describe("The operator page", () => {
   const signIn = () => send("POST", "/operator/session", formHeaders, `token=${operatorToken}`);
   const cookieOf = (response: Response) => (response.headers.get("Set-Cookie") ?? "").split(";")[0] ?? "";
 
+  it("lists the service tokens without the tokens themselves", async () => {
+    const { body } = await operate("POST", "/tokens", { name: "Shown to operators", scopes: ["verify"] });
+    const page = await readPage({ Cookie: cookieOf(await signIn()) });
+    for (const text of ["Service tokens", "Shown to operators", body.id]) expect(page).toContain(text);
+    expect(page).not.toContain(body.token);
+  });
+
+  it("leads to the documentation for the team, which only operators can read", async () => {
+    const headers = { Cookie: cookieOf(await signIn()) };
+    const paths = [
+      "/docs/team",
+      "/docs/team/protect-an-existing-api",
+      "/docs/team/node",
+      "/docs/team/api/verify",
+      "/docs/team/api/eraseAccount",
+    ];
+    for (const path of paths) {
+      const page = await send("GET", path, headers);
+      expect([path, page.status]).toEqual([path, 200]);
+      expect(await page.text()).toContain("Documentation for the team");
+      expect(await (await send("GET", path)).text()).toContain("Operator token");
+    }
+    expect(await (await send("GET", "/docs/team/api/verify", headers)).text()).toContain("Your own id of the request");
+    expect((await send("GET", "/docs/team/none", headers)).status).toBe(404);
+  });
+
   it("asks for a token, accepts the token only from its own form, and stays open for one hour", async () => {
     expect(await (await send("GET", `/operator?token=${operatorToken}`)).text()).toContain("Operator token");
     const wrongToken = await send("POST", "/operator/session", formHeaders, "token=dvop_wrong");
