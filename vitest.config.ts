@@ -1,21 +1,22 @@
 import { createHash } from "node:crypto";
-import { existsSync, statfsSync, writeFileSync } from "node:fs";
+import { existsSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
-import { builtPath, builtText } from "./scripts/build-docs.ts";
+import { buildDocs } from "./scripts/build-docs.ts";
 
 // Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` run the commands of the project. Tests in
 // `test/browser` open the pages in the installed Chromium. `npm test` does not run the tests in `test/browser`. Some tests take minutes at
 // full size. Such a test has a short form for `npm test` and a long form for `npm run test:long`. A test with a long form reads
 // `inject("isLong")` and has the tag `long`.
 
-/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, as the rule in wrangler.toml also does. */
+/** Builds the documentation before the Worker is bundled. Imports the files as text, as the rule in wrangler.toml also does. */
 const builtDocs = {
   name: "built-docs",
-  buildStart: async () => writeFileSync(builtPath, await builtText()),
-  transform: (code: string, id: string) => (id.endsWith("/built.txt") ? `export default ${JSON.stringify(code)};` : null),
+  buildStart: buildDocs,
+  transform: (code: string, id: string) =>
+    /\/built(?:-without-samples)?\.txt$/.test(id) ? `export default ${JSON.stringify(code)};` : null,
 };
 
 // SQLite waits for the disk at each commit. If /dev/shm has more than 4 GiB free, the tests therefore keep their data there, in memory.

@@ -4,7 +4,8 @@ import { type Measured, measureThroughput } from "./throughput.ts";
 import { prepare, unlimited } from "./variants.ts";
 import { bundle, operatorToken, type Served, serve } from "./workerd.ts";
 
-// Measures what verification costs beside a request to the API: the CPU time of `POST /verify`, and of `POST /reports` with 100 reports.
+// Measures what verification costs beside a request to the API: the CPU time of `POST /verify`, and of `POST /reports` with 100 reports. A bare Worker
+// shows what the platform needs for a JSON body and a larger answer.
 
 const rounds = { starts: 3, ofStart: 2 };
 const reportsAtOnce = 100;
@@ -40,6 +41,17 @@ export async function measureVerify(folder: string): Promise<MeasuredVerify> {
         bodies: [JSON.stringify({ ...body, request_id: "0000000000", report: false })],
       },
     ];
+    const ofBare = { status: 200, pids: bare.pids };
+    variants.push(
+      { ...ofBare, name: "a bare Worker: GET", url: bare.url, keys: [key] },
+      {
+        ...ofBare,
+        name: "a bare Worker: a JSON body and an answer of this size",
+        url: `${bare.url}/verify`,
+        keys: [key],
+        bodies: [JSON.stringify(body)],
+      },
+    );
     const stop = async () => {
       reportMs.push(await reportCost(served, token, body));
       for (const each of [served, bare]) await each.stop();

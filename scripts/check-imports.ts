@@ -77,8 +77,8 @@ export const mayImport: Record<string, readonly string[]> = {
   references: ["jobs", ...Object.keys(resources), ...Object.keys(areas)],
   // Operations that involve several areas: the actions of the operator, and the removal of a member.
   operations: [...Object.keys(areas), ...everyGround, ...everyWord],
-  // Reads the OpenAPI document.
-  openapi: everyWord,
+  // Reads the OpenAPI document. It depends on the areas that are served.
+  openapi: ["registry", ...everyWord],
   // Code that all surfaces share. Shared code does not depend on the routes of the API. Shared code also works for responses that this Worker
   // did not produce.
   http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],

@@ -61,12 +61,21 @@ const routeFiles = ({ folder }: Area) =>
   );
 
 function mountsOf(areas: readonly Area[]): string {
-  const imports = areas.flatMap((area) => routeFiles(area).map((file) => importOf(area, file, "routes")));
+  const imports = areas.map((area) => ({ area, of: routeFiles(area).map((file) => importOf(area, file, "routes")) }));
+  const lines = imports.map(({ area, of }) => {
+    const names = of.map(({ name }) => name);
+    return area.manifest.isSample ? `  ...(servesSamples ? [${names.join(", ")}] : []),\n` : names.map((name) => `  ${name},\n`).join("");
+  });
   return [
-    heading + importLines(imports, 'import type { ApiRouter } from "../api/router.ts";'),
+    heading +
+      importLines(
+        imports.flatMap(({ of }) => of),
+        'import type { ApiRouter } from "../api/router.ts";',
+        ...(areas.some(({ manifest }) => manifest.isSample) ? ['import { servesSamples } from "../registry/manifests.ts";'] : []),
+      ),
     "",
-    "/** The routers of all areas, in the order of the documentation. */",
-    `export const routers: readonly ApiRouter[] = [\n${imports.map(({ name }) => `  ${name},\n`).join("")}];\n`,
+    "/** The routers of all areas that are served, in the order of the documentation. */",
+    `export const routers: readonly ApiRouter[] = [\n${lines.join("")}];\n`,
   ].join("\n");
 }
 
@@ -145,13 +154,10 @@ async function modules(): Promise<Record<string, string>> {
 }
 
 /**
- * Returns the contents of the files that are derived from the routes. The keys are file paths. This function imports the generated modules,
- * so write these modules first.
+ * Returns the OpenAPI documents of the areas that are served. The keys are file paths. This function imports the generated modules, so write these modules
+ * first. `folder`: the folder of the documents in the folder of each API.
  */
-async function documents(): Promise<Record<string, string>> {
-  // The team API serves its own document, so a file must be there before its routes are imported.
-  const teamFile = join(root, "src/operator/openapi.json");
-  if (!existsSync(teamFile)) writeFileSync(teamFile, "{}\n");
+export async function documents(folder = ""): Promise<Record<string, string>> {
   const [{ routers }, { openApiDocument }] = await Promise.all([import("../src/surfaces/mounts.ts"), import("./openapi/document.ts")]);
   const [{ teamRouters }, { teamDocument }] = await Promise.all([
     import("../src/operator/team-routers.ts"),
@@ -159,15 +165,21 @@ async function documents(): Promise<Record<string, string>> {
   ]);
   const document = openApiDocument(routers);
   return {
-    "public/api/v1/openapi.json": `${JSON.stringify(document, null, 2)}\n`,
-    "public/api/v1/openapi.yaml": stringify(document, { aliasDuplicateObjects: false }),
-    "src/operator/openapi.json": `${JSON.stringify(teamDocument(teamRouters))}\n`,
-    "client/src/standard-operations.ts": standardOperationsOf(document),
+    [`public/api/v1/${folder}openapi.json`]: `${JSON.stringify(document, null, 2)}\n`,
+    [`public/api/v1/${folder}openapi.yaml`]: stringify(document, { aliasDuplicateObjects: false }),
+    [`public/api/team/${folder}openapi.json`]: `${JSON.stringify(teamDocument(teamRouters))}\n`,
   };
 }
 
+/** Returns all files that are derived from the routes. The keys are file paths. */
+async function derived(): Promise<Record<string, string>> {
+  const files = await documents();
+  const document = JSON.parse(files["public/api/v1/openapi.json"] ?? "") as JsonObject;
+  return { ...files, "client/src/standard-operations.ts": standardOperationsOf(document) };
+}
+
 /** Returns the contents of all generated files. The keys are file paths. */
-export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await documents()) });
+export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await derived()) });
 
 const write = (files: Record<string, string>) => {
   for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text);
@@ -175,5 +187,5 @@ const write = (files: Record<string, string>) => {
 
 if (import.meta.main) {
   write(await modules());
-  write(await documents());
+  write(await derived());
 }

@@ -1083,8 +1083,8 @@ export interface components {
          *       "type": "https://api.example.com/docs/errors/not_found",
          *       "title": "Not found",
          *       "status": 404,
-         *       "detail": "There is no such task.",
-         *       "instance": "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "detail": "There is no such key.",
+         *       "instance": "/api/v1/keys/key_4fPq2rT8vX0zB6dH",
          *       "code": "not_found",
          *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "errors": [
@@ -1120,12 +1120,12 @@ export interface components {
             status: number;
             /**
              * @description A human-readable explanation of this occurrence of the error.
-             * @example There is no such task.
+             * @example There is no such key.
              */
             detail: string;
             /**
              * @description The path of the request.
-             * @example /api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             * @example /api/v1/keys/key_4fPq2rT8vX0zB6dH
              */
             instance: string;
             /**
@@ -2175,7 +2175,7 @@ export interface components {
          *       },
          *       "data": [
          *         {
-         *           "value": "/api/v1/tasks",
+         *           "value": "/api/v1/usage",
          *           "requests": 1268,
          *           "successes": 1244,
          *           "not_reported": 0,
@@ -2210,7 +2210,7 @@ export interface components {
             data: {
                 /**
                  * @description The id of a key, a route, a status code or a date. `none` is the status of requests whose response was not reported.
-                 * @example /api/v1/tasks
+                 * @example /api/v1/usage
                  */
                 value: string;
                 /**
@@ -2243,8 +2243,8 @@ export interface components {
          *           "id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *           "at": "2026-01-31T09:30:00.000Z",
          *           "method": "GET",
-         *           "path": "/api/v1/tasks",
-         *           "route": "/api/v1/tasks",
+         *           "path": "/api/v1/usage",
+         *           "route": "/api/v1/usage",
          *           "status": 200,
          *           "reason": "OK",
          *           "duration_ms": 12,
@@ -2297,8 +2297,8 @@ export interface components {
          *       "id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "at": "2026-01-31T09:30:00.000Z",
          *       "method": "GET",
-         *       "path": "/api/v1/tasks",
-         *       "route": "/api/v1/tasks",
+         *       "path": "/api/v1/usage",
+         *       "route": "/api/v1/usage",
          *       "status": 200,
          *       "reason": "OK",
          *       "duration_ms": 12,
@@ -2332,12 +2332,12 @@ export interface components {
             method: string;
             /**
              * @description The first 384 characters of the request path, without the query string.
-             * @example /api/v1/tasks
+             * @example /api/v1/usage
              */
             path: string;
             /**
              * @description The path of the matching operation, or `/api/v1/*` if no operation matched.
-             * @example /api/v1/tasks
+             * @example /api/v1/usage
              */
             route: string;
             /**
@@ -2428,7 +2428,7 @@ export interface components {
          *           ],
          *           "expires_at": "2027-01-31T00:00:00.000Z",
          *           "last_used_at": "2026-01-31T09:30:00.000Z",
-         *           "last_used_path": "/api/v1/tasks",
+         *           "last_used_path": "/api/v1/usage",
          *           "overlap_ends_at": null,
          *           "created_by": {
          *             "type": "key",
@@ -2481,7 +2481,7 @@ export interface components {
          *       ],
          *       "expires_at": "2027-01-31T00:00:00.000Z",
          *       "last_used_at": "2026-01-31T09:30:00.000Z",
-         *       "last_used_path": "/api/v1/tasks",
+         *       "last_used_path": "/api/v1/usage",
          *       "overlap_ends_at": null,
          *       "created_by": {
          *         "type": "key",
@@ -2575,7 +2575,7 @@ export interface components {
             last_used_at: string | null;
             /**
              * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
-             * @example /api/v1/tasks
+             * @example /api/v1/usage
              */
             last_used_path: string | null;
             /**
@@ -2640,7 +2640,7 @@ export interface components {
          *       ],
          *       "expires_at": "2027-01-31T00:00:00.000Z",
          *       "last_used_at": "2026-01-31T09:30:00.000Z",
-         *       "last_used_path": "/api/v1/tasks",
+         *       "last_used_path": "/api/v1/usage",
          *       "overlap_ends_at": null,
          *       "created_by": {
          *         "type": "key",
@@ -2735,7 +2735,7 @@ export interface components {
             last_used_at: string | null;
             /**
              * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
-             * @example /api/v1/tasks
+             * @example /api/v1/usage
              */
             last_used_path: string | null;
             /**
@@ -2805,7 +2805,7 @@ export interface components {
          *       ],
          *       "expires_at": "2027-01-31T00:00:00.000Z",
          *       "last_used_at": "2026-01-31T09:30:00.000Z",
-         *       "last_used_path": "/api/v1/tasks",
+         *       "last_used_path": "/api/v1/usage",
          *       "overlap_ends_at": null,
          *       "created_by": {
          *         "type": "key",
@@ -2900,7 +2900,7 @@ export interface components {
             last_used_at: string | null;
             /**
              * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
-             * @example /api/v1/tasks
+             * @example /api/v1/usage
              */
             last_used_path: string | null;
             /**
@@ -3930,7 +3930,7 @@ export interface components {
          *       "data": [
          *         {
          *           "type": "user.created",
-         *           "description": "A task was created.",
+         *           "description": "A key was created.",
          *           "scope": "users:read",
          *           "schema": {
          *             "type": "object"
@@ -3962,7 +3962,7 @@ export interface components {
                 type: string;
                 /**
                  * @description A description of what happened.
-                 * @example A task was created.
+                 * @example A key was created.
                  */
                 description: string;
                 /**
@@ -4912,8 +4912,8 @@ export interface components {
          *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
          *         "last4": "x7Qa",
          *         "scopes": [
-         *           "users:read",
-         *           "tasks:read"
+         *           "usage:read",
+         *           "activity:read"
          *         ],
          *         "status": "active",
          *         "limits": [
@@ -4926,7 +4926,7 @@ export interface components {
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "operator",
@@ -4980,7 +4980,7 @@ export interface components {
          *         ],
          *         "expires_at": "2027-01-31T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:30:00.000Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "key",
@@ -5033,8 +5033,8 @@ export interface components {
          *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
          *         "last4": "x7Qa",
          *         "scopes": [
-         *           "users:read",
-         *           "tasks:read"
+         *           "usage:read",
+         *           "activity:read"
          *         ],
          *         "status": "active",
          *         "limits": [
@@ -5047,7 +5047,7 @@ export interface components {
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "operator",
@@ -5154,7 +5154,7 @@ export interface components {
                 last_used_at?: string | null;
                 /**
                  * @description The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.
-                 * @example /api/v1/tasks
+                 * @example /api/v1/usage
                  */
                 last_used_path?: string | null;
                 /**
@@ -5224,7 +5224,7 @@ export interface components {
          *         ],
          *         "expires_at": "2027-01-31T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:30:00.000Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "key",
@@ -5277,8 +5277,8 @@ export interface components {
          *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
          *         "last4": "x7Qa",
          *         "scopes": [
-         *           "users:read",
-         *           "tasks:read"
+         *           "usage:read",
+         *           "activity:read"
          *         ],
          *         "status": "active",
          *         "limits": [
@@ -5291,7 +5291,7 @@ export interface components {
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "operator",
@@ -5345,7 +5345,7 @@ export interface components {
          *         ],
          *         "expires_at": "2027-01-31T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:30:00.000Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "key",
@@ -5398,8 +5398,8 @@ export interface components {
          *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
          *         "last4": "x7Qa",
          *         "scopes": [
-         *           "users:read",
-         *           "tasks:read"
+         *           "usage:read",
+         *           "activity:read"
          *         ],
          *         "status": "active",
          *         "limits": [
@@ -5412,7 +5412,7 @@ export interface components {
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "operator",
@@ -5466,7 +5466,7 @@ export interface components {
          *         ],
          *         "expires_at": "2027-01-31T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:30:00.000Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "key",
@@ -5519,8 +5519,8 @@ export interface components {
          *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
          *         "last4": "x7Qa",
          *         "scopes": [
-         *           "users:read",
-         *           "tasks:read"
+         *           "usage:read",
+         *           "activity:read"
          *         ],
          *         "status": "active",
          *         "limits": [
@@ -5533,7 +5533,7 @@ export interface components {
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "operator",
@@ -5587,7 +5587,7 @@ export interface components {
          *         ],
          *         "expires_at": "2027-01-31T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:30:00.000Z",
-         *         "last_used_path": "/api/v1/tasks",
+         *         "last_used_path": "/api/v1/usage",
          *         "overlap_ends_at": null,
          *         "created_by": {
          *           "type": "key",
@@ -5821,7 +5821,7 @@ export interface components {
          *         "url": "https://hooks.acme.dev/overview",
          *         "description": "Chat room of the team",
          *         "event_types": [
-         *           "task.completed"
+         *           "key.revoked"
          *         ],
          *         "status": "disabled",
          *         "disabled_reason": "The receiver responded with 410 Gone.",
@@ -7874,7 +7874,7 @@ export interface operations {
                      *       },
                      *       "data": [
                      *         {
-                     *           "value": "/api/v1/tasks",
+                     *           "value": "/api/v1/usage",
                      *           "requests": 1268,
                      *           "successes": 1244,
                      *           "not_reported": 0,
@@ -7942,8 +7942,8 @@ export interface operations {
                      *           "id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *           "at": "2026-01-31T09:30:00.000Z",
                      *           "method": "GET",
-                     *           "path": "/api/v1/tasks",
-                     *           "route": "/api/v1/tasks",
+                     *           "path": "/api/v1/usage",
+                     *           "route": "/api/v1/usage",
                      *           "status": 200,
                      *           "reason": "OK",
                      *           "duration_ms": 12,
@@ -8012,8 +8012,8 @@ export interface operations {
                      *       "id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *       "at": "2026-01-31T09:30:00.000Z",
                      *       "method": "GET",
-                     *       "path": "/api/v1/tasks",
-                     *       "route": "/api/v1/tasks",
+                     *       "path": "/api/v1/usage",
+                     *       "route": "/api/v1/usage",
                      *       "status": 200,
                      *       "reason": "OK",
                      *       "duration_ms": 12,
@@ -8111,7 +8111,7 @@ export interface operations {
                      *           ],
                      *           "expires_at": "2027-01-31T00:00:00.000Z",
                      *           "last_used_at": "2026-01-31T09:30:00.000Z",
-                     *           "last_used_path": "/api/v1/tasks",
+                     *           "last_used_path": "/api/v1/usage",
                      *           "overlap_ends_at": null,
                      *           "created_by": {
                      *             "type": "key",
@@ -8202,7 +8202,7 @@ export interface operations {
                      *       ],
                      *       "expires_at": "2027-01-31T00:00:00.000Z",
                      *       "last_used_at": "2026-01-31T09:30:00.000Z",
-                     *       "last_used_path": "/api/v1/tasks",
+                     *       "last_used_path": "/api/v1/usage",
                      *       "overlap_ends_at": null,
                      *       "created_by": {
                      *         "type": "key",
@@ -8284,7 +8284,7 @@ export interface operations {
                      *       ],
                      *       "expires_at": "2027-01-31T00:00:00.000Z",
                      *       "last_used_at": "2026-01-31T09:30:00.000Z",
-                     *       "last_used_path": "/api/v1/tasks",
+                     *       "last_used_path": "/api/v1/usage",
                      *       "overlap_ends_at": null,
                      *       "created_by": {
                      *         "type": "key",
@@ -8436,7 +8436,7 @@ export interface operations {
                      *       ],
                      *       "expires_at": "2027-01-31T00:00:00.000Z",
                      *       "last_used_at": "2026-01-31T09:30:00.000Z",
-                     *       "last_used_path": "/api/v1/tasks",
+                     *       "last_used_path": "/api/v1/usage",
                      *       "overlap_ends_at": null,
                      *       "created_by": {
                      *         "type": "key",
@@ -8527,7 +8527,7 @@ export interface operations {
                      *       ],
                      *       "expires_at": "2027-01-31T00:00:00.000Z",
                      *       "last_used_at": "2026-01-31T09:30:00.000Z",
-                     *       "last_used_path": "/api/v1/tasks",
+                     *       "last_used_path": "/api/v1/usage",
                      *       "overlap_ends_at": null,
                      *       "created_by": {
                      *         "type": "key",
@@ -9564,7 +9564,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "type": "user.created",
-                     *           "description": "A task was created.",
+                     *           "description": "A key was created.",
                      *           "scope": "users:read",
                      *           "schema": {
                      *             "type": "object"
@@ -10445,8 +10445,8 @@ export interface operations {
                  *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
                  *         "last4": "x7Qa",
                  *         "scopes": [
-                 *           "users:read",
-                 *           "tasks:read"
+                 *           "usage:read",
+                 *           "activity:read"
                  *         ],
                  *         "status": "active",
                  *         "limits": [
@@ -10459,7 +10459,7 @@ export interface operations {
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
-                 *         "last_used_path": "/api/v1/tasks",
+                 *         "last_used_path": "/api/v1/usage",
                  *         "overlap_ends_at": null,
                  *         "created_by": {
                  *           "type": "operator",
@@ -10533,8 +10533,8 @@ export interface operations {
                  *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
                  *         "last4": "x7Qa",
                  *         "scopes": [
-                 *           "users:read",
-                 *           "tasks:read"
+                 *           "usage:read",
+                 *           "activity:read"
                  *         ],
                  *         "status": "active",
                  *         "limits": [
@@ -10547,7 +10547,7 @@ export interface operations {
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
-                 *         "last_used_path": "/api/v1/tasks",
+                 *         "last_used_path": "/api/v1/usage",
                  *         "overlap_ends_at": null,
                  *         "created_by": {
                  *           "type": "operator",
@@ -10625,8 +10625,8 @@ export interface operations {
                  *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
                  *         "last4": "x7Qa",
                  *         "scopes": [
-                 *           "users:read",
-                 *           "tasks:read"
+                 *           "usage:read",
+                 *           "activity:read"
                  *         ],
                  *         "status": "active",
                  *         "limits": [
@@ -10639,7 +10639,7 @@ export interface operations {
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
-                 *         "last_used_path": "/api/v1/tasks",
+                 *         "last_used_path": "/api/v1/usage",
                  *         "overlap_ends_at": null,
                  *         "created_by": {
                  *           "type": "operator",
@@ -10713,8 +10713,8 @@ export interface operations {
                  *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
                  *         "last4": "x7Qa",
                  *         "scopes": [
-                 *           "users:read",
-                 *           "tasks:read"
+                 *           "usage:read",
+                 *           "activity:read"
                  *         ],
                  *         "status": "active",
                  *         "limits": [
@@ -10727,7 +10727,7 @@ export interface operations {
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
-                 *         "last_used_path": "/api/v1/tasks",
+                 *         "last_used_path": "/api/v1/usage",
                  *         "overlap_ends_at": null,
                  *         "created_by": {
                  *           "type": "operator",
@@ -10801,8 +10801,8 @@ export interface operations {
                  *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
                  *         "last4": "x7Qa",
                  *         "scopes": [
-                 *           "users:read",
-                 *           "tasks:read"
+                 *           "usage:read",
+                 *           "activity:read"
                  *         ],
                  *         "status": "active",
                  *         "limits": [
@@ -10815,7 +10815,7 @@ export interface operations {
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
-                 *         "last_used_path": "/api/v1/tasks",
+                 *         "last_used_path": "/api/v1/usage",
                  *         "overlap_ends_at": null,
                  *         "created_by": {
                  *           "type": "operator",
@@ -11020,7 +11020,7 @@ export interface operations {
                  *         "url": "https://hooks.acme.dev/overview",
                  *         "description": "Chat room of the team",
                  *         "event_types": [
-                 *           "task.completed"
+                 *           "key.revoked"
                  *         ],
                  *         "status": "disabled",
                  *         "disabled_reason": "The receiver responded with 410 Gone.",

@@ -22,7 +22,7 @@ import { expiryNoticeMs } from "../../src/keys/events.ts";
 import { defaultScopes, scopes } from "../../src/keys/scopes.ts";
 import type { JsonObject } from "../../src/openapi/document.ts";
 import { maxAttemptsPerMinute } from "../../src/operations/sign-in-failures.ts";
-import { manifests } from "../../src/registry/manifests.ts";
+import { servedManifests } from "../../src/registry/manifests.ts";
 import { defaultQuotaBytes, inMib, maxStored, reserveBytes, storedNames } from "../../src/storage/storage.ts";
 import { dayMs, secondMs } from "../../src/time/clock.ts";
 import { units } from "../../src/time/relative-time.ts";
@@ -55,17 +55,22 @@ function fromDocument(document: JsonObject): Record<string, string> {
   };
 }
 
-/** Returns the limits that the manifests define: the maximum number of rows of each table, other limits, and notes about limits. */
+/** Returns the limits that the areas define: the maximum number of rows of each table, other limits, and notes about limits. */
 function fromManifests(): Record<string, string> {
   const values = Object.fromEntries([
     ...storedNames.map(({ key, label }) => [`${label}.max`, integer(maxStored[key])]),
-    ...manifests.flatMap(({ name, limits = {} }) => Object.entries(limits).map(([limit, value]) => [`${name}.${limit}`, integer(value)])),
+    ...servedManifests.flatMap(({ name, limits = {} }) =>
+      Object.entries(limits).map(([limit, value]) => [`${name}.${limit}`, integer(value)]),
+    ),
   ]);
-  const stored = storedNames.map(({ key, label }) => `${integer(maxStored[key])} ${label}`);
+  const served = new Set(servedManifests.flatMap(({ facts = {} }) => Object.keys(facts)));
+  const stored = storedNames.filter(({ key }) => served.has(key)).map(({ key, label }) => `${integer(maxStored[key])} ${label}`);
   return {
     ...values,
     "stored.max": new Intl.ListFormat("en").format(stored),
-    "resources.limits": manifests.flatMap(({ limitNotes = [] }) => limitNotes.map((note) => `- ${withFigures(note, values)}`)).join("\n"),
+    "resources.limits": servedManifests
+      .flatMap(({ limitNotes = [] }) => limitNotes.map((note) => `- ${withFigures(note, values)}`))
+      .join("\n"),
   };
 }
 

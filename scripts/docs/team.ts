@@ -1,6 +1,7 @@
 import type { BuiltTeamPage } from "../../src/docs/library.ts";
 import { originPlaceholder } from "../../src/docs/page.ts";
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { forwardScheme } from "../../src/operator/team-router.ts";
 import { fence, paragraphs } from "./markdown.ts";
 import { bodyOf, type Place, parameterTable, responsesOf } from "./pages/operations.ts";
 import { renderMarkdown } from "./render.ts";
@@ -28,12 +29,16 @@ function withPageLinks(markdown: string): string {
 function operationPage(document: JsonObject, place: Place): BuiltTeamPage {
   const { method, path, operation } = place;
   const hasBody = operation.requestBody !== undefined;
+  const [security] = operation.security as Record<string, string[]>[];
   const curl = [
     `curl${method === "get" ? "" : ` -X ${method.toUpperCase()}`} "${originPlaceholder}${path}"`,
-    `-H "Authorization: Bearer $SERVICE_TOKEN"`,
+    // Behind a proxy, the header `Authorization` belongs to the client.
+    ...(security && forwardScheme in security
+      ? [`-H "X-Service-Token: $SERVICE_TOKEN"`, `-H "Authorization: Bearer $API_KEY"`]
+      : [`-H "Authorization: Bearer $SERVICE_TOKEN"`]),
     ...(hasBody ? [`-H "Content-Type: application/json" -d @body.json`] : []),
   ].join(" \\\n  ");
-  const scope = Object.values((operation.security as Record<string, string[]>[])[0] ?? {})[0]?.[0];
+  const scope = Object.values(security ?? {})[0]?.[0];
   const markdown = paragraphs(
     `\`${method.toUpperCase()} ${path}\``,
     `${operation.description} ${scope ? `Needs the scope \`${scope}\`.` : "Needs no scope."}`,

@@ -64,7 +64,7 @@ export function addErrorResponses(document: JsonObject): void {
             examples: Object.fromEntries(
               codes.map((code) => [
                 code,
-                { summary: failures[code].title, value: problemExample(code, { instance: "/api/v1/tasks", origin: exampleOrigin }) },
+                { summary: failures[code].title, value: problemExample(code, { instance: "/api/v1/keys", origin: exampleOrigin }) },
               ]),
             ),
           },

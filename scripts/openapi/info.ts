@@ -1,8 +1,8 @@
 import packageJson from "../../package.json" with { type: "json" };
-import { manifests } from "../../src/registry/manifests.ts";
+import { servedManifests, servesSamples } from "../../src/registry/manifests.ts";
 
 /** The description in the OpenAPI document. It is a short guide for readers who have only this document. */
-const description = `This API manages users, tasks, API keys and webhooks. The API also provides analytics, usage figures, exact rate limits and a log of requests. The guides are at \`/docs\`.
+const description = `${servesSamples ? "This API manages users, tasks, API keys and webhooks. The API also provides analytics, usage figures, exact rate limits and a log of requests." : "This API manages API keys and webhooks. The API also provides usage figures, exact rate limits and a log of requests."} The guides are at \`/docs\`.
 
 ## Authentication
 
@@ -31,7 +31,9 @@ New response members, enum values, error codes and event types are not breaking 
 export const info = {
   title: "Developer Overview API",
   version: packageJson.version,
-  summary: "An API for users and tasks, with API keys, exact limits, usage figures, webhooks and a log of requests.",
+  summary: servesSamples
+    ? "An API for users and tasks, with API keys, exact limits, usage figures, webhooks and a log of requests."
+    : "API keys, exact limits, usage figures, webhooks and a log of requests.",
   description,
   contact: { name: "Developer Overview" },
   license: { name: "MIT", url: "https://opensource.org/license/mit" },
@@ -39,4 +41,4 @@ export const info = {
 
 export const externalDocs = { url: "/docs", description: "The guides, the API reference, and the catalogs of errors and events." };
 
-export const tags = manifests.flatMap(({ tags = [] }) => tags);
+export const tags = servedManifests.flatMap(({ tags = [] }) => tags);

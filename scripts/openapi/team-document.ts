@@ -4,7 +4,8 @@ import { createRouter } from "../../src/api/router.ts";
 import { type FailureCode, failures } from "../../src/errors/failure.ts";
 import { problemType } from "../../src/http/problem.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
-import { type TeamRouter, teamBase, teamScheme } from "../../src/operator/team-router.ts";
+import { forwardOperation } from "../../src/operator/resources/forward.ts";
+import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/operator/team-router.ts";
 import { tokenScopes } from "../../src/service-tokens/token.ts";
 import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
@@ -68,11 +69,18 @@ export function teamDocument(routers: readonly TeamRouter[]): JsonObject {
   const registry = documented.openAPIRegistry;
   for (const { openAPIRegistry } of routers)
     for (const definition of openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
+  registry.registerPath(forwardOperation);
   registry.register("Problem", Problem);
   registry.registerComponent("securitySchemes", teamScheme, {
     type: "http",
     scheme: "bearer",
     description: "A service token, `svc_...`, or an operator token.",
+  });
+  registry.registerComponent("securitySchemes", forwardScheme, {
+    type: "apiKey",
+    in: "header",
+    name: "X-Service-Token",
+    description: "A service token with the scope `verify`, which the proxy adds.",
   });
   for (const name of usedHeaders) registry.registerComponent("headers", name, headers[name]);
   const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "/" }], tags });

@@ -42,15 +42,67 @@ export const accounts: Record<string, Command> = {
     },
   },
   make: {
-    form: "make --name NAME --email EMAIL",
+    form: "make --name NAME --email EMAIL [--external-id ID]",
     what: "create an account, and print the setup link for its first owner",
     args: 0,
-    options: { name: "string", email: "string" },
+    options: { name: "string", email: "string", "external-id": "string" },
     run: async (given) => {
-      const { name, email } = { name: required(given.options, "name"), email: required(given.options, "email") };
-      const { body } = await given.client.call("POST", "/accounts", { name, email });
+      const { "external-id": externalId } = given.options;
+      const { body } = await given.client.call("POST", "/accounts", {
+        name: required(given.options, "name"),
+        email: required(given.options, "email"),
+        ...(externalId !== undefined && { external_id: externalId }),
+      });
       await print(given, body, () => `${body.id}\n${body.setup_url}`);
       note("The link works once, for seven days.");
+    },
+  },
+  find: {
+    form: "find [--external-id ID] [--email EMAIL] [--text TEXT]",
+    what: "find accounts by your own id, by their email address, or by a text in their name, email address or id of yours",
+    args: 0,
+    options: { "external-id": "string", email: "string", text: "string" },
+    run: async (given) => {
+      const { "external-id": externalId, email, text } = given.options as Record<string, string | undefined>;
+      const filter = { ...(externalId && { external_id: externalId }), ...(email && { email }), ...(text && { q: text }) };
+      if (Object.keys(filter).length === 0) throw new CommandError("misuse", "Add --external-id, --email or --text.");
+      const found = await listed(given.client, "/accounts", filter);
+      const row = ({ id, status, external_id: external, email: address, name }: Record<string, unknown>) => [
+        id,
+        status,
+        external,
+        address,
+        name,
+      ];
+      await print(given, found, () => table(["ID", "STATUS", "EXTERNAL ID", "EMAIL", "NAME"], found.data.map(row)));
+    },
+  },
+  "external-id": {
+    form: "external-id ID EXTERNAL|none",
+    what: "set the id of the account in your own system",
+    args: 2,
+    run: async (given) => {
+      const external = given.args[1] === "none" ? null : given.args[1];
+      const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, { external_id: external });
+      await print(given, body, () => `External id: ${body.external_id ?? "none"}.`);
+    },
+  },
+  "max-keys": {
+    form: "max-keys ID N",
+    what: "set how many live keys the account may have, from 1 to 1000",
+    args: 2,
+    run: async (given) => {
+      const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, { max_live_keys: whole(given.args[1], "N") });
+      await print(given, body, () => `The account may have ${counted(body.max_live_keys, "live key")}.`);
+    },
+  },
+  "on-unavailable": {
+    form: "on-unavailable ID deny|allow",
+    what: "set what verify does with a request while the guard of its key cannot be reached",
+    args: 2,
+    run: async (given) => {
+      const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, { on_unavailable: given.args[1] });
+      await print(given, body, () => `While a guard cannot be reached: ${body.on_unavailable}.`);
     },
   },
   suspend: {

@@ -52,14 +52,19 @@ export function table(headings: readonly string[], rows: readonly (readonly unkn
     .join("\n");
 }
 
-/** Requests all pages of a list, and returns the items of all pages. */
-export async function listed(client: OperatorClient, path: string): Promise<{ data: Record<string, unknown>[] }> {
+/** Requests all pages of a list, and returns the items of all pages. `filter`: the query parameters of each page. */
+export async function listed(
+  client: OperatorClient,
+  path: string,
+  filter: Readonly<Record<string, string>> = {},
+): Promise<{ data: Record<string, unknown>[] }> {
   const data: Record<string, unknown>[] = [];
-  for (let query: string | null = ""; query !== null; ) {
-    const { body }: OperatorResponse = await client.call("GET", `${path}${query}`);
+  for (let page: Record<string, string> | null = {}; page !== null; ) {
+    const query = new URLSearchParams({ ...filter, ...page });
+    const { body }: OperatorResponse = await client.call("GET", query.size > 0 ? `${path}?${query}` : path);
     data.push(...body.data);
-    const [parameter, next] = body.next_cursor === undefined ? ["after", body.next] : ["cursor", body.next_cursor];
-    query = next ? `?${parameter}=${encodeURIComponent(next)}` : null;
+    const [parameter, next] = body.next_cursor === undefined ? (["after", body.next] as const) : (["cursor", body.next_cursor] as const);
+    page = next ? { [parameter]: next } : null;
   }
   return { data };
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, getTableColumns, gt, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Db, Statement } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
@@ -112,9 +112,20 @@ export async function existingAccounts(db: Db, ids: readonly string[]): Promise<
 /** Returns all accounts, oldest first. */
 export const listAccounts = (db: Db): Promise<Account[]> => db.select().from(accounts).orderBy(asc(accounts.createdAt), asc(accounts.id));
 
-/** Returns an SQL statement that updates an account. */
-export const updateAccount = (db: Db, id: string, members: Partial<Omit<Account, "id">>): Statement =>
-  db.update(accounts).set(members).where(eq(accounts.id, id));
+/** Returns an SQL statement that updates an account if `when` is true. The statement returns the id of the updated account. */
+export const updateAccount = (db: Db, id: string, members: Partial<Omit<Account, "id">>, when: SQL = sql`true`) =>
+  db
+    .update(accounts)
+    .set(members)
+    .where(and(eq(accounts.id, id), when))
+    .returning({ id: accounts.id });
+
+/** Returns an SQL condition that is true if an account has not changed since it was read. */
+export function isAccountAsRead(before: Account): SQL {
+  const columns = Object.entries(getTableColumns(accounts)) as [keyof Account, SQLiteColumn][];
+  const same = columns.map(([name, column]) => sql`${column} IS ${before[name] === null ? null : sql.param(before[name], column)}`);
+  return sql`EXISTS (SELECT 1 FROM accounts WHERE ${and(...same)})`;
+}
 
 /** Returns an account. Throws `not_found` if the account does not exist. */
 export async function readAccount(db: Db, id: string): Promise<Account> {

@@ -56,26 +56,6 @@ export const updatePlan = (db: Db, { id, version }: Plan, members: Partial<Omit<
 /** Returns a statement that deletes a plan. D1 rejects the statement if an account has the plan. */
 export const removePlan = (db: Db, id: string): Statement => db.delete(plans).where(eq(plans.id, id));
 
-/** Returns a statement that changes the terms of an account, unless they have changed since the account was read. */
-export const updateTerms = (db: Db, before: Account, members: Partial<Account>) =>
-  db
-    .update(accounts)
-    .set(members)
-    .where(
-      and(
-        eq(accounts.id, before.id),
-        eq(accounts.limitsVersion, before.limitsVersion),
-        eq(accounts.planVersion, before.planVersion),
-        eq(accounts.ownTerms, before.ownTerms),
-        eq(accounts.limitCeiling, before.limitCeiling),
-        eq(accounts.keyLimits, before.keyLimits),
-        sql`${accounts.planId} IS ${before.planId}`,
-        sql`${accounts.retentionDays} IS ${before.retentionDays}`,
-        sql`${accounts.defaultScopes} IS ${before.defaultScopes === null ? null : JSON.stringify(before.defaultScopes)}`,
-      ),
-    )
-    .returning({ id: accounts.id });
-
 /** Returns a statement that notes that an account has the terms of its plan, unless the account has got another plan. */
 export const notePlanVersion = (db: Db, { id, planVersion }: Account, plan: Plan): Statement =>
   db

@@ -17,7 +17,8 @@ export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" |
    * Returns the fields that are needed only for a new entry. This function is called only when an entry is created. In a flood, most
    * requests therefore skip this work.
    */
-  details: () => Pick<Entry, "id" | "path" | "country" | "cost" | "violated" | "limits"> & { userAgent: string };
+  details: () => Pick<Entry, "id" | "path" | "country" | "cost" | "violated" | "limits"> &
+    Partial<Pick<Entry, "problem">> & { userAgent: string };
 }
 
 /**

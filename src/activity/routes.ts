@@ -26,11 +26,11 @@ export const Entry = z
     method: z.string().meta({ description: "The HTTP method of the request.", example: "GET" }),
     path: z.string().meta({
       description: `The first ${maxShownPath} characters of the request path, without the query string.`,
-      example: "/api/v1/tasks",
+      example: "/api/v1/usage",
     }),
     route: z
       .string()
-      .meta({ description: "The path of the matching operation, or `/api/v1/*` if no operation matched.", example: "/api/v1/tasks" }),
+      .meta({ description: "The path of the matching operation, or `/api/v1/*` if no operation matched.", example: "/api/v1/usage" }),
     status: z.int().nullable().meta({
       description: "The HTTP status of the response, or null if the status was not reported.",
       example: 200,
@@ -137,7 +137,7 @@ const list = createRoute({
       key_id: idInput.optional().meta({ description: "Returns only requests that used this key.", example: "key_4fPq2rT8vX0zB6dH" }),
       path: text(1, 1024)
         .optional()
-        .meta({ description: "Returns only requests whose `path` is exactly this text.", example: "/api/v1/tasks" }),
+        .meta({ description: "Returns only requests whose `path` is exactly this text.", example: "/api/v1/usage" }),
       ...timeSpan,
     }),
   },

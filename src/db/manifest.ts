@@ -84,6 +84,8 @@ export interface Manifest {
   name: string;
   /** The position of the area in lists of scopes, event types and documentation sections. */
   order: number;
+  /** Whether the area is a sample resource. If `SAMPLE_RESOURCES` is `off`, the area is neither served nor documented. */
+  isSample?: true;
   /** The documentation sections that contain the area's routes. */
   tags?: readonly { name: string; description: string }[];
   /** The id prefixes of the area. Each value names the kind of object that has the prefix. */

@@ -1,4 +1,6 @@
+import { servesSamples } from "../registry/manifests.ts";
 import built from "./built.txt";
+import builtWithoutSamples from "./built-without-samples.txt";
 import { type BuiltPage, originPlaceholder } from "./page.ts";
 import { SearchIndex } from "./search-index.ts";
 
@@ -17,7 +19,7 @@ export interface BuiltTeamPage {
   html: string;
 }
 
-/** The content of `built.txt`. `scripts/build-docs.ts` writes the file before the Worker is bundled. */
+/** The content of `built.txt` and of `built-without-samples.txt`. `scripts/build-docs.ts` writes the files before the Worker is bundled. */
 export interface BuiltLibrary {
   pages: readonly BuiltPage[];
   groups: readonly BuiltGroup[];
@@ -64,7 +66,7 @@ let known: Library | undefined;
 
 /** Returns the library. Each isolate parses the library only once. */
 export function library(): Library {
-  known ??= new Library(JSON.parse(built) as BuiltLibrary);
+  known ??= new Library(JSON.parse(servesSamples ? built : builtWithoutSamples) as BuiltLibrary);
   return known;
 }
 

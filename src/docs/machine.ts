@@ -1,3 +1,4 @@
+import { servesSamples } from "../registry/manifests.ts";
 import type { DocPage } from "./page.ts";
 
 // Files with well-known names that programs request.
@@ -15,7 +16,7 @@ export const llmsText = (pages: readonly DocPage[], origin: string): string =>
   [
     "# Developer Overview API",
     "",
-    "> An API for users and tasks, with API keys, exact limits, usage figures, webhooks and a log of requests. Every page is Markdown.",
+    `> ${servesSamples ? "An API for users and tasks, with API keys" : "API keys"}, exact limits, usage figures, webhooks and a log of requests. Every page is Markdown.`,
     "",
     `- [OpenAPI document](${origin}/api/v1/openapi.json): the contract, OpenAPI 3.1`,
     ...Object.entries(headings).flatMap(([kind, heading]) => [

@@ -65,7 +65,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   forbidden: {
     why: "The request asked for something that its key may not grant or see.",
     what: "The response names the missing permission. Use a key that has it.",
-    detail: "This key may only act on keys whose scopes it also has. Missing scopes: users:write.",
+    detail: "This key may only act on keys whose scopes it also has. Missing scopes: webhooks:write.",
   },
   cost_exceeds_limit: {
     why: "The request costs more units than a limit of the key or its account allows in a whole period.",
@@ -81,7 +81,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   not_found: {
     why: "The account has no resource with this id, or the path does not exist.",
     what: "Check the id. The resource may have been deleted, or may belong to another account.",
-    detail: "There is no such task.",
+    detail: "There is no such key.",
   },
   method_not_allowed: {
     why: "The path exists, but it does not support the method of the request.",
@@ -114,7 +114,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "The current version of the resource did not match If-Match, or it matched If-None-Match.",
     what: "Read the resource again, and apply the change to its current version.",
     header: "ETag",
-    detail: "The current version of the task does not match If-Match, or it matches If-None-Match. Read the task again.",
+    detail: "The current version of the key does not match If-Match, or it matches If-None-Match. Read the key again.",
   },
   body_too_large: {
     why: "The body of the request was larger than 64 KiB.",

@@ -1,5 +1,5 @@
 import { Failure } from "../errors/failure.ts";
-import { manifests } from "../registry/manifests.ts";
+import { servedManifests } from "../registry/manifests.ts";
 import type { CataloguedEvent } from "./event.ts";
 
 /** All event types, each with the scope that a key needs to read its events. */
@@ -40,9 +40,9 @@ export class EventCatalogue {
   }
 }
 
-/** The event types of all manifests. */
+/** The event types of all areas that are served. */
 export const eventCatalogue = new EventCatalogue(
-  manifests.flatMap(({ events = [] }) =>
+  servedManifests.flatMap(({ events = [] }) =>
     events.flatMap(({ types, ...group }) => Object.entries(types).map(([type, about]) => ({ ...group, type, ...about }))),
   ),
 );

@@ -33,7 +33,7 @@ export const Event = z
     }),
     data: anyObject.meta({
       description: "The data of the event. `GET /event-types` returns the schema for each type.",
-      example: { id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708", title: "Write the release notes" },
+      example: { id: "key_4fPq2rT8vX0zB6dH", name: "Continuous integration" },
     }),
     previous: anyObject.nullable().meta({
       type: ["object", "null"],
@@ -50,7 +50,7 @@ const EventTypes = z
       .array(
         z.strictObject({
           type: z.string().meta({ description: "The event type.", example: eventCatalogue.types[0] }),
-          description: z.string().meta({ description: "A description of what happened.", example: "A task was created." }),
+          description: z.string().meta({ description: "A description of what happened.", example: "A key was created." }),
           scope: z.string().meta({
             description: "The scope that a key needs to subscribe to events of this type and to read them.",
             example: eventCatalogue.kinds[0]?.scope,

@@ -9,11 +9,12 @@ import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { expiredBeforeRemoval } from "./keys-known-to.ts";
+import { patched } from "./schemas.ts";
 import { evenWhereFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<
-  Pick<KeyRow, "name" | "externalId" | "metadata" | "scopes" | "hourlyLimit" | "otherLimits" | "allowedIps" | "expiresAt">
+  Pick<KeyRow, "name" | "externalId" | "scopes" | "hourlyLimit" | "otherLimits" | "allowedIps" | "expiresAt">
 > & {
   state?: "active" | "disabled";
   /**
@@ -21,6 +22,8 @@ export type KeyPatch = Partial<
    * secret stops working immediately.
    */
   overlapEndsAt?: number | null;
+  /** A merge patch of the metadata. Null removes all values. */
+  metadataPatch?: Record<string, unknown> | null | undefined;
 };
 
 /**
@@ -34,7 +37,7 @@ export type KeyPatch = Partial<
 export async function changeKey(
   context: KeyContext,
   id: string,
-  { overlapEndsAt, ...given }: KeyPatch,
+  { overlapEndsAt, metadataPatch, ...given }: KeyPatch,
   precondition: Precondition,
 ): Promise<Key> {
   const { now } = context;
@@ -47,7 +50,8 @@ export async function changeKey(
       const terms = isLimited ? await readKeyTerms(context.db, context.actor.accountId) : null;
       if (terms) await requireBounds(context, given);
       const within = terms && given.otherLimits ? { otherLimits: limitsWithin(given.otherLimits, terms.highest) } : {};
-      const patch = differing({ ...given, ...within, ...overlapUntil(before, overlapEndsAt, now) }, before);
+      const metadata = patched(before.metadata, metadataPatch);
+      const patch = differing({ ...given, ...within, ...(metadata && { metadata }), ...overlapUntil(before, overlapEndsAt, now) }, before);
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";

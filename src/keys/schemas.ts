@@ -67,7 +67,7 @@ export const KeyData = z.strictObject({
     .nullable()
     .meta({
       description: "The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.",
-      examples: ["/api/v1/tasks"],
+      examples: ["/api/v1/usage"],
     }),
   overlap_ends_at: isoText.nullable().meta({
     description: "The time when the previous secret stops working, or null if only the current secret works.",

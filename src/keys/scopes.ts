@@ -1,15 +1,22 @@
 import teamScopes from "../../scopes.json" with { type: "json" };
-import { manifests, type Scope } from "../registry/manifests.ts";
+import { type Scope, servedManifests } from "../registry/manifests.ts";
 
 export type { Scope } from "../registry/manifests.ts";
 
 /** The scopes of the team's own API, from scopes.json at the top level of the project. */
-const ofTeam = (teamScopes as { name: string; description: string; default: boolean }[]).map((scope): [string, { isDefault: boolean }] => {
+const declared = teamScopes as { name: string; description: string; default: boolean }[];
+const ofTeam = declared.map((scope): [string, { isDefault: boolean }] => {
   if (!/^[a-z][\w.-]*:[\w.-]+$/.test(scope.name)) throw new Error(`scopes.json: "${scope.name}" must have the form resource:action`);
   return [scope.name, { isDefault: scope.default }];
 });
 
-const stated = [...manifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})), ...ofTeam] as [Scope, { isDefault: boolean }][];
+/** Returns what the team says about a scope of its own API, or undefined for a scope of this API. */
+export const descriptionOf = (scope: string): string | undefined => declared.find(({ name }) => name === scope)?.description;
+
+const stated = [...servedManifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})), ...ofTeam] as [
+  Scope,
+  { isDefault: boolean },
+][];
 
 /** The scopes that a key can have: those of this API, and those of the team's own API. For example, a key with the scope `users:read` can read users. */
 export const scopes: readonly Scope[] = stated.map(([scope]) => scope);

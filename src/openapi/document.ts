@@ -1,4 +1,5 @@
 import { Failure } from "../errors/failure.ts";
+import { servesSamples } from "../registry/manifests.ts";
 
 // Types and functions to read and traverse the OpenAPI document as plain JSON.
 
@@ -45,9 +46,18 @@ export const operationsIn = (document: JsonObject): { method: string; path: stri
     Object.entries(item).map(([method, operation]) => ({ method, path, operation: operation as Operation })),
   );
 
-/** Reads the OpenAPI document from the assets of the Worker. Throws `unavailable` if the document cannot be read. */
-export async function readOpenApi({ ASSETS }: { ASSETS: Fetcher }, url: URL): Promise<JsonObject> {
-  const asset = await ASSETS.fetch(new URL("/api/v1/openapi.json", url));
+/** The generated OpenAPI documents in the assets of the Worker. */
+type DocumentPath = "/api/v1/openapi.json" | "/api/v1/openapi.yaml" | "/api/team/openapi.json";
+
+/**
+ * Returns a generated OpenAPI document. A deployment without the sample resources has documents of its own. Throws `unavailable` if the document cannot be read.
+ */
+export async function readDocument({ ASSETS }: { ASSETS: Fetcher }, path: DocumentPath, url: URL): Promise<Response> {
+  const asset = await ASSETS.fetch(new URL(servesSamples ? path : path.replace("/openapi.", "/without-samples/openapi."), url));
   if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read right now. Try again in a moment.");
-  return asset.json();
+  return asset;
 }
+
+/** Returns the OpenAPI document of the API, parsed. Throws `unavailable` if the document cannot be read. */
+export const readOpenApi = async (env: { ASSETS: Fetcher }, url: URL): Promise<JsonObject> =>
+  (await readDocument(env, "/api/v1/openapi.json", url)).json();

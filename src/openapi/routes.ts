@@ -1,5 +1,4 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { apiBase } from "../api/base-path.ts";
 import { etagOf, respondNotModified } from "../api/conditional.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondBytes } from "../api/respond.ts";
@@ -7,8 +6,8 @@ import { failsWith, publicRoute } from "../api/route-parts/access.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { createRouter } from "../api/router.ts";
 import { hashOf } from "../crypto/hash.ts";
-import { Failure } from "../errors/failure.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
+import { readDocument } from "./document.ts";
 import { serversOf, withServers } from "./servers.ts";
 
 /**
@@ -39,13 +38,12 @@ interface Served {
 const served = new Map<string, Served & { servers: string }>();
 
 /** Returns the generated document with the servers of this deployment. Throws `unavailable` if the document cannot be read. */
-async function readServed(c: ApiContext, path: string): Promise<Served> {
+async function readServed(c: ApiContext, path: "/openapi.json" | "/openapi.yaml"): Promise<Served> {
   const servers = serversOf(c.env.PUBLIC_ORIGIN, requestOrigin(c));
   const key = JSON.stringify(servers);
   const known = served.get(path);
   if (known?.servers === key) return known;
-  const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, urlOf(c)));
-  if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read right now. Try again in a moment.");
+  const asset = await readDocument(c.env, `/api/v1${path}`, urlOf(c));
   const text = withServers(new TextDecoder().decode(await asset.arrayBuffer()), servers);
   const made = { servers: key, etag: etagOf(hashOf(text).slice(0, 16)), bytes: new TextEncoder().encode(text) };
   served.set(path, made);

@@ -1,4 +1,4 @@
-import { eq, sql } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
@@ -6,7 +6,6 @@ import { callGuard, type Guards } from "../admission/guards.ts";
 import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
-import { differing, isEmpty } from "../db/differing.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { createSetupLink } from "../identity/invitations.ts";
@@ -42,46 +41,8 @@ export const makeTeamAccount = (
 /** The values of an account that the team sets through the team API. */
 export type TeamValues = Pick<Account, "name" | "email" | "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">;
 
-/**
- * Changes the values of an account that come from the team's own system. The guards of its keys have the new values when the promise resolves. Throws `not_found`,
- * `conflict` if another account has the external id, and `unavailable` if the change is stored but a guard does not have it yet.
- */
-export async function changeTeamValues(
-  operating: Operating & { guards: Guards },
-  accountId: string,
-  given: Partial<TeamValues>,
-): Promise<void> {
-  const { db, now } = operating;
-  const account = await readAccount(db, accountId);
-  const members = differing(given, account);
-  if (isEmpty(members)) {
-    await pushKeysOf(operating, accountId);
-    return;
-  }
-  const changes = Object.keys(members).map((member) => teamNames[member as keyof TeamValues]);
-  const commit = operatorCommit(operating, "account.changed", { accountId, details: { changes } });
-  await orExternalIdTaken(
-    commit({
-      evenWhereFull: true,
-      result: null,
-      events: [],
-      audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), changes)],
-      statements: [raiseVersions(db, accountId, now, sql`true`), updateAccount(db, accountId, members)],
-    }),
-  );
-  await pushKeysOf(operating, accountId);
-}
-
-const teamNames: Record<keyof TeamValues, string> = {
-  name: "name",
-  email: "email",
-  externalId: "external_id",
-  metadata: "metadata",
-  onUnavailable: "on_unavailable",
-  maxLiveKeys: "max_live_keys",
-};
-
-async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<Result> {
+/** Throws `conflict` if a write fails because another account has the external id. */
+export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
   } catch (error) {

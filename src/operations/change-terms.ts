@@ -1,4 +1,4 @@
-import { type Account, readAccount } from "../accounts/account.ts";
+import { type Account, isAccountAsRead, readAccount, updateAccount } from "../accounts/account.ts";
 import {
   accountsBehind,
   insertPlan,
@@ -14,7 +14,6 @@ import {
   type Terms,
   termsOf,
   updatePlan,
-  updateTerms,
 } from "../accounts/plan.ts";
 import { nextLimitsVersion } from "../accounts/shared-limits.ts";
 import { activityDays } from "../activity/retention.ts";
@@ -27,10 +26,13 @@ import { differing, isEmpty } from "../db/differing.ts";
 import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts";
 import { always, conflicted, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../errors/failure.ts";
+import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { changeKey } from "../keys/change-key.ts";
 import { pushAccount } from "../keys/push-account.ts";
+import { pushKeysOf } from "../keys/push-key.ts";
+import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
-import { targetOf } from "./change-account.ts";
+import { orExternalIdTaken, type TeamValues, targetOf } from "./change-account.ts";
 import { actorOf, type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
@@ -44,13 +46,18 @@ export interface ChangingTerms extends Operating {
   env: WriterEnv & { ACTIVITY_DAYS?: string };
 }
 
-/** A change of an account's terms. Own terms that are null are removed: the terms of the plan then apply. */
-export interface TermsPatch {
+/**
+ * A change of an account: of the values that the team sets, and of its terms. Own terms that are null are removed: the terms of the plan then apply.
+ */
+export interface AccountPatch extends Partial<TeamValues> {
   planId?: string | null;
   limits?: Terms["sharedLimits"];
   limitCeiling?: number | null;
   retentionDays?: number | null;
 }
+
+const termsIn = ({ planId, limits, limitCeiling, retentionDays }: AccountPatch) =>
+  differing({ planId, limits, limitCeiling, retentionDays }, {});
 
 /** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
 const maxLowered = 50;
@@ -58,52 +65,86 @@ const maxLowered = 50;
 const maxLoweredOfPlan = 20;
 
 /**
- * Changes the plan of an account, or its own terms. The new limits apply to every request that starts after the promise has resolved. Keys whose limits exceed
- * the highest limits are lowered. Returns the ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, and `unavailable` if the terms are
- * stored but not yet in force.
+ * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
+ * values and limits apply to every request that starts after the promise has resolved. Keys whose limits exceed the highest limits are lowered. Returns the
+ * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, `conflict` if another account has the external id, and `unavailable` if the
+ * change is stored but not yet in force.
  */
-export async function changeTerms(changing: ChangingTerms, accountId: string, patch: TermsPatch): Promise<string[]> {
+export async function changeAccount(
+  changing: ChangingTerms,
+  accountId: string,
+  patchOf: (before: Account) => AccountPatch,
+): Promise<string[]> {
   const { db } = changing;
-  const { account, plan } = await retryOnConflict(async () => {
+  const { patch, plan } = await retryOnConflict(async () => {
     const before = await readAccount(db, accountId);
+    const patch = patchOf(before);
     const planId = patch.planId === undefined ? before.planId : patch.planId;
     const plan = await planOf(db, { planId });
     if (planId !== null && plan === null) throw invalidMember("/plan_id", "There is no such plan.", "invalid_value");
-    if (!(await writeTerms(changing, before, plan, ownTermsAfter(before, patch)))) return conflicted;
-    return { account: await readAccount(db, accountId), plan };
+    const isWritten = await orExternalIdTaken(
+      writeAccount(changing, before, { plan, ownTerms: ownTermsAfter(before, patch), values: patch }),
+    );
+    return isWritten ? { patch, plan } : conflicted;
   });
-  const { lowered } = await putInForce(changing, account, plan, maxLowered);
+  await pushKeysOf(changing, accountId);
+  if (isEmpty(termsIn(patch))) return [];
+  const { lowered } = await putInForce(changing, await readAccount(db, accountId), plan, maxLowered);
   return lowered;
 }
 
-function ownTermsAfter({ ownTerms }: Account, { limits, limitCeiling, retentionDays }: TermsPatch): Account["ownTerms"] {
-  const own = { ...ownTerms, ...differing({ limits, limitCeiling, retentionDays }, {}) };
+function ownTermsAfter({ ownTerms }: Account, patch: AccountPatch): Account["ownTerms"] {
+  const { planId, ...given } = termsIn(patch);
+  const own = { ...ownTerms, ...given };
   const isOwn = ([, value]: [string, unknown]) => value !== null && value !== undefined && !(Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(own).filter(isOwn)) as Account["ownTerms"];
 }
 
-/** Writes the terms of an account. Returns false if another change came between. */
-async function writeTerms(changing: ChangingTerms, before: Account, plan: Plan | null, ownTerms: Account["ownTerms"]): Promise<boolean> {
+/** Writes the terms of an account, and the values that the team sets. Returns false if another change came between. */
+async function writeAccount(
+  changing: ChangingTerms,
+  before: Account,
+  { plan, ownTerms, values = {} }: { plan: Plan | null; ownTerms: Account["ownTerms"]; values?: Partial<TeamValues> },
+): Promise<boolean> {
   const { db, now } = changing;
   const planId = plan?.id ?? null;
   const terms = differing({ ...termsOf(plan, ownTerms), planId }, before);
-  if (isEmpty({ ...terms, ...differing({ ownTerms }, before) })) return true;
+  const { name, email, externalId, metadata, onUnavailable, maxLiveKeys } = values;
+  const changed = differing(omitUndefined({ name, email, externalId, metadata, onUnavailable, maxLiveKeys }), before);
+  if (isEmpty({ ...terms, ...changed, ...differing({ ownTerms }, before) })) return true;
   const next = terms.sharedLimits ? nextLimitsVersion(before) : {};
-  const members = { ...terms, ownTerms, ...next, ...(planId !== before.planId && { planVersion: 0 }) };
-  const details = Object.fromEntries(Object.entries(terms).map(([name, value]) => [wordOf[name as keyof typeof wordOf], value]));
+  const members = { ...changed, ...terms, ownTerms, ...next, ...(planId !== before.planId && { planVersion: 0 }) };
+  const changes = Object.keys(changed).map((member) => wordOf[member as keyof typeof wordOf]);
+  const ofTerms = Object.fromEntries(Object.entries(terms).map(([member, value]) => [wordOf[member as keyof typeof wordOf], value]));
+  // The entry says what the terms are now. It does not contain the values of the team, because they can be personal data.
+  const details = { ...ofTerms, ...(changes.length > 0 && { changes }) };
+  const when = isAccountAsRead(before);
   const commit = operatorCommit(changing, "account.changed", { accountId: before.id, details });
-  const [written] = await commit({
+  const outcomes = await commit({
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), Object.keys(details))],
-    statements: [updateTerms(db, before, members)],
+    audit: [
+      auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), [...changes, ...Object.keys(ofTerms)]),
+    ],
+    statements: [
+      // The guards of the keys know the values of the team.
+      ...(isEmpty(changed) ? [] : [raiseVersions(db, before.id, now, when)]),
+      updateAccount(db, before.id, members, when),
+    ],
+    when,
   });
-  return wrote(written);
+  return wrote(outcomes.at(-1));
 }
 
-/** The names of the terms in the audit. */
+/** The names of an account's columns in the audit. */
 const wordOf = {
+  name: "name",
+  email: "email",
+  externalId: "external_id",
+  metadata: "metadata",
+  onUnavailable: "on_unavailable",
+  maxLiveKeys: "max_live_keys",
   planId: "plan_id",
   sharedLimits: "limits",
   limitCeiling: "limit_ceiling",
@@ -251,7 +292,7 @@ export async function applyPlan(
   for (const before of behind) {
     if (Date.now() > endsAt || left <= 0) return { ...(await progressOf(db, plan)), next: cursor };
     try {
-      if (!(await writeTerms(changing, before, plan, before.ownTerms))) throw new Error("another change came between");
+      if (!(await writeAccount(changing, before, { plan, ownTerms: before.ownTerms }))) throw new Error("another change came between");
       const { lowered, isDone } = await putInForce(changing, await readAccount(db, before.id), plan, left);
       left -= lowered.length;
       if (!isDone) return { ...(await progressOf(db, plan)), next: cursor };

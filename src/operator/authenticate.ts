@@ -1,4 +1,5 @@
 import { createMiddleware } from "hono/factory";
+import { maskPath } from "../credentials/mask-keys.ts";
 import { looksLikeServiceToken } from "../credentials/service-token.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
@@ -40,6 +41,7 @@ const tooManyTokens = (c: OperatorContext) => {
     title: "Too Many Requests",
     status: 429,
     detail,
+    instance: maskPath(c.req.path),
     code: tooManyAttempts,
     request_id: c.get("requestId"),
   };
@@ -104,7 +106,15 @@ function noToken(c: OperatorContext): Response {
     operatorTokens(c.env).length > 0
       ? "Send a service token or an operator token: Authorization: Bearer <TOKEN>."
       : "Send a service token: Authorization: Bearer <SERVICE_TOKEN>. This Worker has no operator, because its secret OPERATOR_TOKENS is not set.";
-  const body = { type: "about:blank", title: "Unauthorized", status: 401, detail, code, request_id: c.get("requestId") };
+  const body = {
+    type: "about:blank",
+    title: "Unauthorized",
+    status: 401,
+    detail,
+    instance: maskPath(c.req.path),
+    code,
+    request_id: c.get("requestId"),
+  };
   return new Response(JSON.stringify(body), {
     status: 401,
     headers: { "Content-Type": problemType, "WWW-Authenticate": 'Bearer realm="operator"' },

@@ -40,7 +40,9 @@ export const idempotentPosts = createMiddleware<OperatorEnv>(async function idem
   if (status >= 300) return release(db, request, Date.now());
   const text = await c.res.clone().text();
   const body = (text === "" ? "" : JSON.stringify(withoutSecrets(JSON.parse(text)))) as string;
-  const kept = Object.fromEntries(["Content-Type", "ETag"].flatMap((name) => (headers.has(name) ? [[name, headers.get(name) ?? ""]] : [])));
+  const kept = Object.fromEntries(
+    ["Content-Type", "ETag", "Location"].flatMap((name) => (headers.has(name) ? [[name, headers.get(name) ?? ""]] : [])),
+  );
   await storeReserved(db, request, { status, headers: kept, body });
 });
 

@@ -25,6 +25,8 @@ export type TeamRouter = ReturnType<typeof createTeamRouter>;
 
 export const teamBase = "/operator/api";
 export const teamScheme = "serviceToken";
+/** The security scheme of forward auth. There, the header `Authorization` belongs to the client of the proxy. */
+export const forwardScheme = "forwardToken";
 
 /** The part of a route object that requires a service token with the given scope, or an operator token. */
 export const requireTokenScope = (scope: TokenScope) => ({ security: [{ [teamScheme]: [scope] }] });

@@ -1,3 +1,4 @@
+import { routes as accountOperationsRoutes } from "./resources/account-operations.ts";
 import { routes as accountsRoutes } from "./resources/accounts.ts";
 import { routes as documentRoutes } from "./resources/document.ts";
 import { routes as importRoutes } from "./resources/imports.ts";
@@ -12,6 +13,7 @@ import type { TeamRouter } from "./team-router.ts";
 export const teamRouters: readonly TeamRouter[] = [
   verifyRoutes,
   accountsRoutes,
+  accountOperationsRoutes,
   keysRoutes,
   importRoutes,
   plansRoutes,

@@ -14,3 +14,9 @@ export type Stored = BoundedOf<AreaManifest>;
 
 /** All manifests of `src/resources.ts`, sorted by `order`. */
 export const manifests: readonly Manifest[] = Object.values<Manifest>(resources).toSorted((one, other) => one.order - other.order);
+
+/** Whether the sample resources are served. A team that only verifies requests of its own API does not need them. */
+export const servesSamples = (process.env.SAMPLE_RESOURCES as string | undefined) !== "off";
+
+/** The manifests of the areas that are served. The tables of the sample resources exist even if these resources are not served. */
+export const servedManifests: readonly Manifest[] = manifests.filter(({ isSample = false }) => servesSamples || !isSample);

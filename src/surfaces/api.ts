@@ -11,7 +11,6 @@ import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
-import { sampleResources } from "../http/sample-resources.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
@@ -31,7 +30,6 @@ export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
     authenticate((c) => policies.of(c)),
     receiveBody({ maxBytes: maxBodyBytes, ownerOf: (c) => c.get("credential").keyId }),
     admit,
-    sampleResources(["users", "tasks", "analytics"].map((name) => `${apiBase}/${name}`)),
     checkRequest,
     requireResponse,
   );

@@ -9,6 +9,7 @@ import { routes as keysLeakedKeyRoutes } from "../keys/leaked-key-routes.ts";
 import { routes as keysRoutes } from "../keys/routes.ts";
 import { routes as meRoutes } from "../me/routes.ts";
 import { routes as openapiRoutes } from "../openapi/routes.ts";
+import { servesSamples } from "../registry/manifests.ts";
 import { routes as analyticsRoutes } from "../resources/analytics/routes.ts";
 import { routes as tasksRoutes } from "../resources/tasks/routes.ts";
 import { routes as usersRoutes } from "../resources/users/routes.ts";
@@ -17,11 +18,11 @@ import { routes as webhooksDeliveryRoutes } from "../webhooks/delivery-routes.ts
 import { routes as webhooksRedeliveryRoutes } from "../webhooks/redelivery-routes.ts";
 import { routes as webhooksRoutes } from "../webhooks/routes.ts";
 
-/** The routers of all areas, in the order of the documentation. */
+/** The routers of all areas that are served, in the order of the documentation. */
 export const routers: readonly ApiRouter[] = [
-  usersRoutes,
-  tasksRoutes,
-  analyticsRoutes,
+  ...(servesSamples ? [usersRoutes] : []),
+  ...(servesSamples ? [tasksRoutes] : []),
+  ...(servesSamples ? [analyticsRoutes] : []),
   meRoutes,
   usageRoutes,
   activityRoutes,

@@ -165,7 +165,7 @@ const Breakdown = z
           value: z.string().meta({
             description:
               "The id of a key, a route, a status code or a date. `none` is the status of requests whose response was not reported.",
-            example: "/api/v1/tasks",
+            example: "/api/v1/usage",
           }),
           requests,
           successes,

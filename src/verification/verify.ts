@@ -107,6 +107,8 @@ function log(
       id: admission.verified?.entryId ?? newId("req", startedAt),
       path: shownPathOf(request),
       ...limitDetails(admission, cost),
+      // The API's own operations name their scope in the documentation. Only the team's API knows what this request needed.
+      problem: denial?.code === "insufficient_scope" ? { detail: denial.message, errors: [] } : null,
       country: null,
       userAgent,
     }),

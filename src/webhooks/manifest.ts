@@ -26,7 +26,7 @@ export const manifest = {
         id: webhookId,
         url: "https://hooks.acme.dev/overview",
         description: "Chat room of the team",
-        event_types: ["task.completed"],
+        event_types: ["key.revoked"],
         status: "disabled",
         disabled_reason: "The receiver responded with 410 Gone.",
         created_at: "2026-01-30T08:00:00.000Z",

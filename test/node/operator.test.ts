@@ -72,6 +72,8 @@ const invalidCommands = [
   [["accounts", "ceiling", "acc_1", "many"], "whole number"],
   [["accounts", "ceiling", "acc_1", "0"], "/limit: "],
   [["accounts", "make", "--name", "x"], "--email is missing"],
+  [["accounts", "find"], "Add --external-id, --email or --text"],
+  [["accounts", "max-keys", "acc_1", "many"], "whole number"],
   [["accounts", "list", "--remote", "http://api.example.com"], "--remote and OPERATOR_REMOTE take https://"],
   [["accounts", "list", "--remote", "api"], "--remote and OPERATOR_REMOTE take the address"],
   [["keys", "revoke", "dvo_short"], "KEY takes the id of a key"],
@@ -207,6 +209,9 @@ describe("npm run operator", () => {
     expect((await worker.api("GET", "/rate-limit")).policies[0].limit).toBe(4000);
     await succeedWith("accounts", "retention-days", account, "14");
     await succeedWith("accounts", "retention-days", account, "default");
+    expect(await succeedWith("accounts", "max-keys", account, "200")).toBe("The account may have 200 live keys.");
+    expect(await succeedWith("accounts", "on-unavailable", account, "allow")).toBe("While a guard cannot be reached: allow.");
+    await succeedWith("accounts", "on-unavailable", account, "deny");
     expect((await succeedWith("accounts", "storage", account, "--json")).tasks.most).toBe(100_000);
     expect(await succeedWith("accounts", "storage-quota", account, "512")).toBe("It may store 512 MiB.");
     expect((await succeedWith("accounts", "storage", account, "--json")).bytes.most).toBe(512 * 1024 * 1024);
@@ -412,6 +417,24 @@ describe("A runbook", () => {
     // The restored D1 does not contain the key that was created after the backup. An operator who knows the key's id can revoke the key.
     await succeedWith("keys", "revoke", after.id);
     expect(await me(after.secret_key)).toBe("revoked_key");
+  });
+
+  it("finds the account of a customer by the id in the team's own system, and moves the id to another account", async () => {
+    const make = async (name: string, ...more: string[]) =>
+      ((await succeedWith("accounts", "make", "--name", name, "--email", "ops@acme.dev", ...more)) as string).split("\n")[0] ?? "";
+    const [former, next] = [await make("Acme", "--external-id", "cus_4711"), await make("Acme Holding")];
+    const found = async (...by: string[]) =>
+      (await succeedWith("accounts", "find", ...by, "--json")).data.map(({ id }: { id: string }) => id);
+    expect(await found("--external-id", "cus_4711")).toEqual([former]);
+    expect(await found("--text", "acme hold")).toEqual([next]);
+    expect(await found("--email", "OPS@acme.dev")).toEqual(expect.arrayContaining([former, next]));
+    expect(await operator(["accounts", "external-id", next, "cus_4711"])).toMatchObject({
+      code: 4,
+      err: expect.stringContaining("Another account has this external id"),
+    });
+    expect(await succeedWith("accounts", "external-id", former, "none")).toBe("External id: none.");
+    expect(await succeedWith("accounts", "external-id", next, "cus_4711")).toBe("External id: cus_4711.");
+    expect(await succeedWith("accounts", "find", "--external-id", "cus_4711")).toContain(next);
   });
 
   it("creates a new setup link for an owner who can no longer sign in", async () => {

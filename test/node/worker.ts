@@ -14,8 +14,8 @@ export interface RunningWorker {
   /** The setup link for the account's first owner. */
   setup: string;
   stop(): Promise<void>;
-  /** Stops the Worker, calls `whileStopped`, and starts the Worker again with the same data. */
-  restart(whileStopped?: () => void | Promise<void>): Promise<void>;
+  /** Stops the Worker with `signal`, by default SIGTERM, calls `whileStopped`, and starts the Worker again with the same data. */
+  restart(whileStopped?: () => void | Promise<void>, signal?: NodeJS.Signals): Promise<void>;
   /** Runs SQL on the main database. Helper functions with descriptive names call this method, for example `backdateSessions`. */
   sql(command: string): Promise<void>;
   /** Calls the API with the key. Returns the body of the response. */
@@ -46,17 +46,17 @@ export async function startWorker({ signIn = false, log = false, inspector = 0 }
     return started;
   };
   let worker = await start();
-  const end = async () => {
+  const end = async (signal: NodeJS.Signals = "SIGTERM") => {
     const exited = new Promise((resolve) => worker.once("exit", resolve));
-    process.kill(-(worker.pid ?? 0), "SIGTERM");
+    process.kill(-(worker.pid ?? 0), signal);
     await exited;
   };
   const stop = async () => {
     await end();
     removeProject(folder);
   };
-  const restart = async (whileStopped: () => void | Promise<void> = () => {}) => {
-    await end();
+  const restart = async (whileStopped: () => void | Promise<void> = () => {}, signal?: NodeJS.Signals) => {
+    await end(signal);
     // After the Worker has ended, its child processes may still use the port for a moment.
     await vi.waitUntil(async () => !(await isHealthy()), wait);
     await whileStopped();

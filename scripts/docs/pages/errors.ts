@@ -17,7 +17,7 @@ export function codesOf(document: JsonObject, responses: JsonObject): { status: 
 }
 
 /** Replaces `{id}` in a path with an example id. */
-const pathOf = (path: string) => path.replace("{id}", "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const pathOf = (path: string) => path.replace("{id}", "key_4fPq2rT8vX0zB6dH");
 
 /** Returns a page for each error code. The `type` in an error response is the URL of the page for the error code. */
 export function errorPages(document: JsonObject, origin: string): DocPage[] {
@@ -41,7 +41,7 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## What to do",
         `${what}${header ? ` The header \`${header}\` of the response contains more information for the client.` : ""}`,
         "## Example response",
-        jsonFence(problemExample(code, { instance: pathOf(answering[0]?.path ?? "/api/v1/tasks"), origin })),
+        jsonFence(problemExample(code, { instance: pathOf(answering[0]?.path ?? "/api/v1/keys"), origin })),
         "## Where it occurs",
         answering.length === operations.length || answering.length > 20
           ? `With ${answering.length} of ${operations.length} operations: all except ${

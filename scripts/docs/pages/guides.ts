@@ -1,5 +1,6 @@
 import type { DocPage } from "../../../src/docs/page.ts";
 import type { JsonObject } from "../../../src/openapi/document.ts";
+import { servesSamples } from "../../../src/registry/manifests.ts";
 import { figures, withFigures } from "../figures.ts";
 
 const guides = [
@@ -17,13 +18,16 @@ const guides = [
   ["changelog", "The changes of each version."],
 ] as const;
 
+/** The guides for this setting of `SAMPLE_RESOURCES`. The steps of the quick start use the sample resources. */
+const served = guides.filter(([name]) => servesSamples || name !== "quick-start");
+
 /** The names of the guides. Each guide is a file in `docs/guides/`, except `changelog`, which is CHANGELOG.md. */
-export const guideNames = guides.map(([name]) => name);
+export const guideNames = served.map(([name]) => name);
 
 /** Returns the pages of the guides in reading order. `texts` maps the name of each guide to its Markdown. */
 export function guidePages(document: JsonObject, origin: string, texts: Readonly<Record<string, string>>): DocPage[] {
   const values = figures(document, origin);
-  return guides.map(([name, summary]) => {
+  return served.map(([name, summary]) => {
     const markdown = withFigures(texts[name] ?? "", values);
     return { path: `/docs/guides/${name}`, title: /^# (.+)$/m.exec(markdown)?.[1] ?? name, kind: "Guide", summary, markdown };
   });

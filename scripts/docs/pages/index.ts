@@ -2,6 +2,8 @@ import type { DocPage } from "../../../src/docs/page.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../../src/openapi/document.ts";
 import { operationPath, paragraphs } from "../markdown.ts";
 
+const quickStart = "/docs/guides/quick-start";
+
 const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");
 
 /** Returns the names of all tags, in the order of the OpenAPI document. Tags group operations. */
@@ -20,7 +22,9 @@ export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocP
     summary: "The guides, reference, errors and events of this API.",
     markdown: paragraphs(
       "# Documentation",
-      "New here? The [quick start](/docs/guides/quick-start) takes you from a clone to a verified webhook in six steps.",
+      ...(pages.some(({ path }) => path === quickStart)
+        ? [`New here? The [quick start](${quickStart}) takes you from a clone to a verified webhook in six steps.`]
+        : []),
       "## Guides",
       listOf(of("Guide")),
       "## Reference",

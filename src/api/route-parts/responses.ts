@@ -18,8 +18,8 @@ export const Problem = z
     status: z.int().meta({ description: "The HTTP status of the response.", example: 404 }),
     detail: z
       .string()
-      .meta({ description: "A human-readable explanation of this occurrence of the error.", example: "There is no such task." }),
-    instance: z.string().meta({ description: "The path of the request.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      .meta({ description: "A human-readable explanation of this occurrence of the error.", example: "There is no such key." }),
+    instance: z.string().meta({ description: "The path of the request.", example: "/api/v1/keys/key_4fPq2rT8vX0zB6dH" }),
     code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).meta({
       description: `The error code, for programs: ${Object.keys(failures)
         .map((code) => `\`${code}\``)

@@ -48,7 +48,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <div class="note alert" role="alert">
           <p>
             Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
-            status:4xx, status:none, key:key_..., path:/api/v1/tasks, from:TIME and to:TIME.
+            status:4xx, status:none, key:key_..., path:/api/v1/usage, from:TIME and to:TIME.
           </p>
         </div>
       )}
@@ -105,7 +105,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         </div>
         <div class="field grow">
           <label for="path">Path</label>
-          <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/tasks" />
+          <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
         </div>
         {query.from !== undefined && <input type="hidden" name="from" value={iso(query.from)} />}
         {query.to !== undefined && <input type="hidden" name="to" value={iso(query.to)} />}

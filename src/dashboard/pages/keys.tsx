@@ -7,9 +7,9 @@ import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses } from "../../keys/key.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { NewKey, newKeyOf } from "../../keys/schemas.ts";
-import { defaultScopes, scopes } from "../../keys/scopes.ts";
+import { defaultScopes, descriptionOf, scopes } from "../../keys/scopes.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
-import { Choices, TextField } from "../components/fields.tsx";
+import { type Choice, Choices, TextField } from "../components/fields.tsx";
 import { KeyTable } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Empty } from "../components/notice.tsx";
@@ -161,6 +161,11 @@ const otherPeriods = [
   ["month", "Limit per month"],
 ] as const;
 
+const choiceOf = (scope: string): Choice => {
+  const meaning = descriptionOf(scope);
+  return meaning === undefined ? [scope] : [scope, meaning];
+};
+
 /** Renders the form fields for a key's scopes, limits, allowed IPs and expiry. */
 export const KeyFields = ({
   form,
@@ -184,7 +189,7 @@ export const KeyFields = ({
       name="scopes"
       label="Scopes"
       help="The scopes of the key. Select only the scopes that its client needs."
-      options={options.map((scope) => [scope] as const)}
+      options={options.map(choiceOf)}
       ticked={ticked}
     />
     <TextField
@@ -262,8 +267,11 @@ export const keyInputOf = (form: Form) => ({
 
 keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
 
-/** Returns whether a form has scope checkboxes but none of them is ticked. A form without the checkboxes gets the default scopes. */
-const selectsNoScope = (form: Form) => form.has("scopes_shown") && form.all("scopes").length === 0;
+/**
+ * Returns whether a form has scope checkboxes but none of them is ticked. A form without the checkboxes gets the default scopes. Without default scopes, a
+ * key needs none: it can be for the team's own API.
+ */
+const selectsNoScope = (form: Form) => defaultScopes.length > 0 && form.has("scopes_shown") && form.all("scopes").length === 0;
 const noScope: FormError = { summary: "The key was not created.", fieldErrors: new Map([["scopes", "Select at least one scope."]]) };
 
 keysPages.post("/keys", needs("keys", "always"), async (c) => {

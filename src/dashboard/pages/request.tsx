@@ -91,6 +91,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
                 The operation needs the scope <code>{missingScope}</code>.
               </>
             )}
+            {entry.problem && ` ${entry.problem.detail}`}
           </p>
           {explanation.header && (
             <p class="quiet">

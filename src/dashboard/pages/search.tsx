@@ -62,7 +62,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
         <Empty>
           {wanted === ""
             ? "Type the name of a key, a URL, an id or a page."
-            : "No results. The id of a request, key, webhook or delivery opens its page. A path, for example GET /api/v1/tasks, opens its requests."}
+            : "No results. The id of a request, key, webhook or delivery opens its page. A path, for example GET /api/v1/usage, opens its requests."}
         </Empty>
       ) : (
         <ul class="lines">

@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { respondJson } from "../../api/respond.ts";
-import document from "../openapi.json" with { type: "json" };
+import { respondBytes } from "../../api/respond.ts";
+import { urlOf } from "../../http/request-url.ts";
+import { readDocument } from "../../openapi/document.ts";
 import { createTeamRouter, teamJson, teamScheme } from "../team-router.ts";
 
 export const routes = createTeamRouter();
@@ -16,4 +17,7 @@ const read = createRoute({
   responses: { 200: teamJson(z.looseObject({ openapi: z.literal("3.1.0") }), "The OpenAPI 3.1.0 document.") },
 });
 
-routes.openapi(read, (c) => respondJson(c, document as unknown as { openapi: "3.1.0" }, 200));
+routes.openapi(read, async (c) => {
+  const document = await readDocument(c.env, "/api/team/openapi.json", urlOf(c));
+  return respondBytes<{ openapi: "3.1.0" }>(c, new Uint8Array(await document.arrayBuffer()), { "Content-Type": "application/json" });
+});

@@ -1,3 +1,4 @@
+import { type RouteConfig, z } from "@hono/zod-openapi";
 import { Hono } from "hono";
 import { connect } from "../../db/client.ts";
 import type { Failure } from "../../errors/failure.ts";
@@ -16,9 +17,48 @@ import {
 } from "../../verification/forward.ts";
 import { type VerifyAnswer, verify } from "../../verification/verify.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
+import { forwardScheme } from "../team-router.ts";
 
 /** The header in which Envoy sends the options, because the query that it sends is the client's own. */
 const optionsHeader = "X-Verify-Options";
+
+const header = (description: string) => ({ description, schema: { type: "string" as const } });
+const option = (description: string, example: string) => z.string().optional().meta({ description, example });
+
+/** Forward auth in the document of the team API. The document names one method, but every method is served. */
+export const forwardOperation = {
+  method: "get",
+  path: "/verify/forward",
+  operationId: "forwardAuth",
+  summary: "Verify a request for a proxy",
+  description:
+    "Forward auth for nginx, Caddy, Traefik and Envoy: the proxy asks before it passes a request on. Every method is served, here and on every path below. The service token is in the header `X-Service-Token`, and the key of the client is where your API expects it. A response that lets a request through has all `X-Verified-*` headers, with `-` where there is no value.",
+  tags: ["Verify"],
+  security: [{ [forwardScheme]: ["verify"] }],
+  request: {
+    query: z.strictObject({
+      scope: option("The scope that the key needs.", "orders:read"),
+      cost: option("The units that the request uses of each limit, from 1 to 1,000.", "1"),
+      report: option("With `1`, your API reports the response, and `X-Verified-Receipt` has the receipt.", "1"),
+      deny: option("With `403`, every denial other than 401 has the status 403, because nginx accepts no other.", "403"),
+      unknown: option("With `pass`, credentials that have no form of a key are let through.", "pass"),
+      missing: option("With `pass`, requests without a credential are let through.", "pass"),
+    }),
+  },
+  responses: {
+    200: {
+      description: "The request may run.",
+      headers: {
+        "X-Verified-Account": header("The id of the account."),
+        "X-Verified-External-Id": header("The external id of the account."),
+        "X-Verified-Key": header("The id of the key."),
+        "X-Verified-Scopes": header("The scopes of the key, separated by spaces."),
+        "X-Verified-Receipt": header("The receipt for the report."),
+      },
+    },
+    429: { description: "The request exceeds a limit. The body is the problem for the client, and the headers name the limits." },
+  },
+} as const satisfies RouteConfig;
 
 /** Forward auth: any method on the path, and on every path below it. */
 export const forward = new Hono<OperatorEnv>();

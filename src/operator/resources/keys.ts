@@ -15,7 +15,7 @@ import { Failure } from "../../errors/failure.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import type { Key } from "../../keys/key.ts";
-import { listKeys, readKey, readKeyRow } from "../../keys/read-keys.ts";
+import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
 import {
@@ -23,7 +23,6 @@ import {
   KeyRotation,
   keyPatchOf,
   newKeyOf,
-  patched,
   TeamKeyData,
   TeamKeyPatch,
   TeamNewKey,
@@ -163,9 +162,8 @@ routes.openapi(change, async (c) => {
   const given = c.req.valid("json");
   const { account } = await accountOf(c, id);
   const context = keyContext(c, account, "key.changed", id);
-  const { metadata: changes, ...others } = given;
-  const metadata = changes === undefined ? undefined : patched((await readKeyRow(context, id)).metadata, changes);
-  const patch = { ...keyPatchOf(given), ...teamValuesOf({ ...others, metadata }) };
+  const { metadata: metadataPatch, ...others } = given;
+  const patch = { ...keyPatchOf(given), ...teamValuesOf(others), metadataPatch };
   const key = await changeKey(context, id, patch, preconditionOf(c as never));
   return respondJson(c, teamKeyData(key, context.now), 200, { ETag: etagOf(key, context.now) });
 });

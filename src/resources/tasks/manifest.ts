@@ -4,6 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "tasks",
   order: 20,
+  isSample: true,
   tags: [{ name: "Tasks", description: "Tasks with a status, an assignee and a due date." }],
   ids: { tsk: "task" },
   scopes: { "tasks:read": { isDefault: true }, "tasks:write": { isDefault: true } },

@@ -4,6 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "users",
   order: 10,
+  isSample: true,
   tags: [{ name: "Users", description: "The users of the account." }],
   ids: { usr: "user" },
   scopes: { "users:read": { isDefault: true }, "users:write": { isDefault: false } },

@@ -1,8 +1,9 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, inject, it, vi } from "vitest";
 import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
-import { makeTenant } from "../support/client.ts";
+import { verify as verifyRequest } from "../../../src/verification/verify.ts";
+import { makeTenant, origin } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 import { makeToken, verify } from "../support/team.ts";
 
@@ -165,6 +166,35 @@ describe("A made-up credential", () => {
       expect([counts.get("invalid_key")?.length, counts.get("unavailable")?.length]).toEqual([100, 50]);
     } finally {
       vi.useRealTimers();
+      forgetForms();
+    }
+  });
+
+  it("wakes no object, and costs D1 at most 100 look-ups a second, however many come", { tags: ["long"], timeout: 600_000 }, async () => {
+    const count = inject("isLong") ? 1_000_000 : 10_000;
+    const makeSecret = await makeForm();
+    const caller = { accountIds: null, origin, waitUntil: () => {} };
+    const objects = vi.spyOn(Object.getPrototypeOf(env.KEY_GUARD), "getByName");
+    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
+    const codes = new Map<string | null, number>();
+    const startedAt = Date.now();
+    try {
+      for (let sent = 0; sent < count; sent += 500)
+        await Promise.all(
+          Array.from({ length: 500 }, async () => {
+            const { code } = await verifyRequest(env, caller, { key: makeSecret(), cost: 1, report: true });
+            codes.set(code, (codes.get(code) ?? 0) + 1);
+          }),
+        );
+      const seconds = Math.ceil((Date.now() - startedAt) / 1000) + 1;
+      const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
+      expect([...codes.keys()].toSorted()).toEqual(["invalid_key", "unavailable"]);
+      expect(codes.get("invalid_key")).toBe(lookUps);
+      expect(lookUps).toBeLessThanOrEqual(maxMissesPerSecond * seconds);
+      expect(objects).not.toHaveBeenCalled();
+    } finally {
+      objects.mockRestore();
+      queries.mockRestore();
       forgetForms();
     }
   });
