@@ -1,5 +1,6 @@
 import packageJson from "../../package.json" with { type: "json" };
 import { Problem } from "../../src/api/route-parts/responses.ts";
+import { routesOf } from "../../src/api/route-policies.ts";
 import { createRouter } from "../../src/api/router.ts";
 import { type FailureCode, failures } from "../../src/errors/failure.ts";
 import { problemType } from "../../src/http/problem.ts";
@@ -67,9 +68,8 @@ const problem = (text: string) => ({
 export function teamDocument(routers: readonly TeamRouter[]): JsonObject {
   const documented = createRouter();
   const registry = documented.openAPIRegistry;
-  for (const { openAPIRegistry } of routers)
-    for (const definition of openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
-  registry.registerPath(forwardOperation);
+  const [verifying, ...others] = routers.map(routesOf);
+  for (const route of [...(verifying ?? []), forwardOperation, ...others.flat()]) registry.registerPath(route);
   registry.register("Problem", Problem);
   registry.registerComponent("securitySchemes", teamScheme, {
     type: "http",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { makeTenant } from "../support/client.ts";
-import { operate } from "../support/operate.ts";
+import { operate, operatorToken } from "../support/operate.ts";
 
 const newId = () => `cus_${crypto.randomUUID()}`;
 
@@ -43,6 +43,40 @@ describe("An account of the team API", () => {
   it.each(["-", "%20x", "x%20", "%C3%A9", "x".repeat(201)])("cannot have the external id %s", async (id) => {
     const { status, body } = await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" });
     expect([status, body.code, body.errors[0].parameter]).toEqual([400, "invalid_parameter", "external_id"]);
+  });
+
+  it("keeps every change of many that come at once", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const names = ["a", "b", "c", "d", "e", "f"];
+    const expected = Object.fromEntries(names.map((name) => [name, name]));
+    await Promise.all(names.map((name) => operate("PATCH", `/accounts/${accountId}`, { metadata: { [name]: name } })));
+    expect((await operate("GET", `/accounts/${accountId}`)).body.metadata).toEqual(expected);
+    await Promise.all(names.map((name) => operate("PATCH", `/keys/${keyId}`, { metadata: { [name]: name } })));
+    expect((await operate("GET", `/keys/${keyId}`)).body.metadata).toEqual(expected);
+  });
+
+  it("is changed by only one of several changes that name the same version", async () => {
+    const { accountId } = await makeTenant();
+    const etag = (await operate("GET", `/accounts/${accountId}`)).headers.get("ETag") ?? "";
+    const change = (body: object) => operate("PATCH", `/accounts/${accountId}`, body, operatorToken, { "If-Match": etag });
+    const changes = [{ name: "One" }, { name: "Two" }, { limits: [{ per: "day", limit: 700 }] }, { metadata: { by: "four" } }];
+    const statuses = (await Promise.all(changes.map(change))).map(({ status }) => status);
+    expect(statuses.toSorted()).toEqual([200, 412, 412, 412]);
+  });
+
+  it("gets one audit entry for a change of its values and its limits", async () => {
+    const { accountId } = await makeTenant();
+    const { status } = await operate("PATCH", `/accounts/${accountId}`, {
+      name: "Acme",
+      metadata: { plan: "pro" },
+      limits: [{ per: "day", limit: 700 }],
+      retention_days: 14,
+    });
+    expect(status).toBe(200);
+    const { body } = await operate("GET", "/audit");
+    const own = body.data.filter(({ account_id }: { account_id: string }) => account_id === accountId);
+    expect(own).toHaveLength(1);
+    expect(own[0]).toMatchObject({ action: "account.changed", details: { changes: ["name", "metadata"], retention_days: 14 } });
   });
 
   it("is read and changed with its ETag", async () => {

@@ -6,10 +6,16 @@ import { type Answer, answerOf, origin } from "./client.ts";
 export const operatorToken = "dvop_token-of-the-tests";
 
 /** Calls the operator API. */
-export async function operate(method: string, path: string, body?: unknown, token = operatorToken): Promise<Answer> {
+export async function operate(
+  method: string,
+  path: string,
+  body?: unknown,
+  token = operatorToken,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
   const request = new Request(`${origin}/operator/api${path}`, {
     method,
-    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", ...headers },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
   return answerOf(await exports.default.fetch(request));

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
 import { minuteMs } from "../../../src/time/clock.ts";
 import type { Verify } from "../../../src/verification/entrypoint.ts";
+import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant, within2s } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 import { makeToken, report, usedOf, verifiedEntries, verify } from "../support/team.ts";
@@ -62,6 +63,18 @@ describe("Verify", () => {
     expect(await codeOf({ key: bound.key })).toBe("ip_not_allowed");
     await operate("POST", `/keys/${tenant.keyId}/revoke`);
     expect(await codeOf({ key: tenant.key })).toBe("revoked_key");
+  });
+
+  it("shows on the page of a denied request which scope your API asked for", async () => {
+    const tenant = await makeTenant({ scopes: ["users:read", "activity:read"] });
+    const { body } = await verify(await makeToken(["verify"]), { key: tenant.key, scope: "orders:write", method: "POST", path: "/orders" });
+    await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.length > 0,
+    );
+    const { status, text } = await browse(tenant.accountId).get(`/activity/${body.request_id}`);
+    expect(status).toBe(200);
+    expect(text).toContain("This operation needs the scope orders:write.");
   });
 
   it("denies the request that exceeds the limit, with Retry-After and the violated policy", async () => {
