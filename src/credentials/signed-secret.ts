@@ -30,7 +30,7 @@ function randomBase62(length: number): string {
 const macs = new WeakMap<SigningSecret, Mac>();
 
 /** Returns the prepared HMAC of a signing secret. */
-export function macOf(signing: SigningSecret): Mac {
+function macOf(signing: SigningSecret): Mac {
   const known = macs.get(signing) ?? macWith(signing.secret);
   macs.set(signing, known);
   return known;
