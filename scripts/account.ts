@@ -2,7 +2,7 @@ import { operatorOn } from "../src/accounts/actor.ts";
 import { visibleText } from "../src/inputs/values.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
-import { makeAccount } from "../src/operations/change-account.ts";
+import { makeAccount } from "../src/operations/accounts.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
 import { optionsOf, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";

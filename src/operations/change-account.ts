@@ -1,157 +1,178 @@
-import { eq } from "drizzle-orm";
-import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
-import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
-import { accounts } from "../accounts/tables.ts";
-import { callGuard, type Guards } from "../admission/guards.ts";
-import { type AuditTarget, auditEntry } from "../audit/audit.ts";
-import { isKeyId } from "../credentials/key-format.ts";
-import type { Db } from "../db/client.ts";
-import { isDuplicate } from "../db/failures.ts";
-import { Failure } from "../errors/failure.ts";
-import { createSetupLink } from "../identity/invitations.ts";
+import { type Account, isAccountAsRead, readAccount, updateAccount } from "../accounts/account.ts";
+import { notePlanVersion, type Plan, planOf, type Terms, termsOf } from "../accounts/plan.ts";
+import { nextLimitsVersion } from "../accounts/shared-limits.ts";
+import { activityDays } from "../activity/retention.ts";
+import { logOf, type WriterEnv, writerAt } from "../activity/writers.ts";
+import type { Budgets, Guards } from "../admission/guards.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
+import { limitsWithin } from "../admission/window.ts";
+import { auditEntry } from "../audit/audit.ts";
+import { differing, isEmpty } from "../db/differing.ts";
+import { messagesOf } from "../db/failures.ts";
+import { always, conflicted, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
+import { invalidMember } from "../errors/failure.ts";
+import { omitUndefined } from "../inputs/omit-undefined.ts";
+import { changeKey } from "../keys/change-key.ts";
+import { pushAccount } from "../keys/push-account.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
-import { defaultQuotaBytes, maxStored, type Stored } from "../storage/storage.ts";
-import { accountStorage } from "../storage/tables.ts";
+import { orExternalIdTaken, type TeamValues, targetOf } from "./accounts.ts";
 import { actorOf, type Operating, operatorCommit } from "./operating.ts";
-import { storeOperation } from "./operator-audit.ts";
 
-// Account changes that only an operator may make.
+// The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
+// nothing else reads plans. A change of a plan is therefore written to its accounts one after another.
 
-/** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
-export async function makeAccount(
-  operating: Operating,
-  input: Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>,
-): Promise<{ account: Account; setupToken: string }> {
-  const account = await makeTeamAccount(operating, input);
-  return { account, setupToken: await createSetupLink(operating, account.id) };
-}
-
-/** Creates an account without a setup link. Throws `conflict` if another account has the external id. */
-export const makeTeamAccount = (
-  operating: Operating,
-  input: Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>,
-): Promise<Account> => {
-  const id = newAccountId(operating.now);
-  const made = storeOperation(operating.db, { ...operating, action: "account.made", accountId: id });
-  return orExternalIdTaken(createAccount(operating, { id, ...input }, [made]));
-};
-
-/** The values of an account that the team sets through the team API. */
-export type TeamValues = Pick<Account, "name" | "email" | "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">;
-
-/** Throws `conflict` if a write fails because another account has the external id. */
-export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work;
-  } catch (error) {
-    if (isDuplicate(error, "accounts.external_id")) throw new Failure("conflict", "Another account has this external id.");
-    throw error;
-  }
+/** The context of a change of accounts. */
+export interface ChangingAccount extends Operating {
+  guards: Guards;
+  budgets: Budgets;
+  env: WriterEnv & { ACTIVITY_DAYS?: string };
 }
 
 /**
- * Creates a setup link for an additional owner of an account. If the account has an earlier setup link that is unused, the earlier link stops
- * working. Returns the token for the setup link. Throws `not_found`.
+ * A change of an account: of the values that the team sets, and of its terms. Own terms that are null are removed: the terms of the plan then apply.
  */
-export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
-  const { db } = operating;
-  await readAccount(db, accountId);
-  return createSetupLink(operating, accountId, [storeOperation(db, { ...operating, action: "owner.linked", accountId })]);
+export interface AccountPatch extends Partial<TeamValues> {
+  planId?: string | null;
+  limits?: Terms["sharedLimits"];
+  limitCeiling?: number | null;
+  retentionDays?: number | null;
 }
 
-export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
+const termsIn = ({ planId, limits, limitCeiling, retentionDays }: AccountPatch) =>
+  differing({ planId, limits, limitCeiling, retentionDays }, {});
+
+/** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
+const maxLowered = 50;
 
 /**
- * Suspends an account. After the promise resolves, the account's keys are denied, its deliveries are paused, and its members cannot change
- * anything. An account that is already suspended stays suspended. Throws `not_found` or `unavailable`. Returns the number of keys that were
- * pushed to their guards.
+ * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
+ * values and limits apply to every request that starts after the promise has resolved. Keys whose limits exceed the highest limits are lowered. Returns the
+ * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, `conflict` if another account has the external id, and `unavailable` if the
+ * change is stored but not yet in force.
  */
-export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
-  changeSuspension(operating, accountId, operating.now);
+export async function changeAccount(
+  changing: ChangingAccount,
+  accountId: string,
+  patchOf: (before: Account) => AccountPatch,
+): Promise<string[]> {
+  const { db } = changing;
+  const { patch, plan } = await retryOnConflict(async () => {
+    const before = await readAccount(db, accountId);
+    const patch = patchOf(before);
+    const planId = patch.planId === undefined ? before.planId : patch.planId;
+    const plan = await planOf(db, { planId });
+    if (planId !== null && plan === null) throw invalidMember("/plan_id", "There is no such plan.", "invalid_value");
+    const isWritten = await orExternalIdTaken(
+      writeAccount(changing, before, { plan, ownTerms: ownTermsAfter(before, patch), values: patch }),
+    );
+    return isWritten ? { patch, plan } : conflicted;
+  });
+  await pushKeysOf(changing, accountId);
+  if (isEmpty(termsIn(patch))) return [];
+  const { lowered } = await putInForce(changing, await readAccount(db, accountId), plan, maxLowered);
+  return lowered;
+}
 
-/**
- * Resumes a suspended account. A paused delivery resumes when the delivery is due. The errors and the result are the same as for
- * `suspendAccount`.
- */
-export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
-  changeSuspension(operating, accountId, null);
+function ownTermsAfter({ ownTerms }: Account, patch: AccountPatch): Account["ownTerms"] {
+  const { planId, ...given } = termsIn(patch);
+  const own = { ...ownTerms, ...given };
+  const isOwn = ([, value]: [string, unknown]) => value !== null && value !== undefined && !(Array.isArray(value) && value.length === 0);
+  return Object.fromEntries(Object.entries(own).filter(isOwn)) as Account["ownTerms"];
+}
 
-async function changeSuspension(operating: Operating & { guards: Guards }, accountId: string, suspendedAt: number | null): Promise<number> {
-  const { db, now } = operating;
-  const account = await readAccount(db, accountId);
-  const action = suspendedAt === null ? "account.resumed" : "account.suspended";
-  const when = changesSuspension(accountId, suspendedAt);
-  const commit = operatorCommit(operating, action, { accountId });
-  await commit({
+/** Writes the terms of an account, and the values that the team sets. Returns false if another change came between. */
+export async function writeAccount(
+  changing: ChangingAccount,
+  before: Account,
+  { plan, ownTerms, values = {} }: { plan: Plan | null; ownTerms: Account["ownTerms"]; values?: Partial<TeamValues> },
+): Promise<boolean> {
+  const { db, now } = changing;
+  const planId = plan?.id ?? null;
+  const terms = differing({ ...termsOf(plan, ownTerms), planId }, before);
+  const { name, email, externalId, metadata, onUnavailable, maxLiveKeys } = values;
+  const changed = differing(omitUndefined({ name, email, externalId, metadata, onUnavailable, maxLiveKeys }), before);
+  if (isEmpty({ ...terms, ...changed, ...differing({ ownTerms }, before) })) return true;
+  const next = terms.sharedLimits ? nextLimitsVersion(before) : {};
+  const members = { ...changed, ...terms, ownTerms, ...next, ...(planId !== before.planId && { planVersion: 0 }) };
+  const changes = Object.keys(changed).map((member) => wordOf[member as keyof typeof wordOf]);
+  const ofTerms = Object.fromEntries(Object.entries(terms).map(([member, value]) => [wordOf[member as keyof typeof wordOf], value]));
+  // The entry says what the terms are now. It does not contain the values of the team, because they can be personal data.
+  const details = { ...ofTerms, ...(changes.length > 0 && { changes }) };
+  const when = isAccountAsRead(before);
+  const commit = operatorCommit(changing, "account.changed", { accountId: before.id, details });
+  const outcomes = await commit({
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, action, targetOf(account))],
-    statements: [raiseVersions(db, accountId, now, when), setSuspension(db, accountId, suspendedAt)],
+    audit: [
+      auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), [...changes, ...Object.keys(ofTerms)]),
+    ],
+    statements: [
+      // The guards of the keys know the values of the team.
+      ...(isEmpty(changed) ? [] : [raiseVersions(db, before.id, now, when)]),
+      updateAccount(db, before.id, members, when),
+    ],
     when,
   });
-  return pushKeysOf(operating, accountId);
+  return wrote(outcomes.at(-1));
 }
 
-/**
- * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
- * but cannot add more data. Throws `not_found`.
- */
-export const changeStorageQuota = (operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> =>
-  changeAccount(operating, accountId, { storageQuotaBytes }, { storage_quota_bytes: storageQuotaBytes });
+/** The names of an account's columns in the audit. */
+const wordOf = {
+  name: "name",
+  email: "email",
+  externalId: "external_id",
+  metadata: "metadata",
+  onUnavailable: "on_unavailable",
+  maxLiveKeys: "max_live_keys",
+  planId: "plan_id",
+  sharedLimits: "limits",
+  limitCeiling: "limit_ceiling",
+  keyLimits: "key_limits",
+  defaultScopes: "default_scopes",
+  retentionDays: "retention_days",
+} as const;
 
-async function changeAccount(
-  operating: Operating,
-  accountId: string,
-  members: Partial<Pick<Account, "storageQuotaBytes">>,
-  details: Record<string, number | null>,
-): Promise<void> {
-  const { db, now } = operating;
-  const account = await readAccount(db, accountId);
-  const commit = operatorCommit(operating, "account.changed", { accountId, details });
-  await commit({
-    evenWhereFull: true,
-    result: null,
-    events: [],
-    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
-    statements: [updateAccount(db, accountId, members)],
+/**
+ * Puts the stored terms of an account in force: pushes its limits, hides log entries that are past their retention, and lowers at most `atMost` keys. When all
+ * of this is done, notes the version of the plan. Returns the ids of the lowered keys. `isDone` is false if more keys must be lowered.
+ */
+export async function putInForce(
+  changing: ChangingAccount,
+  account: Account,
+  plan: Plan | null,
+  atMost: number,
+): Promise<{ lowered: string[]; isDone: boolean }> {
+  const { db, env, now } = changing;
+  if (account.pushedLimitsVersion < account.limitsVersion) await pushAccount(changing, account.id);
+  await hideOldEntries(changing, account);
+  const { limitCeiling, keyLimits } = account;
+  const keys = await db.select().from(apiKeys).where(isLiveKey(account.id, now));
+  // The limits of expired keys are not lowered. An expired key cannot get a new expiry while its limits are too high.
+  const above = keys.flatMap(({ id, ...key }) => {
+    const within = { hourlyLimit: Math.min(key.hourlyLimit, limitCeiling), otherLimits: limitsWithin(key.otherLimits, keyLimits) };
+    const patch = differing(within, key);
+    return isEmpty(patch) ? [] : [{ id, patch }];
   });
+  const actor = actorOf(changing, account.id);
+  const some = above.slice(0, atMost);
+  for (const { id, patch } of some) {
+    const details = { limit: patch.hourlyLimit, limits: patch.otherLimits };
+    const commit = operatorCommit(changing, "key.limited", { accountId: account.id, targetId: id, details });
+    await changeKey({ ...changing, ...logOf(env, account.logWriter), actor, commit }, id, patch, always);
+  }
+  const isDone = some.length === above.length;
+  if (isDone && plan && account.planVersion < plan.version) await notePlanVersion(db, account, plan);
+  return { lowered: some.map(({ id }) => id), isDone };
 }
 
-/** The number of bytes and rows that an account stores, and the maximum of each number. */
-export interface AccountStorage {
-  bytes: { stored: number; most: number };
-  rows: Record<Stored, { stored: number; most: number }>;
-  /** The number of events that were not stored because the account had used up its quota and its reserve. */
-  droppedEvents: number;
-}
-
-/** Returns the number of bytes and rows that an account stores, and the maximum of each number. Throws `not_found`. */
-export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
-  const { storageQuotaBytes } = await readAccount(db, accountId);
-  const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
-  const names = Object.keys(maxStored) as Stored[];
-  const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: maxStored[name] }]);
-  return {
-    bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? defaultQuotaBytes },
-    rows: Object.fromEntries(each) as AccountStorage["rows"],
-    droppedEvents: row?.droppedEvents ?? 0,
-  };
-}
-
-/**
- * Returns the account of a key, or null if the key does not exist. If D1 has lost the key's row, `hasRow` is false, and the key's guard names the
- * account.
- */
-export async function accountOfKey(
-  { db, guards }: { db: Db; guards: Guards },
-  keyId: string,
-): Promise<{ account: Account; hasRow: boolean } | null> {
-  if (!isKeyId(keyId)) return null;
-  const [row] = await db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
-  const accountId = row?.accountId ?? (await callGuard(guards, keyId, (guard) => guard.configuration()))?.accountId;
-  const [account] = accountId === undefined ? [] : await db.select().from(accounts).where(eq(accounts.id, accountId));
-  return account ? { account, hasRow: row !== undefined } : null;
+/** Hides log entries that are past the account's retention. If the log writer does not respond, a scheduled job hides them within an hour. */
+async function hideOldEntries({ env, now }: ChangingAccount, { id, logWriter, retentionDays }: Account): Promise<void> {
+  try {
+    await writerAt(env, logWriter).deleteOld([{ accountId: id, days: retentionDays ?? activityDays(env) }], now);
+  } catch (error) {
+    console.error(`the log of ${id} still shows entries that are past their retention:`, messagesOf(error));
+  }
 }

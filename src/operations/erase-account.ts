@@ -13,7 +13,7 @@ import { eraseKeys, forgetLostKeys } from "../keys/erase-keys.ts";
 import { type AreaTable, childrenFirst, labelOf, ownerOf } from "../registry/area-tables.ts";
 import { deleteCounters } from "../storage/storage.ts";
 import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
-import { suspendAccount } from "./change-account.ts";
+import { suspendAccount } from "./accounts.ts";
 import type { Operating } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { erasures } from "./tables.ts";

@@ -29,7 +29,7 @@ import {
   teamKeyData,
   teamValuesOf,
 } from "../../keys/schemas.ts";
-import { accountOfKey } from "../../operations/change-account.ts";
+import { accountOfKey } from "../../operations/accounts.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
 import { actorOf } from "../../operations/operating.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";

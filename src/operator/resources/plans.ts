@@ -6,7 +6,7 @@ import { connect } from "../../db/client.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { visibleText } from "../../inputs/values.ts";
 import { limitsInput, scopesInput } from "../../keys/schemas.ts";
-import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/change-terms.ts";
+import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/plans.ts";
 import { iso, secondMs } from "../../time/clock.ts";
 import { idOf, operating, readBody, readQuery } from "../context.ts";
 import { createTeamRouter, documentOperations } from "../team-router.ts";

@@ -1,0 +1,133 @@
+import { readAccount } from "../accounts/account.ts";
+import {
+  accountsBehind,
+  insertPlan,
+  newPlanId,
+  nextPlanBehind,
+  type Plan,
+  type Progress,
+  progressOf,
+  readPlan,
+  removePlan,
+  updatePlan,
+} from "../accounts/plan.ts";
+import { differing, isEmpty } from "../db/differing.ts";
+import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts";
+import { conflicted, retryOnConflict } from "../db/optimistic-locking.ts";
+import { Failure } from "../errors/failure.ts";
+import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
+import type { Operating } from "./operating.ts";
+import { storeOperation } from "./operator-audit.ts";
+
+// What operators do with plans. A change of a plan is written to its accounts one after another.
+
+export type PlanContent = Pick<Plan, "name" | "accountLimits" | "keyLimits" | "defaultScopes" | "retentionDays">;
+
+/** Creates a plan. Throws `conflict` if another plan has the name. */
+export async function makePlan({ db, now, operator }: Operating, content: PlanContent): Promise<Plan> {
+  const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
+  await orNameTaken(
+    db.batch([insertPlan(db, plan), storeOperation(db, { now, operator, action: "plan.made", targetId: plan.id, details: content })]),
+  );
+  return plan;
+}
+
+/** Changes a plan. The accounts of the plan get the new terms when `applyPlan` is called. Throws `not_found` and `conflict`. */
+export async function changePlan({ db, now, operator }: Operating, id: string, given: Partial<PlanContent>): Promise<Plan> {
+  return retryOnConflict(async () => {
+    const before = await readPlan(db, id);
+    const patch = differing(given, before);
+    if (isEmpty(patch)) return before;
+    const written = await orNameTaken(updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }));
+    const [plan] = written;
+    if (!plan) return conflicted;
+    await storeOperation(db, { now, operator, action: "plan.changed", targetId: id, details: patch });
+    return plan;
+  });
+}
+
+/** Deletes a plan. Throws `not_found`, and `conflict` if an account has the plan. */
+export async function deletePlan({ db, now, operator }: Operating, id: string): Promise<void> {
+  const plan = await readPlan(db, id);
+  const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
+  if ((await progressOf(db, plan)).accounts > 0) throw used();
+  try {
+    await db.batch([
+      removePlan(db, id),
+      storeOperation(db, { now, operator, action: "plan.deleted", targetId: id, details: { name: plan.name } }),
+    ]);
+  } catch (error) {
+    // An account can get the plan between the two statements.
+    if (isDanglingReference(error)) throw used();
+    throw error;
+  }
+}
+
+async function orNameTaken<Result>(work: Promise<Result> | PromiseLike<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isDuplicate(error, "plans.name")) throw new Failure("conflict", "Another plan has this name.");
+    throw error;
+  }
+}
+
+/** How far a change of a plan is. `next`: the cursor of the accounts that are left, or null. */
+export interface Applied extends Progress {
+  next: string | null;
+}
+
+const accountsAtOnce = 5;
+/** A change of a plan lowers fewer keys in one call than a change of one account, because the call also handles several accounts. */
+const maxLoweredOfPlan = 20;
+
+/**
+ * Goes on with changes of plans, from a scheduled job. `cursor`: the plan and the account after which to go on. One call handles few accounts, because each
+ * account can have 50 guards to push.
+ */
+export async function applyPlans(
+  changing: Omit<ChangingAccount, "operator">,
+  cursor: string,
+  { endsAt, maxKeys, maxAccounts }: { endsAt: number; maxKeys: number; maxAccounts: number },
+): Promise<{ done: number; next: string | null }> {
+  const [planId = "", after = ""] = cursor.split("/");
+  const plan = await nextPlanBehind(changing.db, planId);
+  if (!plan) return { done: 0, next: null };
+  const from = plan.id === planId ? after : "";
+  const applied = await applyPlan({ ...changing, operator: plan.changedBy }, plan.id, { after: from, endsAt, maxKeys, maxAccounts });
+  // "!" is the first character after the id of a plan, so the next run skips this plan.
+  return { done: 1, next: applied.next === null ? `${plan.id}!` : `${plan.id}/${applied.next}` };
+}
+
+/**
+ * Gives the accounts of a plan its latest terms, one account after another, until `endsAt` or until `maxKeys` keys were lowered. The terms apply to an account
+ * from the moment that its row says so. An account whose budget or guards cannot be reached is left for a later call.
+ */
+export async function applyPlan(
+  changing: ChangingAccount,
+  id: string,
+  {
+    after,
+    endsAt,
+    maxKeys = maxLoweredOfPlan,
+    maxAccounts = accountsAtOnce,
+  }: { after: string; endsAt: number; maxKeys?: number; maxAccounts?: number },
+): Promise<Applied> {
+  const { db } = changing;
+  const plan = await readPlan(db, id);
+  const behind = await accountsBehind(db, plan, after, maxAccounts);
+  let [cursor, left] = [after, maxKeys];
+  for (const before of behind) {
+    if (Date.now() > endsAt || left <= 0) return { ...(await progressOf(db, plan)), next: cursor };
+    try {
+      if (!(await writeAccount(changing, before, { plan, ownTerms: before.ownTerms }))) throw new Error("another change came between");
+      const { lowered, isDone } = await putInForce(changing, await readAccount(db, before.id), plan, left);
+      left -= lowered.length;
+      if (!isDone) return { ...(await progressOf(db, plan)), next: cursor };
+    } catch (error) {
+      console.error(`${before.id} does not have the latest terms of its plan yet:`, messagesOf(error));
+    }
+    cursor = before.id;
+  }
+  return { ...(await progressOf(db, plan)), next: behind.length < maxAccounts ? null : cursor };
+}
