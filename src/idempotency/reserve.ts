@@ -1,4 +1,4 @@
-import { and, eq, gt, lte } from "drizzle-orm";
+import { and, eq, lte } from "drizzle-orm";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
@@ -11,26 +11,21 @@ import { idempotencyKeys } from "./tables.ts";
 
 /** The status of a stored response whose request still runs. */
 const running = 102;
-/** The time after which a reservation without a response is given up, in milliseconds. The request of a reservation takes less time. */
-const abandonedMs = 2 * minuteMs;
+/** A request that still runs after this time was broken off, in milliseconds. */
+const brokenOffMs = 2 * minuteMs;
 
 const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
   and(eq(idempotencyKeys.accountId, accountId), eq(idempotencyKeys.operation, operation), eq(idempotencyKeys.keyHash, hashOf(key)));
 
 /**
  * Reserves the Idempotency-Key of a request. Returns the stored response if the request was made before, or null if the caller may make it. Throws
- * `idempotency_key_reused` if the key belongs to another request, and `request_in_progress` if the same request still runs. If a request was broken off, its
- * reservation ends after two minutes, and the request may then take effect a second time.
+ * `idempotency_key_reused` if the key belongs to another request, and `request_in_progress` if the same request still runs. Throws `conflict` if the
+ * same request was broken off: nobody knows whether it took effect, so it does not run a second time.
  */
 export async function reserve(db: Db, request: IdempotentRequest, now: number): Promise<StoredResponse | null> {
   const { accountId, operation, key, fingerprint } = request;
   const row = { accountId, operation, keyHash: hashOf(key), fingerprint, status: running, headers: {}, body: "", createdAt: now };
-  await db.batch([
-    db.delete(idempotencyKeys).where(and(ofRequest(request), lte(idempotencyKeys.createdAt, now - retentionMs))),
-    db
-      .delete(idempotencyKeys)
-      .where(and(ofRequest(request), eq(idempotencyKeys.status, running), lte(idempotencyKeys.createdAt, now - abandonedMs))),
-  ]);
+  await db.delete(idempotencyKeys).where(and(ofRequest(request), lte(idempotencyKeys.createdAt, now - retentionMs)));
   try {
     await db.insert(idempotencyKeys).values(row);
     return null;
@@ -39,6 +34,11 @@ export async function reserve(db: Db, request: IdempotentRequest, now: number): 
   }
   const stored = await findStored(db, request, now);
   if (stored && stored.status !== running) return stored;
+  if (stored && stored.createdAt <= now - brokenOffMs)
+    throw new Failure(
+      "conflict",
+      "An earlier request with this Idempotency-Key was broken off. It may have taken effect. Check whether it did, then use a new Idempotency-Key.",
+    );
   throw new Failure("request_in_progress", "A request with this Idempotency-Key is still running. Try again in a moment.", {
     headers: { "Retry-After": "1" },
   });
@@ -50,8 +50,6 @@ export const storeReserved = async (db: Db, request: IdempotentRequest, response
 };
 
 /** Ends a reservation, because the request has failed. The same key can then be used again. */
-export const release = async (db: Db, request: IdempotentRequest, now: number): Promise<void> => {
-  await db
-    .delete(idempotencyKeys)
-    .where(and(ofRequest(request), eq(idempotencyKeys.status, running), gt(idempotencyKeys.createdAt, now - abandonedMs)));
+export const release = async (db: Db, request: IdempotentRequest): Promise<void> => {
+  await db.delete(idempotencyKeys).where(and(ofRequest(request), eq(idempotencyKeys.status, running)));
 };

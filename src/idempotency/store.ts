@@ -47,7 +47,11 @@ const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
  * Returns the stored response of a request, or null if no response is stored. Throws `idempotency_key_reused` if the Idempotency-Key was
  * used for a different request.
  */
-export async function findStored(db: Db, request: IdempotentRequest, now: number): Promise<StoredResponse | null> {
+export async function findStored(
+  db: Db,
+  request: IdempotentRequest,
+  now: number,
+): Promise<(StoredResponse & { createdAt: number }) | null> {
   const [stored] = await db
     .select()
     .from(idempotencyKeys)

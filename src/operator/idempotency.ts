@@ -37,7 +37,7 @@ export const idempotentPosts = createMiddleware<OperatorEnv>(async function idem
   }
   await next();
   const { status, headers } = c.res;
-  if (status >= 300) return release(db, request, Date.now());
+  if (status >= 300) return release(db, request);
   const text = await c.res.clone().text();
   const body = (text === "" ? "" : JSON.stringify(withoutSecrets(JSON.parse(text)))) as string;
   const kept = Object.fromEntries(

@@ -255,22 +255,28 @@ const upsert = createRoute({
 routes.openapi(upsert, async (c) => {
   const { name, email, metadata: values } = c.req.valid("json");
   const { external_id: external } = c.req.valid("param");
+  const db = connect(c.env.DB);
   const given = omitUndefined({ name, email: email === null ? "" : email, metadata: values });
-  const found = await readAccountByExternalId(connect(c.env.DB), external);
-  if (found && mayActOn(c.get("token"), found.id)) {
-    await changeAccount(operating(c), found.id, () => given);
-    const account = await readAccount(connect(c.env.DB), found.id);
-    return respondJson(c, bodyOf(account), 200, { ETag: etagOf(account) });
+  const put = async () => {
+    const found = await readAccountByExternalId(db, external);
+    if (found && mayActOn(c.get("token"), found.id)) {
+      await requireNotErased(db, found.id);
+      await changeAccount(operating(c), found.id, () => given);
+      const account = await readAccount(db, found.id);
+      return respondJson(c, bodyOf(account), 200, { ETag: etagOf(account) });
+    }
+    if (c.get("token").accountIds !== null) throw boundToken();
+    const input = { ...given, email: email ?? "", name, externalId: external, logWriter: await leastBusyWriter(c.env) };
+    const account = await makeTeamAccount(operating(c), input);
+    return respondJson(c, bodyOf(account), 201, createdHeaders(account));
+  };
+  try {
+    return await put();
+  } catch (error) {
+    // Another request may have created the account at the same moment. This request then updates it.
+    if (error instanceof Failure && error.code === "conflict") return put();
+    throw error;
   }
-  if (c.get("token").accountIds !== null) throw boundToken();
-  const account = await makeTeamAccount(operating(c), {
-    ...given,
-    email: email ?? "",
-    name,
-    externalId: external,
-    logWriter: await leastBusyWriter(c.env),
-  });
-  return respondJson(c, bodyOf(account), 201, createdHeaders(account));
 });
 
 const read = createRoute({

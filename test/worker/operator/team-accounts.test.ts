@@ -16,6 +16,15 @@ describe("An account of the team API", () => {
       expect((await operate("GET", `/accounts?${query}`)).body.data.map((each: { id: string }) => each.id)).toEqual([made.body.id]);
   });
 
+  it("is created once if several requests with a new external id come at once", async () => {
+    const id = newId();
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme", metadata: { a: 1 } })),
+    );
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 200, 200, 200, 200, 201]);
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
+  });
+
   it("keeps its external id for itself", async () => {
     const id = newId();
     await operate("PUT", `/accounts/by-external-id/${id}`, { name: "One" });
