@@ -1,3 +1,4 @@
+import "./sample-resources.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { visibleText } from "../src/inputs/values.ts";
 import { createKey } from "../src/keys/create-key.ts";

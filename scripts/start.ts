@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isResponding, startDevWorker } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, stateDirectory } from "./local.ts";
+import "./sample-resources.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
 // `npm start` prepares the local data and starts the Worker. The command also works in a fresh clone. When the command ends, all its child
@@ -157,7 +158,7 @@ async function start(): Promise<void> {
   if (setup) say(`Setup: ${setup}`);
   say(`API: ${url}/api/v1`);
   say(`Demo API key: ${demoKey}`);
-  say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/users`);
+  say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/${(process.env.SAMPLE_RESOURCES as string) === "off" ? "me" : "users"}`);
   say("Ready");
   setInterval(() => fireCron(url), 60_000);
 }

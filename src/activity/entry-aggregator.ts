@@ -2,7 +2,10 @@ import { secondMs } from "../time/clock.ts";
 import type { Entry } from "./entry.ts";
 
 /** Requests can share an entry only if all of these fields are equal. */
-export type AggregationKey = Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip">;
+export interface AggregationKey extends Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip"> {
+  /** The scope that the requests lacked, if the entry says so. */
+  missingScope?: string | undefined;
+}
 
 /**
  * The requests of one second that have the same aggregation key. `shared`: the entry for all requests of the group except the first.
@@ -14,8 +17,8 @@ interface Group {
   durationMs: number;
 }
 
-const nameOf = ({ keyId, status, errorCode, method, route, ip }: AggregationKey, second: number): string =>
-  `${second} ${keyId} ${status} ${errorCode} ${method} ${route} ${ip}`;
+const nameOf = ({ keyId, status, errorCode, method, route, ip, missingScope = "" }: AggregationKey, second: number): string =>
+  `${second} ${keyId} ${status} ${errorCode} ${method} ${route} ${ip} ${missingScope}`;
 
 /**
  * Combines the log entries of requests that do not count against the limit. Logging a flood of such requests therefore stays cheap, and the

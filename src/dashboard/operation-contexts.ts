@@ -6,7 +6,7 @@ import { originOf } from "../http/client-address.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { authorityOfSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
-import { scopes } from "../keys/scopes.ts";
+import { knownScopes } from "../keys/scopes.ts";
 import type { Finishing } from "../operations/removal.ts";
 import { openLog } from "../usage/open-log.ts";
 import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
@@ -25,7 +25,7 @@ function actingOf(c: PageContext): contexts.Acting {
     logWriter: account.logWriter,
     authority: signedIn ? authorityOfSession(connect(c.env.DB), signedIn) : undefined,
     // Only roles that may read the audit log may access events about members.
-    scopes: may(roleOf(visitor), "audit") ? null : scopes.filter((scope) => scope !== "audit:read"),
+    scopes: may(roleOf(visitor), "audit") ? null : knownScopes.filter((scope) => scope !== "audit:read"),
   };
 }
 

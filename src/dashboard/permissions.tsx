@@ -17,14 +17,14 @@ export const grantableScopes = (c: PageContext): readonly Scope[] => {
 
 /** Returns whether the visitor may change, rotate or enable a key with the given scopes. */
 export const mayTouch = (c: PageContext, touched: readonly string[]): boolean => {
-  const grantable: readonly string[] = grantableScopes(c);
-  return visitorMay(c, "keys") && touched.every((scope) => grantable.includes(scope));
+  const withheld: readonly string[] = withheldScopes(roleOf(c.get("visitor")));
+  return visitorMay(c, "keys") && !touched.some((scope) => withheld.includes(scope));
 };
 
 /** Throws `forbidden` if the visitor's role may not grant one of the given scopes. */
 export function requireGrantableScopes(c: PageContext, touched: readonly string[]): void {
-  const grantable: readonly string[] = grantableScopes(c);
-  const missing = touched.filter((scope) => !grantable.includes(scope));
+  const withheld: readonly string[] = withheldScopes(roleOf(c.get("visitor")));
+  const missing = touched.filter((scope) => withheld.includes(scope));
   if (missing.length > 0)
     throw new Failure(
       "forbidden",

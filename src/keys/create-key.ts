@@ -16,7 +16,7 @@ import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { newKeyRow } from "./new-key-row.ts";
 import type { newKeyOf } from "./schemas.ts";
-import { defaultScopes } from "./scopes.ts";
+import { defaultScopes, inOrder } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";
 
 type Content = ReturnType<typeof newKeyOf>;
@@ -98,7 +98,7 @@ async function insertKey(
  */
 function permissionsOf(input: NewKey, own: KeyRow | null, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): Permissions {
   return {
-    scopes: input.scopes ?? ofAccount ?? [...defaultScopes],
+    scopes: input.scopes ?? (ofAccount ? inOrder(ofAccount) : [...defaultScopes]),
     hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),
     otherLimits: limitsWithin(input.otherLimits ?? own?.otherLimits ?? [], highest),
     allowedIps: input.allowedIps ?? own?.allowedIps ?? [],

@@ -10,7 +10,7 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, roomForKeys } from "./bounds.ts";
 import type { KeyRow } from "./key.ts";
 import { newKeyRow } from "./new-key-row.ts";
-import { defaultScopes } from "./scopes.ts";
+import { defaultScopes, inOrder } from "./scopes.ts";
 
 /** A key to import. `algorithm` includes the name of the secret of an HMAC. `digest` is in hex. */
 export interface ImportedKey
@@ -135,7 +135,7 @@ const rowOf = (context: WriteContext, id: string, key: ImportedKey, { ceiling, h
     importedPrefix: key.shownPrefix,
     secretHash: importedHashOf(key),
     signedBy: null,
-    scopes: key.scopes ?? ofAccount ?? [...defaultScopes],
+    scopes: key.scopes ?? (ofAccount ? inOrder(ofAccount) : [...defaultScopes]),
     hourlyLimit: key.hourlyLimit ?? ceiling,
     otherLimits: limitsWithin(key.otherLimits ?? [], highest),
     allowedIps: [],

@@ -1,5 +1,6 @@
 import teamScopes from "../../scopes.json" with { type: "json" };
-import { type Scope, servedManifests } from "../registry/manifests.ts";
+import type { Manifest } from "../db/manifest.ts";
+import { manifests, type Scope, servedManifests } from "../registry/manifests.ts";
 
 export type { Scope } from "../registry/manifests.ts";
 
@@ -13,10 +14,12 @@ const ofTeam = declared.map((scope): [string, { isDefault: boolean }] => {
 /** Returns what the team says about a scope of its own API, or undefined for a scope of this API. */
 export const descriptionOf = (scope: string): string | undefined => declared.find(({ name }) => name === scope)?.description;
 
-const stated = [...servedManifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})), ...ofTeam] as [
-  Scope,
-  { isDefault: boolean },
-][];
+const scopesOf = (areas: readonly Manifest[]) =>
+  [...areas.flatMap((manifest) => Object.entries(manifest.scopes ?? {})), ...ofTeam] as [Scope, { isDefault: boolean }][];
+const stated = scopesOf(servedManifests);
+
+/** All scopes that a key may have. Older keys may have scopes of the sample resources, even if these resources are not served. */
+export const knownScopes: readonly Scope[] = scopesOf(manifests).map(([scope]) => scope);
 
 /** The scopes that a key can have: those of this API, and those of the team's own API. For example, a key with the scope `users:read` can read users. */
 export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
@@ -24,10 +27,16 @@ export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 /** If a request for a new key does not list scopes, the key gets these scopes. */
 export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }]) => isDefault).map(([scope]) => scope);
 
+/** Returns whether a scope belongs to a resource that is served. */
+export const isServed = (scope: string): boolean => (scopes as readonly string[]).includes(scope);
+
 /** Two scopes for the examples in the API documentation. */
 export const exampleScopes: readonly Scope[] = [...defaultScopes, ...scopes].slice(0, 2);
 
-/** Describes scopes in words, grouped by resource. An example is "tasks, users (read)". If all scopes are given, returns "everything". */
+/**
+ * Describes scopes in words, grouped by resource. An example is "tasks, users (read)". If all scopes are given, returns "everything". If there are none,
+ * returns "none".
+ */
 export function scopesInWords(given: readonly string[]): string {
   if (scopes.every((scope) => given.includes(scope))) return "everything";
   const byResource = Map.groupBy(inOrder(given), (scope) => scope.split(":")[0] ?? "");
@@ -35,7 +44,7 @@ export function scopesInWords(given: readonly string[]): string {
     const isAll = scopes.filter((scope) => scope.startsWith(`${resource}:`)).length === more.length + 1;
     return isAll && more.length > 0 ? resource : `${resource} (${first?.split(":")[1]})`;
   });
-  return words.join(", ");
+  return words.join(", ") || "none";
 }
 
 /** Returns the given scopes without duplicates, in the order of the list `scopes`. */

@@ -43,6 +43,9 @@ export interface AccountPatch extends Partial<TeamValues> {
 const termsIn = ({ planId, limits, limitCeiling, retentionDays }: AccountPatch) =>
   differing({ planId, limits, limitCeiling, retentionDays }, {});
 
+const valuesIn = ({ name, email, externalId, metadata, onUnavailable, maxLiveKeys }: Partial<TeamValues>) =>
+  omitUndefined({ name, email, externalId, metadata, onUnavailable, maxLiveKeys });
+
 /** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
 const maxLowered = 50;
 
@@ -69,9 +72,11 @@ export async function changeAccount(
     );
     return isWritten ? { patch, plan } : conflicted;
   });
-  await pushKeysOf(changing, accountId);
-  if (isEmpty(termsIn(patch))) return [];
-  const { lowered } = await putInForce(changing, await readAccount(db, accountId), plan, maxLowered);
+  // A guard that does not respond must not keep the new terms from applying to the other keys.
+  const { lowered } = isEmpty(termsIn(patch))
+    ? { lowered: [] }
+    : await putInForce(changing, await readAccount(db, accountId), plan, maxLowered);
+  if (!isEmpty(valuesIn(patch))) await pushKeysOf(changing, accountId);
   return lowered;
 }
 
@@ -91,8 +96,7 @@ export async function writeAccount(
   const { db, now } = changing;
   const planId = plan?.id ?? null;
   const terms = differing({ ...termsOf(plan, ownTerms), planId }, before);
-  const { name, email, externalId, metadata, onUnavailable, maxLiveKeys } = values;
-  const changed = differing(omitUndefined({ name, email, externalId, metadata, onUnavailable, maxLiveKeys }), before);
+  const changed = differing(valuesIn(values), before);
   if (isEmpty({ ...terms, ...changed, ...differing({ ownTerms }, before) })) return true;
   const next = terms.sharedLimits ? nextLimitsVersion(before) : {};
   const members = { ...changed, ...terms, ownTerms, ...next, ...(planId !== before.planId && { planVersion: 0 }) };

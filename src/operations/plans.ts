@@ -120,8 +120,12 @@ export async function applyPlan(
   for (const before of behind) {
     if (Date.now() > endsAt || left <= 0) return { ...(await progressOf(db, plan)), next: cursor };
     try {
-      if (!(await writeAccount(changing, before, { plan, ownTerms: before.ownTerms }))) throw new Error("another change came between");
-      const { lowered, isDone } = await putInForce(changing, await readAccount(db, before.id), plan, left);
+      const account = await retryOnConflict(async () => {
+        const latest = await readAccount(db, before.id);
+        if (latest.planId !== plan.id) return null;
+        return (await writeAccount(changing, latest, { plan, ownTerms: latest.ownTerms })) ? readAccount(db, before.id) : conflicted;
+      });
+      const { lowered, isDone } = account ? await putInForce(changing, account, plan, left) : { lowered: [], isDone: true };
       left -= lowered.length;
       if (!isDone) return { ...(await progressOf(db, plan)), next: cursor };
     } catch (error) {

@@ -98,6 +98,7 @@ function log(
     status: denial === null ? null : failures[denial.code].status,
     ip: ip || null,
     errorCode: denial?.code ?? null,
+    missingScope: denial?.code === "insufficient_scope" ? request.scope : undefined,
     admitted,
     counted: admitted && !degraded,
     secret: admission.secret ?? null,

@@ -1,5 +1,5 @@
 import { execFileSync, type SpawnOptions, spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -16,6 +16,9 @@ export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overvie
     mkdirSync(join(copy, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(copy, file));
   }
+  // The tests use the sample resources, also if the team has switched them off.
+  const config = join(copy, "wrangler.toml");
+  writeFileSync(config, readFileSync(config, "utf8").replaceAll('SAMPLE_RESOURCES = "off"', 'SAMPLE_RESOURCES = "on"'));
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
   return copy;
 }

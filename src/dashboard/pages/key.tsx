@@ -10,6 +10,7 @@ import { widens } from "../../keys/grants.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { KeyPatch, keyPatchOf } from "../../keys/schemas.ts";
+import { isServed } from "../../keys/scopes.ts";
 import { hourMs, iso } from "../../time/clock.ts";
 import { percent } from "../../usage/percent.ts";
 import { readUsage } from "../../usage/read-usage.ts";
@@ -277,6 +278,8 @@ keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const parsed = parseInput(KeyPatch, changesIn(c, form, before));
   if ("formError" in parsed) return showKey(c, { form, formError: parsed.formError });
   const patch = keyPatchOf(parsed.input);
+  // The form does not offer scopes of resources that are not served. The key keeps them.
+  if (patch.scopes) patch.scopes = [...patch.scopes, ...before.scopes.filter((scope) => !isServed(scope))];
   const stepUp = widens(before, { ...before, ...patch }) ? await askForStepUp(c) : null;
   if (stepUp) return stepUp;
   const changed = await attempt(async () => {

@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
+import { servesSamples } from "../../registry/manifests.ts";
 import { dayMs } from "../../time/clock.ts";
 import { requireAsOf } from "../../usage/open-log.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
@@ -28,6 +29,10 @@ import { needs } from "../needs.ts";
 import { openLogContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
+
+/** The guide for a first request. The quick start uses the sample resources. */
+const firstGuide = servesSamples ? "/docs/guides/quick-start" : "/docs/guides/authentication";
+
 import { isLongUnused } from "../unused-keys.ts";
 
 const entriesShown = 10;
@@ -72,7 +77,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
         {move && <BiggestChange move={move} name={move.value} href="/usage" />}
         {usage.totalRequests.value + usage.totalRequests.previous === 0 ? (
           <Empty>
-            No requests yet. <a href="/docs/guides/quick-start">Make the first one</a>
+            No requests yet. <a href={firstGuide}>Make the first one</a>
           </Empty>
         ) : (
           <RequestsChart usage={usage} window="30d" marks={marks} />
@@ -101,7 +106,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           <section class="panel" aria-labelledby="docs">
             <h2 id="docs">Documentation</h2>
             <p>
-              <a href="/docs/guides/quick-start">Quick start</a> · <a href="/docs">Guides and reference</a> ·{" "}
+              <a href={firstGuide}>{servesSamples ? "Quick start" : "Authentication"}</a> · <a href="/docs">Guides and reference</a> ·{" "}
               <a href="/api/v1/openapi.json">OpenAPI document</a>
             </p>
           </section>
@@ -115,7 +120,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
 const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
   const steps = [
     { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },
-    { isDone: isCalled, text: "Make a first request", path: "/docs/guides/quick-start" },
+    { isDone: isCalled, text: "Make a first request", path: firstGuide },
     { isDone: webhooks.length > 0, text: "Add a webhook", path: "/webhooks/new" },
   ];
   if (steps.every(({ isDone }) => isDone)) return null;

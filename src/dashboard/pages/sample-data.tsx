@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { writerAt } from "../../activity/writers.ts";
 import { removeSampleData } from "../../operations/sample-data.ts";
+import { servesSamples } from "../../registry/manifests.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Moment } from "../components/time.tsx";
@@ -24,8 +25,8 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
       ) : (
         <>
           <p>
-            Everything from before <Moment timeMs={sampleUntil} /> is permanently deleted: users, tasks, requests, figures and the keys
-            “Production backend”, “Mobile app” and “Nightly export”. These keys stop working. Newer data is kept.
+            Everything from before <Moment timeMs={sampleUntil} /> is permanently deleted: {servesSamples && "users, tasks, "}requests,
+            figures and the keys “Production backend”, “Mobile app” and “Nightly export”. These keys stop working. Newer data is kept.
           </p>
           <p class="buttons">
             <Action action="/settings/sample-data" kind="danger">

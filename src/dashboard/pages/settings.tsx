@@ -5,6 +5,7 @@ import { listPasskeys } from "../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
 import { listSessions } from "../../identity/sessions.ts";
+import { servesSamples } from "../../registry/manifests.ts";
 import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { MemberTable } from "../components/members.tsx";
@@ -157,8 +158,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         <section class="panel" aria-labelledby="sample">
           <h2 id="sample">Sample data</h2>
           <p>
-            Users, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are sample data. You can remove the
-            sample data. Newer data and the demo key are kept.
+            {servesSamples ? "Users, tasks, requests" : "Requests"}, figures and keys from before <Moment timeMs={account.sampleUntil} />{" "}
+            are sample data. You can remove the sample data. Newer data and the demo key are kept.
           </p>
           <p class="buttons">
             <a class="button danger" href="/settings/sample-data">

@@ -11,7 +11,7 @@ import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts"
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
-import { requirePrecondition } from "../../db/optimistic-locking.ts";
+import { conflicted, requirePrecondition, retryOnConflict } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
 import { accountsWithMembers } from "../../identity/invitations.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
@@ -257,26 +257,28 @@ routes.openapi(upsert, async (c) => {
   const { external_id: external } = c.req.valid("param");
   const db = connect(c.env.DB);
   const given = omitUndefined({ name, email: email === null ? "" : email, metadata: values });
-  const put = async () => {
+  return retryOnConflict(async () => {
     const found = await readAccountByExternalId(db, external);
     if (found && mayActOn(c.get("token"), found.id)) {
       await requireNotErased(db, found.id);
-      await changeAccount(operating(c), found.id, () => given);
+      let isMoved = false;
+      await changeAccount(operating(c), found.id, (before) => {
+        isMoved = before.externalId !== external;
+        return isMoved ? {} : given;
+      });
+      if (isMoved) return conflicted;
       const account = await readAccount(db, found.id);
       return respondJson(c, bodyOf(account), 200, { ETag: etagOf(account) });
     }
     if (c.get("token").accountIds !== null) throw boundToken();
     const input = { ...given, email: email ?? "", name, externalId: external, logWriter: await leastBusyWriter(c.env) };
-    const account = await makeTeamAccount(operating(c), input);
-    return respondJson(c, bodyOf(account), 201, createdHeaders(account));
-  };
-  try {
-    return await put();
-  } catch (error) {
-    // Another request may have created the account at the same moment. This request then updates it.
-    if (error instanceof Failure && error.code === "conflict") return put();
-    throw error;
-  }
+    // If another request creates the account at the same moment, this request updates it.
+    const account = await makeTeamAccount(operating(c), input).catch((error: unknown) => {
+      if (error instanceof Failure && error.code === "conflict") return null;
+      throw error;
+    });
+    return account === null ? conflicted : respondJson(c, bodyOf(account), 201, createdHeaders(account));
+  });
 });
 
 const read = createRoute({
