@@ -6,8 +6,9 @@ import type { Growth } from "./growth.ts";
 import type { HeadMemory } from "./head.ts";
 import type { Instructions } from "./instructions.ts";
 import type { MeasuredLimits } from "./limits.ts";
-import { median } from "./load.ts";
+import { median, type Run } from "./load.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
+import type { MeasuredMiddleware } from "./middleware.ts";
 import { isOfScript } from "./parts.ts";
 import type { Profile } from "./profile.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
@@ -105,6 +106,18 @@ export function verifyTable({ cpu: measured, reportMs }: MeasuredVerify): string
   return table(
     ["request", "CPU ms each", "share of the first row (middle half)"],
     [...rows, ["POST /reports with 100 reports", report.toFixed(3), share]],
+  );
+}
+
+export function middlewareTable({ plain, verified }: MeasuredMiddleware): string {
+  const row = (name: string, runs: readonly Run[]) => [
+    name,
+    median(runs.map(({ p50 }) => p50)).toFixed(1),
+    median(runs.map(({ p99 }) => p99)).toFixed(1),
+  ];
+  return table(
+    ["an API in node:http, 100 requests/s", "p50 ms", "p99 ms"],
+    [row("without middleware", plain), row("with middleware", verified)],
   );
 }
 

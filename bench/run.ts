@@ -12,6 +12,7 @@ import { measureHead } from "./head.ts";
 import { measureInstructions } from "./instructions.ts";
 import { measureLimits } from "./limits.ts";
 import { measureMemory } from "./memory.ts";
+import { measureMiddleware } from "./middleware.ts";
 import { measureProfiles } from "./profile.ts";
 import {
   againstTable,
@@ -25,6 +26,7 @@ import {
   instructionsTable,
   limitsTable,
   memoryTable,
+  middlewareTable,
   profileTable,
   throughputGoalTable,
   throughputTable,
@@ -37,7 +39,7 @@ import { measureVerify } from "./verify.ts";
 
 // `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This command
 // prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`, `denials`,
-// `limits` and `verify` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
+// `limits`, `verify` and `middleware` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
 // `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
 // compares this checkout with another one. The packages of the other checkout must be installed.
 
@@ -55,6 +57,7 @@ const parts = {
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
   denials: async (folder: string) => denialsTable(await measureDenials(folder)),
   limits: async (folder: string) => limitsTable(await measureLimits(folder)),
+  middleware: async (folder: string) => middlewareTable(await measureMiddleware(folder)),
   verify: async (folder: string) => verifyTable(await measureVerify(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };

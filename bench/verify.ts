@@ -72,7 +72,8 @@ const post = async (url: string, token: string, body: object) => {
   return response.json();
 };
 
-const makeToken = async ({ url }: Served): Promise<string> =>
+/** Creates a service token with the scope `verify`. */
+export const makeToken = async ({ url }: Served): Promise<string> =>
   ((await post(`${url}/operator/api/tokens`, operatorToken, { name: "Bench", scopes: ["verify"] })) as { token: string }).token;
 
 /** Returns the CPU time of one call that reports 100 responses, in milliseconds. Each report is the first of its entry. */
