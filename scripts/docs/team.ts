@@ -1,6 +1,6 @@
 import type { BuiltTeamPage } from "../../src/docs/library.ts";
 import { originPlaceholder } from "../../src/docs/page.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 import { forwardScheme } from "../../src/operator/team-router.ts";
 import { fence, paragraphs } from "./markdown.ts";
 import { bodyOf, type Place, parameterTable, responsesOf } from "./pages/operations.ts";
@@ -26,6 +26,16 @@ function withPageLinks(markdown: string): string {
   });
 }
 
+/** Returns the section with the error responses of an operation. */
+const errorsOf = ({ responses }: Operation): string =>
+  paragraphs(
+    "## Errors",
+    Object.entries(responses)
+      .filter(([status]) => Number(status) >= 400)
+      .map(([status, response]) => `- ${status}: ${(response as JsonObject).description}`)
+      .join("\n"),
+  );
+
 function operationPage(document: JsonObject, place: Place): BuiltTeamPage {
   const { method, path, operation } = place;
   const hasBody = operation.requestBody !== undefined;
@@ -46,6 +56,7 @@ function operationPage(document: JsonObject, place: Place): BuiltTeamPage {
     parameterTable(document, place),
     bodyOf(document, place),
     responsesOf(document, place),
+    errorsOf(operation),
   );
   return {
     path: `/docs/team/api/${operation.operationId}`,

@@ -42,10 +42,12 @@ const usedHeaders = ["X-Request-Id", "ETag", "Link", "Retry-After", "WWW-Authent
 
 /** Returns all error codes with which an operation may respond, except `invalid_token`. */
 function codesOf(path: string, operation: Operation): FailureCode[] {
-  const has = (where: string) => (operation.parameters ?? []).some((parameter) => parameter.in === where);
+  const hasHeader = (name: string) =>
+    (operation.parameters ?? []).some((parameter) => parameter.in === "header" && parameter.name === name);
   const codes: FailureCode[] = [
     "invalid_parameter",
-    ...(has("header") ? (["invalid_header", "precondition_failed"] as const) : []),
+    ...(hasHeader("If-Match") ? (["invalid_header", "precondition_failed"] as const) : []),
+    ...(hasHeader("Idempotency-Key") ? (["invalid_header", "conflict", "request_in_progress", "idempotency_key_reused"] as const) : []),
     "insufficient_scope",
     ...(path.includes("{") ? (["not_found"] as const) : []),
     ...(operation.requestBody
@@ -87,9 +89,12 @@ export function teamDocument(routers: readonly TeamRouter[]): JsonObject {
   const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [teamBase + path, item]));
   const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
   for (const { path, operation } of operationsIn(document)) {
-    operation.responses["401"] = problem("`invalid_token`: The service token is missing, unknown, revoked or expired.");
-    for (const [status, codes] of Map.groupBy(codesOf(path, operation), (code) => failures[code].status))
-      operation.responses[String(status)] = problem(codes.map((code) => `\`${code}\`: ${failures[code].title}.`).join(" "));
+    const sentences = [
+      { status: 401, text: "`invalid_token`: The service token is missing, unknown, revoked or expired." },
+      ...codesOf(path, operation).map((code) => ({ status: failures[code].status, text: `\`${code}\`: ${failures[code].title}.` })),
+    ];
+    for (const [status, of] of Map.groupBy(sentences, (each) => each.status))
+      operation.responses[String(status)] = problem(of.map(({ text }) => text).join(" "));
     delete operation["x-error-codes"];
   }
   addExamples(document);

@@ -20,8 +20,8 @@ import type { OnUnavailable } from "./read-config.ts";
 
 /** A request that the team's own API has received. */
 export interface Verification {
-  /** The API key as the client sent it, or an empty string. */
-  secretKey: string;
+  /** Returns the API key of the client, or an empty string. Throws `invalid_header` if the client sent two different keys. */
+  credential: () => string;
   scope: string | null;
   /** The IP address of the client, or an empty string. A key with `allowed_ips` is then denied. */
   ip: string;
@@ -60,13 +60,14 @@ export interface Verdict {
  */
 export async function verifyKey(
   verifying: Verifying,
-  { secretKey, scope, ip, cost, ...verification }: Verification,
+  { credential, scope, ip, cost, ...verification }: Verification,
   now: number,
 ): Promise<Verdict> {
   const { accountIds, entryId, attempt } = verification;
   const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
   let outcome: ReturnType<typeof authenticateKey>;
   try {
+    const secretKey = credential();
     const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
     outcome = authenticateKey({ verify: () => found }, secretKey, request, now);
   } catch (error) {

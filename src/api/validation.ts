@@ -36,27 +36,30 @@ function fieldErrorsOf(
 
 /** Throws a failure with field errors if zod found invalid values in a body, a query or a header. */
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
-  if (result.success) return;
-  const { issues } = result.error;
+  if (!result.success) throw invalidInput(result.target, result.error);
+};
+
+/** Returns the failure for values that are not valid. `target`: where the values come from. */
+export function invalidInput(target: string, { issues }: Pick<z.ZodError, "issues">): Failure {
   const all = (locate: (path: readonly PropertyKey[]) => Partial<FieldError>, unknownName: FieldErrorCode) =>
     issues
       .slice(0, maxFieldErrors)
       .flatMap((issue: Issue) => fieldErrorsOf(issue, locate, unknownName))
       .slice(0, maxFieldErrors);
-  switch (result.target) {
+  switch (target) {
     case "json":
-      throw new Failure("invalid_body", "The body is valid JSON, but it does not match the schema of this operation.", {
+      return new Failure("invalid_body", "The body is valid JSON, but it does not match the schema of this operation.", {
         fieldErrors: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
       });
     case "param":
     case "query":
-      throw invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
+      return invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
     default:
-      throw new Failure("invalid_header", "The request has headers that are not valid.", {
+      return new Failure("invalid_header", "The request has headers that are not valid.", {
         fieldErrors: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
       });
   }
-};
+}
 
 const invalidQuery = (fieldErrors: FieldError[]) =>
   new Failure("invalid_parameter", "The query has parameters that are not valid.", { fieldErrors });

@@ -30,6 +30,8 @@ function sentenceFor(issue: z.core.$ZodRawIssue & { input?: unknown }): string {
       return `Must ${bounded(issue.origin, "at least", Number(issue.minimum))}.`;
     case "too_big":
       return `Must ${bounded(issue.origin, "at most", Number(issue.maximum))}.`;
+    case "unrecognized_keys":
+      return "This is not a known name.";
     case "invalid_union":
       return "Must have one of the supported formats.";
     default:

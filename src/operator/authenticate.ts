@@ -60,7 +60,7 @@ export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null)
     if (token === null) {
       // A forged service token costs no I/O. Only operator tokens can be guessed, so only their failures are counted.
       if (sent !== "" && !looksLikeServiceToken(sent) && (await isTooMany(c))) return tooManyTokens(c);
-      return noToken(c);
+      return noToken(c, sent);
     }
     c.set("operator", token.name);
     c.set("token", token);
@@ -101,7 +101,7 @@ async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | nul
   return operator && { ...everyRight, id: undefined, name: operator.name };
 }
 
-function noToken(c: OperatorContext): Response {
+function noToken(c: OperatorContext, sent: string): Response {
   const detail =
     operatorTokens(c.env).length > 0
       ? "Send a service token or an operator token: Authorization: Bearer <TOKEN>."
@@ -117,6 +117,6 @@ function noToken(c: OperatorContext): Response {
   };
   return new Response(JSON.stringify(body), {
     status: 401,
-    headers: { "Content-Type": problemType, "WWW-Authenticate": 'Bearer realm="operator"' },
+    headers: { "Content-Type": problemType, "WWW-Authenticate": `Bearer realm="operator"${sent === "" ? "" : ', error="invalid_token"'}` },
   });
 }

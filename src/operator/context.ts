@@ -2,10 +2,10 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import { type Account, readAccount } from "../accounts/account.ts";
 import { type Budgets, budgetsOf, type Guards, guardsOf } from "../admission/guards.ts";
+import { invalidInput } from "../api/validation.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import * as contexts from "../http/operation-contexts.ts";
-import { fieldCode } from "../inputs/field-code.ts";
 import { actorOf, type Operating, operatorCommit } from "../operations/operating.ts";
 import { hasScope, mayActOn, type TokenRights, type TokenScope } from "../service-tokens/token.ts";
 import type { TeamEnv } from "./team-router.ts";
@@ -37,9 +37,7 @@ export function keyContext(c: OperatorContext, { id, logWriter }: Account, actio
 export function readQuery<Schema extends z.ZodType>(c: OperatorContext, schema: Schema): z.output<Schema> {
   const read = schema.safeParse(c.req.query());
   if (read.success) return read.data;
-  const [issue] = read.error.issues;
-  const message = [issue?.path.join("."), issue?.message.replace(/\.$/, "")].filter(Boolean).join(": ");
-  throw new Failure("invalid_parameter", `The query is not valid: ${message}.`);
+  throw invalidInput("query", read.error);
 }
 
 /**
@@ -56,16 +54,7 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
   }
   const read = schema.safeParse(given);
   if (read.success) return read.data;
-  const fieldErrors = read.error.issues.flatMap((issue) => {
-    // An unknown member gets an error of its own, with its name.
-    const paths = issue.code === "unrecognized_keys" ? issue.keys.map((name) => [...issue.path, name]) : [issue.path];
-    return paths.map((path) => ({
-      pointer: path.map((part) => `/${String(part)}`).join(""),
-      detail: issue.message,
-      code: fieldCode(issue),
-    }));
-  });
-  throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
+  throw invalidInput("json", read.error);
 }
 
 /** Returns an account. Throws `not_found` if there is no such account, or if the token of the request may not act on it. */

@@ -54,6 +54,8 @@ interface PlainOperation {
   description: string;
   body?: z.ZodObject;
   query?: z.ZodObject;
+  /** The status of a response that reports success. The default is 200. */
+  status?: 200 | 201;
 }
 
 /**
@@ -61,7 +63,7 @@ interface PlainOperation {
  * /accounts/{id}/suspend`. Their responses are JSON objects, except `204` and the lines of exports.
  */
 export function documentOperations(router: TeamRouter, tag: string, operations: Readonly<Record<string, PlainOperation>>): void {
-  for (const [place, { operationId, summary, description, body, query }] of Object.entries(operations)) {
+  for (const [place, { operationId, summary, description, body, query, status = 200 }] of Object.entries(operations)) {
     const [method = "", path = ""] = place.split(" ");
     router.openAPIRegistry.registerPath({
       method: method.toLowerCase() as "get",
@@ -77,7 +79,7 @@ export function documentOperations(router: TeamRouter, tag: string, operations: 
         ...(query && { query }),
         ...(body && { body: { ...bodyPart(body), required: false } }),
       },
-      responses: { 200: teamJson(z.looseObject({}), "What was done, or what was asked for.") },
+      responses: { [status]: teamJson(z.looseObject({}), "What was done, or what was asked for.") },
     });
   }
 }

@@ -1,7 +1,7 @@
-import { credentialsIn } from "../credentials/credential-in.ts";
 import { looksLikeKey } from "../credentials/key-format.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
+import { credentialIn } from "./credential.ts";
 import { scopeForm } from "./schemas.ts";
 import type { VerifyAnswer } from "./verify.ts";
 
@@ -109,18 +109,17 @@ const address = /^[0-9A-Fa-f:.]{2,45}$/;
  */
 export function forwardedRequest(headers: Headers, ownMethod: string, suffix: string | null, settings: HeaderSettings): ForwardedRequest {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
-  const credentials = credentialsIn(keyHeaders.map((name) => headers.get(name) ?? undefined));
-  if (credentials.length > 1)
-    throw new Failure("invalid_header", "The request has two different credentials.", {
-      fieldErrors: [{ header: keyHeaders.join(", "), detail: "Must hold only one credential.", code: "invalid_value" }],
-    });
+  const key = credentialIn(
+    keyHeaders.map((name) => headers.get(name) ?? undefined),
+    keyHeaders.join(", "),
+  );
   // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first. Envoy sends neither.
   const ofProxy = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
   const statedMethod = suffix === null ? ofProxy("X-Forwarded-Method", "X-Original-Method") : ownMethod;
   const statedPath = suffix === null ? ofProxy("X-Forwarded-Uri", "X-Original-URI") : suffix;
   const stated = headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader)?.trim() ?? "";
   return {
-    key: credentials[0] ?? "",
+    key,
     method: statedMethod && method.test(statedMethod) ? statedMethod : undefined,
     path: statedPath?.slice(0, 4096),
     ip: address.test(stated) ? stated : undefined,

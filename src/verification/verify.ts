@@ -5,7 +5,6 @@ import type { Principal } from "../admission/authenticate.ts";
 import { guardsOf } from "../admission/guards.ts";
 import { readUnguarded } from "../admission/read-config.ts";
 import { type Verdict, verifyKey } from "../admission/verify.ts";
-import { credentialIn } from "../credentials/credential-in.ts";
 import { importSecretsIn } from "../credentials/imported-secret.ts";
 import { maskKeys, maskPath } from "../credentials/mask-keys.ts";
 import { newReceipt } from "../credentials/receipt.ts";
@@ -17,6 +16,7 @@ import { rateLimitHeadersOf, remainingOf } from "../http/rate-limit-headers.ts";
 import { newId } from "../ids/ids.ts";
 import { findImported } from "../keys/find-imported.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
+import { credentialIn } from "./credential.ts";
 import type { VerifyRequest } from "./schemas.ts";
 
 /** The caller of a verification. `accountIds`: the accounts about which it may ask, or null for all. `origin`: the origin of the links to the documentation. */
@@ -68,8 +68,8 @@ export async function verify(env: Env, caller: Caller, request: Verified): Promi
     readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
   };
   const attempt = id === undefined ? undefined : { id, about: JSON.stringify([request.method, request.path, scope, cost]) };
-  const secretKey = credentialIn(request.key);
-  const verdict = await verifyKey(verifying, { secretKey, scope, ip, cost, accountIds: caller.accountIds, entryId, attempt }, startedAt);
+  const about = { scope, ip, cost, accountIds: caller.accountIds, entryId, attempt };
+  const verdict = await verifyKey(verifying, { credential: () => credentialIn([request.key], "Authorization"), ...about }, startedAt);
   const { principal } = verdict;
   // If the token may not ask about the account of the key, the request is not logged there.
   const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);
@@ -165,8 +165,15 @@ function receiptFor(
   return newReceipt({ accountId, logWriter, entryId: requestId, keyId, ...about, counted: !degraded, secret: secret ?? null }, signing);
 }
 
+const minSecretLength = 16;
+
 /** Returns the path for the log: without its query, and with secrets masked. */
-const shownPathOf = ({ path = notGiven }: Verified): string => maskPath(path.split("?")[0] ?? "");
+function shownPathOf({ path = notGiven, key }: Verified): string {
+  const shown = maskPath(path.split("?")[0] ?? "");
+  // `maskPath` knows the keys of this service. An imported key can have any form.
+  const secret = key.replace(/^bearer +/i, "").trim();
+  return secret.length >= minSecretLength && shown.includes(secret) ? shown.replaceAll(secret, "***") : shown;
+}
 const shownRouteOf = ({ route = notGiven }: Verified): string => maskKeys(route, 200);
 
 function partiesOf(principal: Principal | undefined): Pick<VerifyAnswer, "account" | "key"> {

@@ -164,6 +164,7 @@ documentOperations(routes, "Accounts", {
   },
   "POST /accounts/{id}/owners": {
     operationId: "createOwnerLink",
+    status: 201,
     summary: "Create a setup link for another owner",
     description: "Creates a setup link for an owner. An earlier link that is unused stops working.",
   },

@@ -240,6 +240,7 @@ const upsert = createRoute({
   tags,
   ...requireTokenScope("accounts:write"),
   ...failsWith("conflict"),
+  ...withConditions,
   request: {
     params: z.object({
       external_id: externalId.meta({
@@ -264,13 +265,17 @@ routes.openapi(upsert, async (c) => {
       let isMoved = false;
       await changeAccount(operating(c), found.id, (before) => {
         isMoved = before.externalId !== external;
-        return isMoved ? {} : given;
+        if (isMoved) return {};
+        requireMatch(c, before);
+        return given;
       });
       if (isMoved) return conflicted;
       const account = await readAccount(db, found.id);
       return respondJson(c, bodyOf(account), 200, { ETag: etagOf(account) });
     }
-    if (c.get("token").accountIds !== null) throw boundToken();
+    // For a bound token, the accounts of others do not exist, and it cannot create any.
+    if (c.get("token").accountIds !== null) throw new Failure("not_found", "There is no such account.");
+    if (c.req.header("If-Match") !== undefined) throw new Failure("precondition_failed", "There is no account with this external id yet.");
     const input = { ...given, email: email ?? "", name, externalId: external, logWriter: await leastBusyWriter(c.env) };
     // If another request creates the account at the same moment, this request updates it.
     const account = await makeTeamAccount(operating(c), input).catch((error: unknown) => {

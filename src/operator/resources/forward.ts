@@ -56,8 +56,19 @@ export const forwardOperation = {
         "X-Verified-Receipt": header("The receipt for the report."),
       },
     },
-    429: { description: "The request exceeds a limit. The body is the problem for the client, and the headers name the limits." },
   },
+  "x-error-codes": [
+    "invalid_header",
+    "missing_key",
+    "invalid_key",
+    "revoked_key",
+    "disabled_key",
+    "expired_key",
+    "account_suspended",
+    "ip_not_allowed",
+    "cost_exceeds_limit",
+    "rate_limit_exceeded",
+  ],
 } as const satisfies RouteConfig;
 
 /** Forward auth: any method on the path, and on every path below it. */

@@ -213,7 +213,7 @@ routes.openapi(addForm, async (c) => {
   forgetForms();
   if (!isNew) return respondJson(c, formOf(form), 200);
   await recordOperation(db, { now, operator, action: "key_form.added", targetId: form.id, details: { prefix } });
-  return respondJson(c, formOf(form), 201);
+  return respondJson(c, formOf(form), 201, { Location: `${c.req.path}/${form.id}` });
 });
 
 const removeForm = createRoute({

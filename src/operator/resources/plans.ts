@@ -9,7 +9,7 @@ import { limitsInput, scopesInput } from "../../keys/schemas.ts";
 import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/plans.ts";
 import { iso, secondMs } from "../../time/clock.ts";
 import { idOf, operating, readBody, readQuery } from "../context.ts";
-import { createTeamRouter, documentOperations } from "../team-router.ts";
+import { createTeamRouter, documentOperations, teamBase } from "../team-router.ts";
 
 /** The time that one call spends on the accounts of a plan, in milliseconds. The caller repeats the call until no account is left. */
 const applyingMs = 10 * secondMs;
@@ -66,7 +66,7 @@ routes.post("/plans", async (c) => {
     defaultScopes: default_scopes,
     retentionDays: retention_days,
   });
-  return c.json(bodyOf(plan), 201);
+  return c.json(bodyOf(plan), 201, { Location: `${teamBase}/plans/${plan.id}` });
 });
 
 routes.get("/plans/:id", async (c) => {
@@ -96,6 +96,7 @@ documentOperations(routes, "Plans", {
   "GET /plans": { operationId: "listPlans", summary: "List plans", description: "Lists the plans, with the number of their accounts." },
   "POST /plans": {
     operationId: "createPlan",
+    status: 201,
     summary: "Create a plan",
     description: "Creates a plan: a named set of terms for accounts.",
     body: NewPlan,

@@ -3,10 +3,10 @@ import { createHash, createHmac, randomBytes } from "node:crypto";
 import { describe, expect, inject, it, vi } from "vitest";
 import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
 import { verify as verifyRequest } from "../../../src/verification/verify.ts";
-import { makeTenant, origin } from "../support/client.ts";
+import { makeTenant, origin, within2s } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { operate } from "../support/operate.ts";
-import { makeToken, verify } from "../support/team.ts";
+import { makeToken, verifiedEntries, verify } from "../support/team.ts";
 
 const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") => createHash("sha256").update(text).digest(encoding);
 const randomText = (length = 32) => randomBytes(length).toString("hex").slice(0, length);
@@ -139,6 +139,20 @@ describe("The import of keys", () => {
     await operate("POST", `/accounts/${accountId}/resume`);
     expect((await verify(token, { key: secret })).body.allowed).toBe(true);
   });
+});
+
+it("An imported key in the path of a request is masked, in the log and in the problem", async () => {
+  const tenant = await makeTenant();
+  const secret = (await makeForm())();
+  await importInto(tenant.accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", scopes: [] });
+  const token = await makeToken(["verify"]);
+  const { body } = await verify(token, { key: `Bearer ${secret}`, path: `/orders/${secret}`, scope: "orders:read" });
+  expect([body.code, body.problem.instance]).toEqual(["insufficient_scope", "/orders/***"]);
+  await within2s(
+    () => verifiedEntries(tenant),
+    (found) => found.length > 0,
+  );
+  expect((await verifiedEntries(tenant))[0].path).toBe("/orders/***");
 });
 
 describe("A made-up credential", () => {

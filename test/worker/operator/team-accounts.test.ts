@@ -25,6 +25,18 @@ describe("An account of the team API", () => {
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
   });
 
+  it("is put under a precondition", async () => {
+    const id = newId();
+    const put = (name: string, headers: Record<string, string>) =>
+      operate("PUT", `/accounts/by-external-id/${id}`, { name }, operatorToken, headers);
+    expect((await put("Acme", { "If-Match": '"0123456789abcdef"' })).status).toBe(412);
+    const made = await put("Acme", { "If-None-Match": "*" });
+    expect(made.status).toBe(201);
+    expect((await put("Other", { "If-None-Match": "*" })).status).toBe(412);
+    expect((await put("Other", { "If-Match": '"0123456789abcdef"' })).status).toBe(412);
+    expect((await put("Other", { "If-Match": made.headers.get("ETag") ?? "" })).body.name).toBe("Other");
+  });
+
   it("keeps its external id for itself", async () => {
     const id = newId();
     await operate("PUT", `/accounts/by-external-id/${id}`, { name: "One" });

@@ -49,6 +49,21 @@ describe("Verify", () => {
     for (const sent of [key, `Bearer ${key}`, `bearer  ${key}`]) expect((await verify(token, { key: sent })).body.allowed).toBe(true);
   });
 
+  it("denies two different keys in one credential with 400", async () => {
+    const [one, other] = [await makeTenant(), await makeTenant()];
+    const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+    const token = await makeToken(["verify"]);
+    expect((await verify(token, { key: basic(one.key, other.key) })).body).toMatchObject({
+      allowed: false,
+      status: 400,
+      code: "invalid_header",
+      key: null,
+      problem: { code: "invalid_header" },
+    });
+    for (const key of [basic(one.key, ""), basic("", one.key), basic("me", one.key), basic(one.key, "x"), basic(one.key, one.key)])
+      expect((await verify(token, { key })).body.allowed).toBe(true);
+  });
+
   it("checks the scope, the IP address and the state of the key, and says why it denies", async () => {
     const tenant = await makeTenant({ scopes: ["users:read"] });
     const bound = await makeKey(tenant.accountId, { allowedIps: ["203.0.113.0/24"] });
