@@ -11,7 +11,7 @@ import { idempotencyKeys } from "./tables.ts";
 
 /** The status of a stored response whose request still runs. */
 const running = 102;
-/** A request that still runs after this time was broken off, in milliseconds. */
+/** The time after which a request without a response counts as broken off, in milliseconds. */
 const brokenOffMs = 2 * minuteMs;
 
 const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>

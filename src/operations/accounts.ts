@@ -99,24 +99,17 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
  * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
  * but cannot add more data. Throws `not_found`.
  */
-export const changeStorageQuota = (operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> =>
-  changeAccount(operating, accountId, { storageQuotaBytes }, { storage_quota_bytes: storageQuotaBytes });
-
-async function changeAccount(
-  operating: Operating,
-  accountId: string,
-  members: Partial<Pick<Account, "storageQuotaBytes">>,
-  details: Record<string, number | null>,
-): Promise<void> {
+export async function changeStorageQuota(operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> {
   const { db, now } = operating;
   const account = await readAccount(db, accountId);
+  const details = { storage_quota_bytes: storageQuotaBytes };
   const commit = operatorCommit(operating, "account.changed", { accountId, details });
   await commit({
     evenWhereFull: true,
     result: null,
     events: [],
     audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
-    statements: [updateAccount(db, accountId, members)],
+    statements: [updateAccount(db, accountId, { storageQuotaBytes })],
   });
 }
 

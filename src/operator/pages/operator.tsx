@@ -72,7 +72,14 @@ export const show = (
     { "Cache-Control": "no-store" },
   );
 
-export const showSignIn = (c: OperatorContext, error?: string, status: 403 | 429 = 403) =>
+/** Returns the path to open after signing in: a page of the documentation for the team, or else the page of the operator. */
+const pathAfter = (asked: string): string => (/^\/docs\/team(?:\/[\w-]+)*$/.test(asked) ? asked : "/operator");
+
+export const showSignIn = (
+  c: OperatorContext,
+  error?: string,
+  { status = 403, returnTo = urlOf(c).pathname }: { status?: 403 | 429; returnTo?: string } = {},
+) =>
   show(
     c,
     { title: "Operator", status: error === undefined ? 200 : status },
@@ -85,6 +92,7 @@ export const showSignIn = (c: OperatorContext, error?: string, status: 403 | 429
         </div>
       )}
       <form class="form" method="post" action="/operator/session">
+        <input type="hidden" name="return_to" value={pathAfter(returnTo)} />
         <div class="field">
           <label for="token">Operator token</label>
           <input id="token" name="token" type="password" autocomplete="current-password" required aria-describedby="token-help" />
@@ -142,15 +150,19 @@ operatorPages.get("/operator", async (c) => {
 });
 
 operatorPages.post("/operator/session", async (c) => {
-  const token = operatorOf(c.env, (await readForm(c)).text("token"));
+  const form = await readForm(c);
+  const returnTo = form.text("return_to");
+  const token = operatorOf(c.env, form.text("token"));
   if (token === null) {
-    if (await isTooMany(c)) return showSignIn(c, "Too many wrong tokens came from your IP address. Wait a minute, then try again.", 429);
-    return showSignIn(c, "This is not an operator token.");
+    const isTooOften = await isTooMany(c);
+    return isTooOften
+      ? showSignIn(c, "Too many wrong tokens came from your IP address. Wait a minute, then try again.", { status: 429, returnTo })
+      : showSignIn(c, "This is not an operator token.", { returnTo });
   }
   const [db, now] = [connect(c.env.DB), Date.now()];
   const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
   await setSigned(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });
-  return c.redirect("/operator", 303);
+  return c.redirect(pathAfter(returnTo), 303);
 });
 
 operatorPages.post("/operator/sign-out", async (c) => {

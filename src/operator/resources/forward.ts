@@ -1,5 +1,7 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { Hono } from "hono";
+import { denialCodes } from "../../admission/admission.ts";
+import { failsWith } from "../../api/route-parts/access.ts";
 import { connect } from "../../db/client.ts";
 import type { Failure } from "../../errors/failure.ts";
 import { failureOf, problemBody } from "../../http/problem.ts";
@@ -32,7 +34,7 @@ export const forwardOperation = {
   operationId: "forwardAuth",
   summary: "Verify a request for a proxy",
   description:
-    "Forward auth for nginx, Caddy, Traefik and Envoy: the proxy asks before it passes a request on. Every method is served, here and on every path below. The service token is in the header `X-Service-Token`, and the key of the client is where your API expects it. A response that lets a request through has all `X-Verified-*` headers, with `-` where there is no value.",
+    "Forward auth for nginx, Caddy, Traefik and Envoy: the proxy asks before it passes a request on. Every method is served, here and on every path below. The proxy sends the service token in the header `X-Service-Token`, and the key of the client in one of the headers that `KEY_HEADERS` lists. A response that lets a request through has all `X-Verified-*` headers. A header without a value is `-`.",
   tags: ["Verify"],
   security: [{ [forwardScheme]: ["verify"] }],
   request: {
@@ -40,7 +42,7 @@ export const forwardOperation = {
       scope: option("The scope that the key needs.", "orders:read"),
       cost: option("The units that the request uses of each limit, from 1 to 1,000.", "1"),
       report: option("With `1`, your API reports the response, and `X-Verified-Receipt` has the receipt.", "1"),
-      deny: option("With `403`, every denial other than 401 has the status 403, because nginx accepts no other.", "403"),
+      deny: option("With `403`, every denial other than 401 has the status 403, because nginx accepts only these two.", "403"),
       unknown: option("With `pass`, credentials that have no form of a key are let through.", "pass"),
       missing: option("With `pass`, requests without a credential are let through.", "pass"),
     }),
@@ -57,18 +59,8 @@ export const forwardOperation = {
       },
     },
   },
-  "x-error-codes": [
-    "invalid_header",
-    "missing_key",
-    "invalid_key",
-    "revoked_key",
-    "disabled_key",
-    "expired_key",
-    "account_suspended",
-    "ip_not_allowed",
-    "cost_exceeds_limit",
-    "rate_limit_exceeded",
-  ],
+  // Forward auth has no ids of requests, so they cannot conflict.
+  ...failsWith("invalid_header", "missing_key", ...denialCodes.filter((code) => code !== "conflict")),
 } as const satisfies RouteConfig;
 
 /** Forward auth: any method on the path, and on every path below it. */

@@ -243,6 +243,18 @@ describe("The operator page", () => {
     expect((await send("GET", "/docs/team/none", headers)).status).toBe(404);
   });
 
+  it("opens the page of the documentation that was asked for after signing in, and no other place", async () => {
+    const asked = "/docs/team/api/verify";
+    expect(await (await send("GET", asked)).text()).toContain(`name="return_to" value="${asked}"`);
+    const openedFrom = async (returnTo: string) => {
+      const body = new URLSearchParams({ token: operatorToken, return_to: returnTo }).toString();
+      return (await send("POST", "/operator/session", formHeaders, body)).headers.get("Location");
+    };
+    expect(await openedFrom(asked)).toBe(asked);
+    for (const elsewhere of ["https://evil.example", "//evil.example", "/docs/team/../../keys", "/keys"])
+      expect([elsewhere, await openedFrom(elsewhere)]).toEqual([elsewhere, "/operator"]);
+  });
+
   it("asks for a token, accepts the token only from its own form, and stays open for one hour", async () => {
     expect(await (await send("GET", `/operator?token=${operatorToken}`)).text()).toContain("Operator token");
     const wrongToken = await send("POST", "/operator/session", formHeaders, "token=dvop_wrong");
