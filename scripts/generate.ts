@@ -155,7 +155,7 @@ async function modules(): Promise<Record<string, string>> {
 
 /**
  * Returns the OpenAPI documents of the areas that are served. The keys are file paths. This function imports the generated modules, so write these modules
- * first. `folder`: the folder of the documents in the folder of each API.
+ * first. `folder`: a folder below that of each API, for example `without-samples/`.
  */
 export async function documents(folder = ""): Promise<Record<string, string>> {
   const [{ routers }, { openApiDocument }] = await Promise.all([import("../src/surfaces/mounts.ts"), import("./openapi/document.ts")]);

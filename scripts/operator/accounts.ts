@@ -59,7 +59,7 @@ export const accounts: Record<string, Command> = {
   },
   find: {
     form: "find [--external-id ID] [--email EMAIL] [--text TEXT]",
-    what: "find accounts by your own id, by their email address, or by a text in their name, email address or id of yours",
+    what: "find accounts by external id, by email address, or by a text in their name, email address or external id",
     args: 0,
     options: { "external-id": "string", email: "string", text: "string" },
     run: async (given) => {
