@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { BuiltLibrary } from "../../src/docs/library.ts";
@@ -14,11 +14,7 @@ const ofSamples =
 let worker: RunningWorker;
 
 beforeAll(async () => {
-  worker = await startWorker();
-  await worker.restart(() => {
-    const path = join(worker.folder, "wrangler.toml");
-    writeFileSync(path, readFileSync(path, "utf8").replace('SAMPLE_RESOURCES = "on"', 'SAMPLE_RESOURCES = "off"'));
-  });
+  worker = await startWorker({ samples: false });
 });
 afterAll(() => worker?.stop());
 

@@ -1,4 +1,4 @@
-import { openSync } from "node:fs";
+import { openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inject, vi } from "vitest";
 import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
@@ -30,12 +30,18 @@ interface Options {
   log?: boolean;
   /** The port of V8's debugger. */
   inspector?: number;
+  /** Whether the Worker serves the sample resources. The default is true. */
+  samples?: boolean;
 }
 
 /** Copies the project, and starts the Worker of the copy in the same way as `npm start`. */
-export async function startWorker({ signIn = false, log = false, inspector = 0 }: Options = {}): Promise<RunningWorker> {
+export async function startWorker({ signIn = false, log = false, inspector = 0, samples = true }: Options = {}): Promise<RunningWorker> {
   const { folder: project, key, setup } = inject("made");
   const folder = copyOf(project);
+  if (!samples) {
+    const config = join(folder, "wrangler.toml");
+    writeFileSync(config, readFileSync(config, "utf8").replace('SAMPLE_RESOURCES = "on"', 'SAMPLE_RESOURCES = "off"'));
+  }
   const port = await freePort();
   const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
   const isHealthy = () => isResponding(`http://localhost:${port}/health`);
