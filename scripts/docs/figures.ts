@@ -8,7 +8,7 @@ import { maxOwn } from "../../src/audit/own-sign-in.ts";
 import { integer } from "../../src/dashboard/format.ts";
 import { scannedAtOnce } from "../../src/db/page.ts";
 import { fieldErrorCodes } from "../../src/errors/explanations.ts";
-import { failures } from "../../src/errors/failure.ts";
+import { apiCodes, failures } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { eventRetentionMs } from "../../src/events/retention.ts";
 import { maxBodyBytes, maxWaitMs } from "../../src/http/body.ts";
@@ -124,7 +124,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "recovery.codes": String(codesPerMember),
   "errors.table": table(
     ["Status", "Code", "Description"],
-    Object.entries(failures).map(([code, { status, title }]) => [String(status), `[\`${code}\`](${errorPath(code)})`, title]),
+    apiCodes.map((code) => [String(failures[code].status), `[\`${code}\`](${errorPath(code)})`, failures[code].title]),
   ),
   "errors.fieldErrors": table(
     ["Code", "What is wrong there"],

@@ -59,7 +59,7 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
  * Changes the schemas of all responses and webhook requests so that they allow later additions. The schemas of objects then allow unknown
  * members. The schemas of problems and field errors also allow unknown error codes.
  */
-function openResponses(document: JsonObject): void {
+export function openResponses(document: JsonObject): void {
   const seen = new Set<Json>();
   const open = (node: Json): void => {
     if (typeof node !== "object" || node === null || seen.has(node)) return;

@@ -1,7 +1,7 @@
 import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { headerRefs } from "../../src/api/route-parts/responses.ts";
 import { exampleOrigin, explanations, problemExample } from "../../src/errors/explanations.ts";
-import { type FailureCode, failures } from "../../src/errors/failure.ts";
+import { type FailureCode, failureCodes, failures } from "../../src/errors/failure.ts";
 import { problemType } from "../../src/http/problem.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
@@ -10,9 +10,9 @@ import { type JsonObject, type Operation, operationsIn } from "../../src/openapi
 // route of an operation names all its other problems with `failsWith`.
 
 const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended", "ip_not_allowed"] as const;
-const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
+export const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
 
-/** Returns all error codes with which an operation may respond. */
+/** Returns all error codes with which an operation of `/api/v1` may respond. */
 export function errorCodesOf(path: string, operation: Operation): FailureCode[] {
   const security = operation.security as Record<string, string[]>[];
   const scopes = security[0]?.[securityScheme];
@@ -37,7 +37,7 @@ export function errorCodesOf(path: string, operation: Operation): FailureCode[] 
     "unavailable",
     ...own,
   ];
-  return Object.keys(failures).filter((code) => codes.includes(code as FailureCode)) as FailureCode[];
+  return failureCodes.filter((code) => codes.includes(code));
 }
 
 /** The additional response headers of each status. */
@@ -50,23 +50,43 @@ const headersOf: Record<number, readonly string[]> = {
   503: ["Retry-After"],
 };
 
+/** What the problem responses of an API depend on. */
+export interface ErrorResponses {
+  /** Returns all error codes with which an operation may respond. */
+  codesOf(path: string, operation: Operation): FailureCode[];
+  /** Whether the responses of an operation have the rate limit headers. */
+  hasRateLimit(operation: Operation): boolean;
+  /** Why a request gets an error code, if the reason is not the same as for `/api/v1`. */
+  why: Partial<Record<FailureCode, string>>;
+  /** Examples of the `detail` of a problem that differ from those of `/api/v1`. */
+  detail: Partial<Record<FailureCode, string>>;
+  /** The path of the request in the examples. */
+  instance: string;
+}
+
+const ofApi: ErrorResponses = {
+  codesOf: errorCodesOf,
+  hasRateLimit: ({ security }) => (security as unknown[]).length > 0,
+  why: {},
+  detail: {},
+  instance: "/api/v1/keys",
+};
+
 /** Adds the problem responses to each operation. Each response has an example of every error code. */
-export function addErrorResponses(document: JsonObject): void {
+export function addErrorResponses(document: JsonObject, { codesOf, hasRateLimit, why, detail, instance }: ErrorResponses = ofApi): void {
+  const exampleOf = (code: FailureCode) => ({
+    ...problemExample(code, { instance, origin: exampleOrigin }),
+    ...(detail[code] !== undefined && { detail: detail[code] }),
+  });
   for (const { path, operation } of operationsIn(document)) {
-    const isPublic = (operation.security as unknown[]).length === 0;
-    for (const [status, codes] of Map.groupBy(errorCodesOf(path, operation), (code) => failures[code].status))
+    for (const [status, codes] of Map.groupBy(codesOf(path, operation), (code) => failures[code].status))
       operation.responses[String(status)] = {
-        description: codes.map((code) => `\`${code}\`: ${explanations[code].why}`).join(" "),
-        headers: headerRefs("X-Request-Id", ...(isPublic ? [] : rateLimitHeaders), ...(headersOf[status] ?? [])),
+        description: codes.map((code) => `\`${code}\`: ${why[code] ?? explanations[code].why}`).join(" "),
+        headers: headerRefs("X-Request-Id", ...(hasRateLimit(operation) ? rateLimitHeaders : []), ...(headersOf[status] ?? [])),
         content: {
           [problemType]: {
             schema: { $ref: "#/components/schemas/Problem" },
-            examples: Object.fromEntries(
-              codes.map((code) => [
-                code,
-                { summary: failures[code].title, value: problemExample(code, { instance: "/api/v1/keys", origin: exampleOrigin }) },
-              ]),
-            ),
+            examples: Object.fromEntries(codes.map((code) => [code, { summary: failures[code].title, value: exampleOf(code) }])),
           },
         },
       };

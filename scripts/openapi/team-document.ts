@@ -1,13 +1,16 @@
 import packageJson from "../../package.json" with { type: "json" };
-import { Problem } from "../../src/api/route-parts/responses.ts";
+import { problemWith } from "../../src/api/route-parts/responses.ts";
 import { routesOf } from "../../src/api/route-policies.ts";
 import { createRouter } from "../../src/api/router.ts";
-import { type FailureCode, failures } from "../../src/errors/failure.ts";
-import { problemType } from "../../src/http/problem.ts";
-import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
+import { type FailureCode, failureCodes } from "../../src/errors/failure.ts";
+import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
+import type { JsonObject, Operation } from "../../src/openapi/document.ts";
+import { affectsAllAccounts } from "../../src/operator/authenticate.ts";
 import { forwardOperation } from "../../src/operator/resources/forward.ts";
 import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/operator/team-router.ts";
 import { tokenScopes } from "../../src/service-tokens/token.ts";
+import { openResponses } from "./document.ts";
+import { addErrorResponses, type ErrorResponses, ofBodies } from "./error-responses.ts";
 import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 
@@ -38,41 +41,86 @@ const tags = [
   { name: "Service tokens", description: "Tokens for your own programs." },
 ];
 
-const usedHeaders = ["X-Request-Id", "ETag", "Link", "Retry-After", "WWW-Authenticate"] as const;
+/** The headers of the team API, which the document describes. */
+const usedHeaders = [
+  "X-Request-Id",
+  "ETag",
+  "Link",
+  "Location",
+  "Idempotent-Replayed",
+  "Retry-After",
+  "WWW-Authenticate",
+  "Accept-Post",
+  "Accept-Patch",
+  "Accept-Encoding",
+  ...rateLimitHeaders,
+] as const;
 
-/** Returns all error codes with which an operation may respond, except `invalid_token`. */
+const nextHeader = {
+  description: "The cursor of the next page of an export. The last page has no `X-Next` header.",
+  schema: { type: "string" as const },
+};
+
+/** Returns all error codes with which an operation may respond. */
 function codesOf(path: string, operation: Operation): FailureCode[] {
-  const hasHeader = (name: string) =>
-    (operation.parameters ?? []).some((parameter) => parameter.in === "header" && parameter.name === name);
+  const parameters = (operation.parameters ?? []).map(({ name, in: where }) => `${where} ${name}`);
+  const has = (parameter: string) => parameters.includes(parameter);
   const codes: FailureCode[] = [
-    "invalid_parameter",
-    ...(hasHeader("If-Match") ? (["invalid_header", "precondition_failed"] as const) : []),
-    ...(hasHeader("Idempotency-Key") ? (["invalid_header", "conflict", "request_in_progress", "idempotency_key_reused"] as const) : []),
+    "invalid_token",
+    "too_many_attempts",
     "insufficient_scope",
+    ...(affectsAllAccounts(path) ? (["forbidden"] as const) : []),
+    "invalid_parameter",
+    ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
+    ...(has("header If-Match") ? (["invalid_header", "precondition_failed"] as const) : []),
+    // A POST that was broken off does not run again. Its repetition gets `conflict`.
+    ...(has("header Idempotency-Key") ? (["invalid_header", "conflict", "request_in_progress", "idempotency_key_reused"] as const) : []),
     ...(path.includes("{") ? (["not_found"] as const) : []),
-    ...(operation.requestBody
-      ? (["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const)
-      : []),
+    ...(operation.requestBody ? ofBodies : []),
     "internal_error",
     "unavailable",
     ...((operation["x-error-codes"] ?? []) as FailureCode[]),
   ];
-  return Object.keys(failures).filter((code) => codes.includes(code as FailureCode)) as FailureCode[];
+  return failureCodes.filter((code) => codes.includes(code));
 }
 
-const problem = (text: string) => ({
-  description: text,
-  headers: { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } },
-  content: { [problemType]: { schema: { $ref: "#/components/schemas/Problem" } } },
-});
+const errorResponses: ErrorResponses = {
+  codesOf,
+  hasRateLimit: ({ operationId }) => operationId === forwardOperation.operationId,
+  why: {
+    insufficient_scope: "The token, or in forward auth the key, does not have the scope that this operation needs.",
+    not_found: "There is no resource with this id, or the token may not act on it.",
+    forbidden: "The token may not do this.",
+    body_too_large: "The body of the request was larger than 1 MiB.",
+    limit_reached: "The account or the deployment has reached one of its limits.",
+  },
+  detail: {
+    insufficient_scope: "This operation needs a service token with the scope operate.",
+    not_found: "There is no such account.",
+    forbidden: "A service token that is bound to accounts cannot create accounts.",
+    body_too_large: "A body may have at most 1 MiB.",
+  },
+  instance: `${teamBase}/accounts`,
+};
 
-/** Returns the OpenAPI 3.1.0 document of the team API, as plain JSON. */
+/**
+ * Returns the OpenAPI 3.1.0 document of the team API, as plain JSON. Clients read this document, so its response schemas allow unknown members and unknown
+ * error codes.
+ */
 export function teamDocument(routers: readonly TeamRouter[]): JsonObject {
+  const document = closedTeamDocument(routers);
+  openResponses(document);
+  addExamples(document);
+  return document;
+}
+
+/** Returns the document with strict response schemas, against which the tests check responses. */
+export function closedTeamDocument(routers: readonly TeamRouter[]): JsonObject {
   const documented = createRouter();
   const registry = documented.openAPIRegistry;
   const [verifying, ...others] = routers.map(routesOf);
   for (const route of [...(verifying ?? []), forwardOperation, ...others.flat()]) registry.registerPath(route);
-  registry.register("Problem", Problem);
+  registry.register("Problem", problemWith(failureCodes));
   registry.registerComponent("securitySchemes", teamScheme, {
     type: "http",
     scheme: "bearer",
@@ -84,19 +132,11 @@ export function teamDocument(routers: readonly TeamRouter[]): JsonObject {
     name: "X-Service-Token",
     description: "A service token with the scope `verify`, which the proxy adds.",
   });
+  registry.registerComponent("headers", "X-Next", nextHeader);
   for (const name of usedHeaders) registry.registerComponent("headers", name, headers[name]);
   const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "/" }], tags });
   const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [teamBase + path, item]));
   const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
-  for (const { path, operation } of operationsIn(document)) {
-    const sentences = [
-      { status: 401, text: "`invalid_token`: The service token is missing, unknown, revoked or expired." },
-      ...codesOf(path, operation).map((code) => ({ status: failures[code].status, text: `\`${code}\`: ${failures[code].title}.` })),
-    ];
-    for (const [status, of] of Map.groupBy(sentences, (each) => each.status))
-      operation.responses[String(status)] = problem(of.map(({ text }) => text).join(" "));
-    delete operation["x-error-codes"];
-  }
-  addExamples(document);
+  addErrorResponses(document, errorResponses);
   return document;
 }

@@ -63,8 +63,7 @@ export async function listed(
     const query = new URLSearchParams({ ...filter, ...page });
     const { body }: OperatorResponse = await client.call("GET", query.size > 0 ? `${path}?${query}` : path);
     data.push(...body.data);
-    const [parameter, next] = body.next_cursor === undefined ? (["after", body.next] as const) : (["cursor", body.next_cursor] as const);
-    page = next ? { [parameter]: next } : null;
+    page = body.next_cursor === null ? null : { cursor: body.next_cursor };
   }
   return { data };
 }

@@ -96,8 +96,11 @@ export async function progressOf(db: Db, plan: Plan): Promise<Progress> {
   return { accounts: all[0]?.rows ?? 0, waiting: behind[0]?.rows ?? 0 };
 }
 
-/** Returns all plans with their progress, sorted by id. */
-export const plansWithProgress = (db: Db): Promise<(Plan & Progress)[]> => {
+/** Returns plans with their progress, sorted by id. The list starts after the id `after`. */
+export const plansWithProgress = (
+  db: Db,
+  { after = "", limit }: { after?: string | undefined; limit: number },
+): Promise<(Plan & Progress)[]> => {
   const having = (condition: SQL | undefined) =>
     sql<number>`(${db.select({ rows: count() }).from(accounts).where(condition)})`.mapWith(Number);
   const ofPlan = eq(accounts.planId, plans.id);
@@ -108,7 +111,9 @@ export const plansWithProgress = (db: Db): Promise<(Plan & Progress)[]> => {
       waiting: having(and(ofPlan, lt(accounts.planVersion, plans.version))),
     })
     .from(plans)
-    .orderBy(asc(plans.id));
+    .where(gt(plans.id, after))
+    .orderBy(asc(plans.id))
+    .limit(limit);
 };
 
 /** Returns accounts of a plan that do not have its latest terms yet, sorted by id. The list starts after the id `after`. */

@@ -1,6 +1,8 @@
 import type { Context } from "hono";
 import type { AppEnv } from "../http/context.ts";
+import type { Requested } from "../http/request-url.ts";
 import type { RoutePolicy } from "../http/route-policy.ts";
+import type { Responding } from "../http/standard-headers.ts";
 
 /** The properties of an API route, read from its route object before the handler runs. */
 export interface ApiRoute extends RoutePolicy {
@@ -28,3 +30,6 @@ export interface ApiEnv {
 }
 
 export type ApiContext = Context<ApiEnv>;
+
+/** What conditional requests, pages and idempotency need of a request. The contexts of `/api/v1` and of the team API have it. */
+export type AnyApiContext = Responding & Requested & { req: { header(name: string): string | undefined } };

@@ -78,7 +78,11 @@ export class RoutePolicies {
  * If the path of a resource does not support a method, responds with 405. Hono's own middleware for this responds only if no route matches.
  * With that middleware, `DELETE /keys/revoke-leaked` would reach the route `DELETE /keys/:id`.
  */
-export function rejectOtherMethods(app: Pick<ApiRouter, "all">, resource: DocumentedRouter, base: string): void {
+export function rejectOtherMethods(
+  app: { all(path: string, handler: () => never): unknown },
+  resource: DocumentedRouter,
+  base: string,
+): void {
   for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {
     const allowed = methodsOf(ofPath).join(", ");
     app.all(base + path, () => {

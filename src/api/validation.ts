@@ -35,7 +35,7 @@ function fieldErrorsOf(
 }
 
 /** Throws a failure with field errors if zod found invalid values in a body, a query or a header. */
-export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
+export const onInvalid = (result: Parameters<Hook<unknown, ApiEnv, string, unknown>>[0]): void => {
   if (!result.success) throw invalidInput(result.target, result.error);
 };
 

@@ -46,6 +46,18 @@ export const explanations: Record<FailureCode, Explanation> = {
     header: "WWW-Authenticate",
     detail: "This key has expired.",
   },
+  invalid_token: {
+    why: "The request to the team API had no service token, or its token is unknown, revoked or expired.",
+    what: "Send a service token in the header Authorization: Bearer <SERVICE_TOKEN>. Create one with the command `operator tokens make`.",
+    header: "WWW-Authenticate",
+    detail: "Send a service token or an operator token: Authorization: Bearer <TOKEN>.",
+  },
+  too_many_attempts: {
+    why: "More than ten wrong operator tokens came from one IP address within a minute.",
+    what: "Wait a minute, then try again. The right token is accepted at any time.",
+    header: "Retry-After",
+    detail: "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
+  },
   account_suspended: {
     why: "The operator of this service has suspended the account.",
     what: "Ask the operator of this service to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.",

@@ -12,6 +12,7 @@ export const failures = {
   revoked_key: { status: 401, title: "API key revoked" },
   disabled_key: { status: 401, title: "API key disabled" },
   expired_key: { status: 401, title: "API key expired" },
+  invalid_token: { status: 401, title: "Service token invalid" },
   insufficient_scope: { status: 403, title: "Scope missing" },
   account_suspended: { status: 403, title: "Account suspended" },
   ip_not_allowed: { status: 403, title: "IP address not allowed" },
@@ -29,11 +30,20 @@ export const failures = {
   idempotency_key_reused: { status: 422, title: "Idempotency key reused" },
   cost_exceeds_limit: { status: 422, title: "Cost exceeds limit" },
   rate_limit_exceeded: { status: 429, title: "Rate limit exceeded" },
+  too_many_attempts: { status: 429, title: "Too many attempts" },
   internal_error: { status: 500, title: "Internal error" },
   unavailable: { status: 503, title: "Unavailable" },
 } as const;
 
 export type FailureCode = keyof typeof failures;
+
+export const failureCodes = Object.keys(failures) as [FailureCode, ...FailureCode[]];
+
+/** The codes of the team API alone. `/api/v1` never responds with them. */
+const ofTeamApi: readonly FailureCode[] = ["invalid_token", "too_many_attempts"];
+
+/** The codes of `/api/v1`, which its document and its client list. */
+export const apiCodes = failureCodes.filter((code) => !ofTeamApi.includes(code)) as [FailureCode, ...FailureCode[]];
 
 /** Every code of a field error (`errors[].code`). */
 export const fieldErrorCodes = [

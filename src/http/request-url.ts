@@ -1,5 +1,5 @@
 /** The properties of a request context that hold the URL of the request. The request contexts of all surfaces have these properties. */
-interface Requested {
+export interface Requested {
   req: { url: string };
   get(name: "url"): URL | undefined;
   set(name: "url", url: URL): void;

@@ -13,7 +13,7 @@ import {
 } from "../accounts/plan.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts";
-import { conflicted, retryOnConflict } from "../db/optimistic-locking.ts";
+import { always, conflicted, type Precondition, requirePrecondition, retryOnConflict } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
@@ -32,10 +32,19 @@ export async function makePlan({ db, now, operator }: Operating, content: PlanCo
   return plan;
 }
 
-/** Changes a plan. The accounts of the plan get the new terms when `applyPlan` is called. Throws `not_found` and `conflict`. */
-export async function changePlan({ db, now, operator }: Operating, id: string, given: Partial<PlanContent>): Promise<Plan> {
+/**
+ * Changes a plan. The accounts of the plan get the new terms when `applyPlan` is called. Throws `not_found`, `conflict`, and `precondition_failed` if the
+ * caller's precondition does not hold.
+ */
+export async function changePlan(
+  { db, now, operator }: Operating,
+  id: string,
+  given: Partial<PlanContent>,
+  precondition: Precondition = always,
+): Promise<Plan> {
   return retryOnConflict(async () => {
     const before = await readPlan(db, id);
+    requirePlan(before, precondition);
     const patch = differing(given, before);
     if (isEmpty(patch)) return before;
     const written = await orNameTaken(updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }));
@@ -46,9 +55,13 @@ export async function changePlan({ db, now, operator }: Operating, id: string, g
   });
 }
 
-/** Deletes a plan. Throws `not_found`, and `conflict` if an account has the plan. */
-export async function deletePlan({ db, now, operator }: Operating, id: string): Promise<void> {
+const requirePlan = ({ version }: Plan, precondition: Precondition) =>
+  requirePrecondition({ revision: String(version) }, precondition, "plan");
+
+/** Deletes a plan. Throws `not_found`, `precondition_failed`, and `conflict` if an account has the plan. */
+export async function deletePlan({ db, now, operator }: Operating, id: string, precondition: Precondition = always): Promise<void> {
   const plan = await readPlan(db, id);
+  requirePlan(plan, precondition);
   const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
   if ((await progressOf(db, plan)).accounts > 0) throw used();
   try {

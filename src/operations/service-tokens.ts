@@ -3,9 +3,10 @@ import { signingSecretsIn } from "../credentials/key-format.ts";
 import { isTokenId, newServiceToken, newTokenId } from "../credentials/service-token.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
+import { type Page, pageFrom } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 import { forgetToken, serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
-import { insertToken, listTokens, readToken, revokeTokenRow, type TokenRow } from "../service-tokens/store-tokens.ts";
+import { insertToken, listTokens, readToken, revokeTokenRow, type TokenPosition, type TokenRow } from "../service-tokens/store-tokens.ts";
 import { everyRight, reasonAgainst, type TokenRights } from "../service-tokens/token.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -94,18 +95,27 @@ export interface ListedToken extends TokenRow {
   lastUsedAt: number | null;
 }
 
-/** Returns the live service tokens that a token with these rights could have created, newest first, or also the revoked ones. At most 1,000. */
+/**
+ * Returns a page of the live service tokens that a token with these rights could have created, newest first, or also the revoked ones. A page can have fewer
+ * tokens than `limit`, because the other tokens are left out after they were read.
+ */
 export async function readTokens(
   db: Db,
   env: TokensEnv,
-  { revokedToo, rights = everyRight }: { revokedToo: boolean; rights?: TokenRights },
-): Promise<ListedToken[]> {
-  const all = await listTokens(db, { revokedToo, limit: maxTokens });
-  const rows = all.filter((row) => reasonAgainst(rights, row) === null);
+  {
+    revokedToo,
+    rights = everyRight,
+    after,
+    limit,
+  }: { revokedToo: boolean; rights?: TokenRights; after?: TokenPosition | undefined; limit: number },
+): Promise<Page<ListedToken, TokenPosition>> {
+  const found = await listTokens(db, { revokedToo, after, limit: limit + 1 });
+  const { rows, next } = pageFrom(found, limit, ({ createdAt, id }) => ({ createdAt, id }));
   const uses = await withDeadline(
     serviceTokensOf(env).lastUses() as Promise<Record<string, number>>,
     pushTimeoutMs,
     "Reading last uses",
   ).catch((): Record<string, number> => ({}));
-  return rows.map((row) => ({ ...row, lastUsedAt: uses[row.id] ?? null }));
+  const visible = rows.filter((row) => reasonAgainst(rights, row) === null);
+  return { rows: visible.map((row) => ({ ...row, lastUsedAt: uses[row.id] ?? null })), next };
 }

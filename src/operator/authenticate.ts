@@ -1,12 +1,10 @@
 import { createMiddleware } from "hono/factory";
-import { maskPath } from "../credentials/mask-keys.ts";
 import { looksLikeServiceToken } from "../credentials/service-token.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
-import { problemType } from "../http/problem.ts";
 import { denyOperatorToken } from "../operations/sign-in-failures.ts";
 import { authenticateToken } from "../service-tokens/authenticate-token.ts";
 import { everyRight, mayActOn, type TokenScope } from "../service-tokens/token.ts";
@@ -30,23 +28,12 @@ export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   }
 };
 
-/** The codes of two errors: a request without a valid token, and too many wrong tokens from one source. */
-const [code, tooManyAttempts] = ["invalid_token", "too_many_attempts"];
-
-const tooManyTokens = (c: OperatorContext) => {
-  const secondsLeft = Math.ceil((minuteMs - (Date.now() % minuteMs)) / secondMs);
-  const detail = "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.";
-  const body = {
-    type: "about:blank",
-    title: "Too Many Requests",
-    status: 429,
-    detail,
-    instance: maskPath(c.req.path),
-    code: tooManyAttempts,
-    request_id: c.get("requestId"),
-  };
-  return new Response(JSON.stringify(body), { status: 429, headers: { "Content-Type": problemType, "Retry-After": String(secondsLeft) } });
-};
+const tooManyTokens = () =>
+  new Failure(
+    "too_many_attempts",
+    "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
+    { headers: { "Retry-After": String(Math.ceil((minuteMs - (Date.now() % minuteMs)) / secondMs)) } },
+  );
 
 /**
  * Requires an operator token or a service token in the header `Authorization: Bearer`. `scopeOf`: returns the scope that a service token needs, or
@@ -59,8 +46,8 @@ export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null)
     const token = await tokenOf(c, sent, scope);
     if (token === null) {
       // A forged service token costs no I/O. Only operator tokens can be guessed, so only their failures are counted.
-      if (sent !== "" && !looksLikeServiceToken(sent) && (await isTooMany(c))) return tooManyTokens(c);
-      return noToken(c, sent);
+      if (sent !== "" && !looksLikeServiceToken(sent) && (await isTooMany(c))) throw tooManyTokens();
+      throw noToken(c, sent);
     }
     c.set("operator", token.name);
     c.set("token", token);
@@ -79,6 +66,14 @@ function sentToken(c: OperatorContext): string {
 const ofOneAccount =
   /^\/operator\/api\/(?:accounts$|accounts\/by-external-id\/|keys\/|verify$|verify\/forward|reports$|tokens|openapi\.json$)/;
 
+const ofAnAccount = /^\/operator\/api\/accounts\/([^/]+)/;
+
+/**
+ * Returns whether an operation affects all accounts, so that a token that is bound to accounts may not use it. `path`: the path of a request or of an
+ * operation.
+ */
+export const affectsAllAccounts = (path: string): boolean => !ofOneAccount.test(path) && !ofAnAccount.test(path);
+
 /**
  * Keeps a token that is bound to accounts to these accounts. All others do not exist for it, and it may not work on the whole deployment. Operations
  * of the team API that are added later are closed to bound tokens, unless their path begins with an account.
@@ -86,10 +81,10 @@ const ofOneAccount =
 export const boundToAccounts = createMiddleware<OperatorEnv>(async function boundToAccounts(c, next) {
   const token = c.get("token");
   if (token.accountIds === null || isForwarded(c.req.raw.url)) return next();
-  const [, accountId] = /^\/operator\/api\/accounts\/([^/]+)/.exec(c.req.path) ?? [];
-  if (ofOneAccount.test(c.req.path)) return next();
-  if (accountId === undefined)
+  if (affectsAllAccounts(c.req.path))
     throw new Failure("forbidden", "A service token that is bound to accounts cannot do this, because it affects all accounts.");
+  if (ofOneAccount.test(c.req.path)) return next();
+  const [, accountId = ""] = ofAnAccount.exec(c.req.path) ?? [];
   if (!mayActOn(token, accountId)) throw new Failure("not_found", "There is no such account.");
   return next();
 });
@@ -101,22 +96,12 @@ async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | nul
   return operator && { ...everyRight, id: undefined, name: operator.name };
 }
 
-function noToken(c: OperatorContext, sent: string): Response {
+function noToken(c: OperatorContext, sent: string): Failure {
   const detail =
     operatorTokens(c.env).length > 0
       ? "Send a service token or an operator token: Authorization: Bearer <TOKEN>."
       : "Send a service token: Authorization: Bearer <SERVICE_TOKEN>. This Worker has no operator, because its secret OPERATOR_TOKENS is not set.";
-  const body = {
-    type: "about:blank",
-    title: "Unauthorized",
-    status: 401,
-    detail,
-    instance: maskPath(c.req.path),
-    code,
-    request_id: c.get("requestId"),
-  };
-  return new Response(JSON.stringify(body), {
-    status: 401,
-    headers: { "Content-Type": problemType, "WWW-Authenticate": `Bearer realm="operator"${sent === "" ? "" : ', error="invalid_token"'}` },
+  return new Failure("invalid_token", detail, {
+    headers: { "WWW-Authenticate": `Bearer realm="operator"${sent === "" ? "" : ', error="invalid_token"'}` },
   });
 }

@@ -1,8 +1,6 @@
 import type { Context } from "hono";
-import type { z } from "zod";
 import { type Account, readAccount } from "../accounts/account.ts";
 import { type Budgets, budgetsOf, type Guards, guardsOf } from "../admission/guards.ts";
-import { invalidInput } from "../api/validation.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import * as contexts from "../http/operation-contexts.ts";
@@ -33,30 +31,6 @@ export function keyContext(c: OperatorContext, { id, logWriter }: Account, actio
   return contexts.keyContext(c, { actor: actorOf(operating(c), id), logWriter, scopes: null }, commit);
 }
 
-/** Returns the query parameters of a request. Throws `invalid_parameter` if a parameter is unknown or invalid. */
-export function readQuery<Schema extends z.ZodType>(c: OperatorContext, schema: Schema): z.output<Schema> {
-  const read = schema.safeParse(c.req.query());
-  if (read.success) return read.data;
-  throw invalidInput("query", read.error);
-}
-
-/**
- * Parses and validates the body of a request. An empty body is treated as `{}`. Throws `malformed_json`, or `invalid_body` with a list of invalid
- * members.
- */
-export async function readBody<Schema extends z.ZodType>(c: OperatorContext, schema: Schema): Promise<z.output<Schema>> {
-  const text = await c.req.text();
-  let given: unknown;
-  try {
-    given = text === "" ? {} : JSON.parse(text);
-  } catch {
-    throw new Failure("malformed_json", "The body is not valid JSON.");
-  }
-  const read = schema.safeParse(given);
-  if (read.success) return read.data;
-  throw invalidInput("json", read.error);
-}
-
 /** Returns an account. Throws `not_found` if there is no such account, or if the token of the request may not act on it. */
 export async function accountFor(c: OperatorContext, id: string): Promise<Account> {
   if (!mayActOn(c.get("token"), id)) throw new Failure("not_found", "There is no such account.");
@@ -70,8 +44,6 @@ export function requireTokenScope(c: OperatorContext, scope: TokenScope): void {
     headers: { "WWW-Authenticate": `Bearer realm="operator", error="insufficient_scope", scope="${scope}"` },
   });
 }
-
-export const idOf = (c: OperatorContext): string => c.req.param("id") ?? "";
 
 /** Returns a setup link with the given token. If `PUBLIC_ORIGIN` is not set, throws `conflict`. */
 export function setupUrl(c: OperatorContext, token: string): string {

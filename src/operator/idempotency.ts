@@ -19,7 +19,7 @@ const exempt = ["/operator/api/verify", "/operator/api/reports"];
  * once. The keys of different tokens are different.
  */
 export const idempotentPosts = createMiddleware<OperatorEnv>(async function idempotentPosts(c, next) {
-  const key = c.req.method === "POST" && !exempt.includes(c.req.path) ? idempotencyKeyIn(c as never) : null;
+  const key = c.req.method === "POST" && !exempt.includes(c.req.path) ? idempotencyKeyIn(c) : null;
   if (key === null) return next();
   const db = connect(c.env.DB);
   const { pathname, search } = urlOf(c);

@@ -1,6 +1,6 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { ApiEnv } from "../api/context.ts";
-import { body as bodyPart, withIdempotencyKey } from "../api/route-parts/requests.ts";
+import { headerRefs } from "../api/route-parts/responses.ts";
 import { onInvalid } from "../api/validation.ts";
 import type { TokenRights, TokenScope } from "../service-tokens/token.ts";
 
@@ -20,7 +20,7 @@ export interface TeamEnv {
 }
 
 /** Creates a router for documented operations of the team API. */
-export const createTeamRouter = () => new OpenAPIHono<TeamEnv>({ defaultHook: onInvalid as never });
+export const createTeamRouter = () => new OpenAPIHono<TeamEnv>({ defaultHook: onInvalid });
 export type TeamRouter = ReturnType<typeof createTeamRouter>;
 
 export const teamBase = "/operator/api";
@@ -31,55 +31,37 @@ export const forwardScheme = "forwardToken";
 /** The part of a route object that requires a service token with the given scope, or an operator token. */
 export const requireTokenScope = (scope: TokenScope) => ({ security: [{ [teamScheme]: [scope] }] });
 
-const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
-
-/** Returns a JSON response for a route object. */
-export const teamJson = <Schema extends z.ZodType>(schema: Schema, description: string) => ({
+/**
+ * Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response.
+ */
+export const teamJson = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
   description,
-  headers: requestId,
+  headers: headerRefs("X-Request-Id", ...more),
   content: { "application/json": { schema } },
 });
 
+/** Returns a JSON response for a POST that takes an Idempotency-Key. */
+export const teamPostJson = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) =>
+  teamJson(schema, description, ...more, "Idempotent-Replayed");
+
 /** A response without a body. */
-export const teamEmpty = (description: string) => ({ description, headers: requestId });
+export const teamEmpty = (description: string, ...more: string[]) => ({ description, headers: headerRefs("X-Request-Id", ...more) });
+
+/** A response to a GET whose client already has this version. */
+export const teamNotModified = { 304: teamEmpty("The client already has this version.", "ETag") } as const;
+
+/** A page of an export. Each line is a JSON object. */
+export const teamLines = {
+  200: {
+    description: "A page of the export: one JSON object per line.",
+    headers: headerRefs("X-Request-Id", "X-Next"),
+    // The types of the router know no response for this media type. For a record of media types, they accept any response.
+    content: { "application/x-ndjson": { schema: { type: "string" } } } as Record<string, { schema: { type: "string" } }>,
+  },
+};
 
 /** The schema of a path that contains an id. */
 export const idPath = (example: string, description = "The id of the resource.") =>
   z.object({ id: z.string().meta({ param: { name: "id", in: "path", description }, example }) });
 
-/** An operation whose handler reads and validates its input itself. `body`: the schema of its body. `query`: the schema of its query. */
-interface PlainOperation {
-  operationId: string;
-  summary: string;
-  description: string;
-  body?: z.ZodObject;
-  query?: z.ZodObject;
-  /** The status of a response that reports success. The default is 200. */
-  status?: 200 | 201;
-}
-
-/**
- * Documents operations that need the scope `operate`. Their handlers are mounted beside. The keys of `operations` have the form `POST
- * /accounts/{id}/suspend`. Their responses are JSON objects, except `204` and the lines of exports.
- */
-export function documentOperations(router: TeamRouter, tag: string, operations: Readonly<Record<string, PlainOperation>>): void {
-  for (const [place, { operationId, summary, description, body, query, status = 200 }] of Object.entries(operations)) {
-    const [method = "", path = ""] = place.split(" ");
-    router.openAPIRegistry.registerPath({
-      method: method.toLowerCase() as "get",
-      path,
-      operationId,
-      summary,
-      description,
-      tags: [tag],
-      ...requireTokenScope("operate"),
-      ...(method === "POST" && withIdempotencyKey),
-      request: {
-        ...(path.includes("{id}") && { params: idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708") }),
-        ...(query && { query }),
-        ...(body && { body: { ...bodyPart(body), required: false } }),
-      },
-      responses: { [status]: teamJson(z.looseObject({}), "What was done, or what was asked for.") },
-    });
-  }
-}
+export const accountPath = idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account.");

@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNull } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, sql } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
 import { serviceTokens } from "./tables.ts";
 import type { StoredToken } from "./token.ts";
@@ -30,12 +30,23 @@ export const revocationsAfter = (db: Db, after: number, limit: number): Promise<
     .orderBy(desc(serviceTokens.revokedAt))
     .limit(limit);
 
-/** Returns all tokens that are not revoked, newest first. With `revokedToo`, the revoked tokens follow in the same list. */
-export const listTokens = (db: Db, { revokedToo, limit }: { revokedToo: boolean; limit: number }): Promise<TokenRow[]> =>
+/** A place in the list of tokens. */
+export type TokenPosition = Pick<TokenRow, "createdAt" | "id">;
+
+/** Returns tokens that are not revoked, newest first. With `revokedToo`, the list also has the revoked tokens. The list starts after the place `after`. */
+export const listTokens = (
+  db: Db,
+  { revokedToo, after, limit }: { revokedToo: boolean; after?: TokenPosition | undefined; limit: number },
+): Promise<TokenRow[]> =>
   db
     .select()
     .from(serviceTokens)
-    .where(revokedToo ? undefined : isNull(serviceTokens.revokedAt))
+    .where(
+      and(
+        revokedToo ? undefined : isNull(serviceTokens.revokedAt),
+        after && sql`(${serviceTokens.createdAt}, ${serviceTokens.id}) < (${after.createdAt}, ${after.id})`,
+      ),
+    )
     .orderBy(desc(serviceTokens.createdAt), desc(serviceTokens.id))
     .limit(limit);
 

@@ -63,7 +63,7 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
   app.route("/", forward);
   for (const router of teamRouters) {
     app.route(teamBase, router);
-    rejectOtherMethods(app as never, router, teamBase);
+    rejectOtherMethods(app, router, teamBase);
   }
   return { serves: (path) => isAt(teamBase, path), app };
 }

@@ -1,6 +1,6 @@
 import type { DocPage } from "../../../src/docs/page.ts";
 import { explanations, problemExample } from "../../../src/errors/explanations.ts";
-import { type FailureCode, failures } from "../../../src/errors/failure.ts";
+import { apiCodes, failureCodes, failures } from "../../../src/errors/failure.ts";
 import { type JsonObject, operationsIn, partOf } from "../../../src/openapi/document.ts";
 import { errorPath, jsonFence, operationPath, paragraphs } from "../markdown.ts";
 
@@ -22,7 +22,7 @@ const pathOf = (path: string) => path.replace("{id}", "key_4fPq2rT8vX0zB6dH");
 /** Returns a page for each error code. The `type` in an error response is the URL of the page for the error code. */
 export function errorPages(document: JsonObject, origin: string): DocPage[] {
   const operations = operationsIn(document);
-  return (Object.keys(failures) as FailureCode[]).map((code) => {
+  return failureCodes.map((code) => {
     const { status, title } = failures[code];
     const { why, what, header } = explanations[code];
     const answering = operations.filter(({ operation }) =>
@@ -41,7 +41,12 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## What to do",
         `${what}${header ? ` The header \`${header}\` of the response contains more information for the client.` : ""}`,
         "## Example response",
-        jsonFence(problemExample(code, { instance: pathOf(answering[0]?.path ?? "/api/v1/keys"), origin })),
+        jsonFence(
+          problemExample(code, {
+            instance: pathOf(answering[0]?.path ?? (apiCodes.includes(code) ? "/api/v1/keys" : "/operator/api/accounts")),
+            origin,
+          }),
+        ),
         "## Where it occurs",
         answering.length === operations.length || answering.length > 20
           ? `With ${answering.length} of ${operations.length} operations: all except ${
@@ -51,7 +56,9 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
                 .join(", ") || "none"
             }.`
           : answering.length === 0
-            ? "This error does not belong to an operation. It occurs for a known path with an unsupported method."
+            ? apiCodes.includes(code)
+              ? "This error does not belong to an operation. It occurs for a known path with an unsupported method."
+              : "Only the team API, under `/operator/api`, and `/metrics` respond with this error. Requests with API keys never get it."
             : answering.map(({ operation }) => `- [${operation.summary}](${operationPath(operation.operationId)})`).join("\n"),
         "The [errors guide](/docs/guides/errors) describes the format of errors.",
       ),

@@ -107,17 +107,20 @@ export const showSignIn = (
     </section>,
   );
 
+/** The plans and the service tokens that the page lists. */
+const maxListed = 1000;
+
 export const operatorPages = new Hono<OperatorEnv>();
 
 operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);
   if (!session) return showSignIn(c);
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const [status, traffic, plans, tokens] = await Promise.all([
+  const [status, traffic, plans, { rows: tokens }] = await Promise.all([
     readDeploymentStatus(db, c.env, now),
     readTraffic({ db, env: c.env }, now),
-    plansWithProgress(db),
-    readTokens(db, c.env, { revokedToo: false }),
+    plansWithProgress(db, { limit: maxListed }),
+    readTokens(db, c.env, { revokedToo: false, limit: maxListed }),
   ]);
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (

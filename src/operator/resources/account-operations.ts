@@ -1,9 +1,14 @@
-import { z } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import { readAccount } from "../../accounts/account.ts";
 import { retentionDays as retention } from "../../activity/retention.ts";
+import { respondJson } from "../../api/respond.ts";
+import { failsWith } from "../../api/route-parts/access.ts";
+import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors/failure.ts";
+import { respond } from "../../http/standard-headers.ts";
 import { timeInput } from "../../inputs/values.ts";
 import { changeStorageQuota, makeOwnerLink, readStorage, resumeAccount, suspendAccount } from "../../operations/accounts.ts";
 import { changeAccount } from "../../operations/change-account.ts";
@@ -11,189 +16,318 @@ import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased,
 import { exportAccount } from "../../operations/export-account.ts";
 import { exportLog } from "../../operations/export-log.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
-import { defaultQuotaBytes, storedNames } from "../../storage/storage.ts";
+import { defaultQuotaBytes, maxStored, storedNames } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
-import { idOf, operating, readBody, readQuery, setupUrl } from "../context.ts";
-import { createTeamRouter, documentOperations } from "../team-router.ts";
+import { type OperatorContext, operating, setupUrl } from "../context.ts";
+import { accountPath, createTeamRouter, requireTokenScope, teamJson, teamLines, teamPostJson } from "../team-router.ts";
+import { lowered, setupUrlData } from "./accounts.ts";
 
 // Operations on accounts that need the scope `operate`.
 
 /** The time that one call spends on an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
 
-const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
+export const routes = createTeamRouter();
+
+const tags = ["Accounts"];
+/** What the operations of this file have in common. */
+const operation = { tags, ...requireTokenScope("operate") };
+
+const keys = z.int().meta({ description: "The number of keys that the change reached.", example: 3 });
+const Reached = z.strictObject({ keys });
+
+const suspend = createRoute({
+  method: "post",
+  path: "/accounts/{id}/suspend",
+  operationId: "suspendAccount",
+  summary: "Suspend an account",
+  description:
+    "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
+  ...operation,
+  ...withIdempotencyKey,
+  request: { params: accountPath },
+  responses: { 200: teamPostJson(Reached, "The account is suspended.") },
+});
+
+routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operating(c), c.req.valid("param").id) }, 200));
+
+const resume = createRoute({
+  method: "post",
+  path: "/accounts/{id}/resume",
+  operationId: "resumeAccount",
+  summary: "Resume an account",
+  description: "Ends a suspension. It is in force when the response is sent.",
+  ...operation,
+  ...withIdempotencyKey,
+  ...failsWith("conflict"),
+  request: { params: accountPath },
+  responses: { 200: teamPostJson(Reached, "The account is active.") },
+});
+
+routes.openapi(resume, async (c) => {
+  const { id } = c.req.valid("param");
+  await requireNotErased(connect(c.env.DB), id);
+  return respondJson(c, { keys: await resumeAccount(operating(c), id) }, 200);
+});
+
+const setCeiling = createRoute({
+  method: "put",
+  path: "/accounts/{id}/ceiling",
+  operationId: "setCeiling",
+  summary: "Set the ceiling of an account",
+  description: "Sets the highest limit per hour of the account's keys, and lowers the keys above it.",
+  ...operation,
+  ...failsWith("conflict"),
+  request: {
+    params: accountPath,
+    body: body(
+      z.strictObject({
+        limit: z.int().min(1).max(999_999_999).meta({ description: "The highest limit per hour of a key.", example: 5000 }),
+      }),
+    ),
+  },
+  responses: { 200: teamJson(z.strictObject({ lowered }), "The keys that were lowered.") },
+});
+
+routes.openapi(setCeiling, async (c) => {
+  const { limit } = c.req.valid("json");
+  const changed = await changeAccount(operating(c), c.req.valid("param").id, () => ({ limitCeiling: limit }));
+  return respondJson(c, { lowered: changed }, 200);
+});
+
+const retentionDays = (description: string) => z.int().min(retention.min).max(retention.max).nullable().meta({ description, example: 31 });
+
+const setRetentionDays = createRoute({
+  method: "put",
+  path: "/accounts/{id}/retention-days",
+  operationId: "setRetentionDays",
+  summary: "Set the retention of an account's log",
+  description: "Sets the retention of the request log in days. With `null`, the default applies.",
+  ...operation,
+  ...failsWith("conflict"),
+  request: {
+    params: accountPath,
+    body: body(z.strictObject({ days: retentionDays("The retention in days, or null for the default.") })),
+  },
+  responses: {
+    200: teamJson(z.strictObject({ retention_days: retentionDays("The retention in days, or null for the default.") }), "The retention."),
+  },
+});
+
+routes.openapi(setRetentionDays, async (c) => {
+  const { id } = c.req.valid("param");
+  const { days } = c.req.valid("json");
+  await changeAccount(operating(c), id, () => ({ retentionDays: days }));
+  return respondJson(c, { retention_days: (await readAccount(connect(c.env.DB), id)).retentionDays }, 200);
+});
+
+const stored = (what: string, most: number) =>
+  z.strictObject({
+    stored: z.int().meta({ description: `The stored ${what}.`, example: 12 }),
+    most: z.int().meta({ description: `The maximum of stored ${what}.`, example: most }),
+  });
+
+const getStorage = createRoute({
+  method: "get",
+  path: "/accounts/{id}/storage",
+  operationId: "getStorage",
+  summary: "Get the storage of an account",
+  description: "Returns how much the account stores in the main database, and its limits.",
+  ...operation,
+  request: { params: accountPath },
+  responses: {
+    200: teamJson(
+      z.strictObject({
+        bytes: stored("bytes", defaultQuotaBytes),
+        ...Object.fromEntries(storedNames.map(({ key, label }) => [label, stored(label, maxStored[key])])),
+        dropped_events: z.int().meta({ description: "The events that were dropped because the storage was full.", example: 0 }),
+      }),
+      "The storage.",
+    ),
+  },
+});
+
+routes.openapi(getStorage, async (c) => {
+  const { bytes, rows, droppedEvents } = await readStorage(connect(c.env.DB), c.req.valid("param").id);
+  const byLabel = Object.fromEntries(storedNames.map(({ key, label }) => [label, rows[key]]));
+  return respondJson(c, { bytes, ...byLabel, dropped_events: droppedEvents }, 200);
+});
+
+const setStorageQuota = createRoute({
+  method: "put",
+  path: "/accounts/{id}/storage-quota",
+  operationId: "setStorageQuota",
+  summary: "Set the storage quota of an account",
+  description: "Sets how many bytes the account may store in the main database. With `null`, the default applies.",
+  ...operation,
+  request: {
+    params: accountPath,
+    body: body(
+      z.strictObject({
+        bytes: z.int().min(0).max(fullBytes.main).nullable().meta({ description: "The quota in bytes.", example: defaultQuotaBytes }),
+      }),
+    ),
+  },
+  responses: {
+    200: teamJson(
+      z.strictObject({ storage_quota_bytes: z.int().meta({ description: "The quota in bytes.", example: defaultQuotaBytes }) }),
+      "The quota.",
+    ),
+  },
+});
+
+routes.openapi(setStorageQuota, async (c) => {
+  const { bytes } = c.req.valid("json");
+  await changeStorageQuota(operating(c), c.req.valid("param").id, bytes);
+  return respondJson(c, { storage_quota_bytes: bytes ?? defaultQuotaBytes }, 200);
+});
+
+const createOwnerLink = createRoute({
+  method: "post",
+  path: "/accounts/{id}/owners",
+  operationId: "createOwnerLink",
+  summary: "Create a setup link for another owner",
+  description: "Creates a setup link for an owner. An earlier link that is unused stops working.",
+  ...operation,
+  ...withIdempotencyKey,
+  ...failsWith("conflict"),
+  request: { params: accountPath },
+  responses: { 201: teamPostJson(z.strictObject({ setup_url: setupUrlData }), "The setup link.") },
+});
+
+routes.openapi(createOwnerLink, async (c) => {
+  const { id } = c.req.valid("param");
+  await requireNotErased(connect(c.env.DB), id);
+  return respondJson(c, { setup_url: setupUrl(c, await makeOwnerLink(operating(c), id)) }, 201);
+});
+
+/** Responds with one page of an export. The response header `X-Next` contains the cursor of the next page. */
+function respondLines(c: OperatorContext, { lines, next }: { lines: readonly object[]; next: string | null }): Response {
+  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  return respond(c, ndjson, 200, {
+    "Content-Type": "application/x-ndjson",
+    ...(next !== null && { "X-Next": encodeURIComponent(next) }),
+  });
+}
+
+const after = "The cursor of the next page, from the header `X-Next`.";
+
+const readExport = createRoute({
+  method: "get",
+  path: "/accounts/{id}/export",
+  operationId: "exportAccount",
+  summary: "Export an account",
+  description: "Returns a page of the account's data, one JSON object per line. The header `X-Next` has the cursor of the next page.",
+  ...operation,
+  ...failsWith("invalid_cursor"),
+  request: {
+    params: accountPath,
+    query: z.strictObject({ after: z.string().optional().meta({ description: after }) }),
+  },
+  responses: teamLines,
+});
+
+routes.openapi(readExport, async (c) => {
+  const { db, now, operator } = operating(c);
+  const { id } = c.req.valid("param");
+  const { after = "" } = c.req.valid("query");
+  await readAccount(db, id);
+  // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
+  await recordOperation(db, { now, operator, action: "account.exported", accountId: id, details: { continued: after !== "" } });
+  return respondLines(c, await exportAccount({ db, env: c.env }, id, after));
+});
+
+const readLog = createRoute({
+  method: "get",
+  path: "/accounts/{id}/log",
+  operationId: "exportLog",
+  summary: "Export the requests of an account",
+  description:
+    "Returns a page of the request log, newest first, one JSON object per line. The header `X-Next` has the cursor of the next page.",
+  ...operation,
+  request: {
+    params: accountPath,
+    query: z.strictObject({
+      from: timeInput.optional().meta({ description: "The earliest time of the requests.", example: "2026-01-31T00:00:00Z" }),
+      to: timeInput.optional().meta({ description: "The time before which the requests were made.", example: "2026-02-01T00:00:00Z" }),
+      after: z
+        .string()
+        .regex(/^req_[0-9a-f]{12,32}~?$/)
+        .optional()
+        .meta({ description: after }),
+    }),
+  },
+  responses: teamLines,
+});
+
+routes.openapi(readLog, async (c) => {
+  const { db, now, operator } = operating(c);
+  const { from, to, after } = c.req.valid("query");
+  const account = await readAccount(db, c.req.valid("param").id);
+  const details = { continued: after !== undefined, from: isoOrNull(from ?? null), to: isoOrNull(to ?? null) };
+  await recordOperation(db, { now, operator, action: "account.log_exported", accountId: account.id, details });
+  return respondLines(c, await exportLog({ db, env: c.env }, account, { from, to, after }));
+});
+
+const ErasureReport = z.strictObject({
+  account_id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  status: z.enum(["erasing", "erased"]).meta({ description: "Whether the erasure is finished.", example: "erased" }),
+  erased: z
+    .record(z.string(), z.int())
+    .meta({ description: "How many rows of each kind were erased so far.", example: { keys: 3, webhooks: 1 } }),
+  requested_at: time.meta({ description: "The time when the erasure was requested." }),
+  finished_at: time.nullable().meta({ description: "The time when the erasure finished, or null." }),
+  time_travel_until: time.nullable().meta({
+    description: "For Time Travel, Cloudflare keeps copies of the data until this time. Nobody can delete data from these copies.",
+  }),
+});
+
+const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure): z.infer<typeof ErasureReport> => ({
   account_id: accountId,
   status: finishedAt === null ? "erasing" : "erased",
   erased,
   requested_at: iso(requestedAt),
   finished_at: isoOrNull(finishedAt),
-  // For Time Travel, Cloudflare keeps copies of the data until this time. Nobody can delete data from these copies.
   time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
 });
 
-const Ceiling = z.strictObject({
-  limit: z.int().min(1).max(999_999_999).meta({ description: "The highest limit per hour of a key.", example: 5000 }),
-});
-const RetentionDays = z.strictObject({
-  days: z.int().min(retention.min).max(retention.max).nullable().meta({ description: "The retention in days.", example: 31 }),
-});
-const StorageQuota = z.strictObject({
-  bytes: z.int().min(0).max(fullBytes.main).nullable().meta({ description: "The quota in bytes.", example: 104857600 }),
-});
-const Erase = z.strictObject({
-  confirm: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-});
-
-export const routes = createTeamRouter();
-
-routes.post("/accounts/:id/suspend", async (c) => c.json({ keys: await suspendAccount(operating(c), idOf(c)) }));
-
-routes.post("/accounts/:id/resume", async (c) => {
-  await requireNotErased(connect(c.env.DB), idOf(c));
-  return c.json({ keys: await resumeAccount(operating(c), idOf(c)) });
-});
-
-routes.put("/accounts/:id/ceiling", async (c) => {
-  const { limit } = await readBody(c, Ceiling);
-  return c.json({ lowered: await changeAccount(operating(c), idOf(c), () => ({ limitCeiling: limit })) });
-});
-
-routes.put("/accounts/:id/retention-days", async (c) => {
-  const { days } = await readBody(c, RetentionDays);
-  await changeAccount(operating(c), idOf(c), () => ({ retentionDays: days }));
-  return c.json({ retention_days: (await readAccount(connect(c.env.DB), idOf(c))).retentionDays });
-});
-
-routes.get("/accounts/:id/storage", async (c) => {
-  const { bytes, rows, droppedEvents } = await readStorage(connect(c.env.DB), idOf(c));
-  const byLabel = Object.fromEntries(storedNames.map(({ key, label }) => [label, rows[key]]));
-  return c.json({ bytes, ...byLabel, dropped_events: droppedEvents });
-});
-
-routes.put("/accounts/:id/storage-quota", async (c) => {
-  const { bytes } = await readBody(c, StorageQuota);
-  await changeStorageQuota(operating(c), idOf(c), bytes);
-  return c.json({ storage_quota_bytes: bytes ?? defaultQuotaBytes });
-});
-
-routes.post("/accounts/:id/owners", async (c) => {
-  await requireNotErased(connect(c.env.DB), idOf(c));
-  return c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201);
-});
-
-const AfterQuery = z.strictObject({
-  after: z.string().optional().meta({ description: "The cursor of the next page, from the header `X-Next`." }),
-});
-
-/** Exports an account in pages. Each line of a page is a JSON object. The response header `X-Next` contains the cursor of the next page. */
-routes.get("/accounts/:id/export", async (c) => {
-  const { db, now, operator } = operating(c);
-  const { after = "" } = readQuery(c, AfterQuery);
-  await readAccount(db, idOf(c));
-  // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
-  await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
-  const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
-  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-  return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
-});
-
-const LogSpan = z.strictObject({
-  from: timeInput.optional(),
-  to: timeInput.optional(),
-  after: z
-    .string()
-    .regex(/^req_[0-9a-f]{12,32}~?$/)
-    .optional(),
-});
-
-/**
- * Exports the requests of an account in pages, newest first. Each line of a page is a JSON object. The response header `X-Next` contains the cursor of
- * the next page. `from` and `to` limit the time of the requests.
- */
-routes.get("/accounts/:id/log", async (c) => {
-  const { db, now, operator } = operating(c);
-  const { from, to, after } = readQuery(c, LogSpan);
-  const account = await readAccount(db, idOf(c));
-  const details = { continued: after !== undefined, from: isoOrNull(from ?? null), to: isoOrNull(to ?? null) };
-  await recordOperation(db, { now, operator, action: "account.log_exported", accountId: account.id, details });
-  const { lines, next } = await exportLog({ db, env: c.env }, account, { from, to, after });
-  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-  return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
-});
-
-routes.post("/accounts/:id/erase", async (c) => {
-  const { confirm } = await readBody(c, Erase);
-  if (confirm !== idOf(c)) throw new Failure("conflict", "To erase an account, `confirm` must be its id.");
-  await requestErasure(operating(c), idOf(c));
-  const { db, guards, budgets, env } = operating(c);
-  return c.json(reportOf(await eraseSome({ db, guards, budgets, env }, idOf(c), Date.now() + erasingMs)));
-});
-
-routes.get("/accounts/:id/erasure", async (c) => c.json(reportOf(await readErasure(connect(c.env.DB), idOf(c)))));
-
-documentOperations(routes, "Accounts", {
-  "POST /accounts/{id}/suspend": {
-    operationId: "suspendAccount",
-    summary: "Suspend an account",
-    description:
-      "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
+const erase = createRoute({
+  method: "post",
+  path: "/accounts/{id}/erase",
+  operationId: "eraseAccount",
+  summary: "Erase an account",
+  description: "Permanently deletes the account and all its data. Repeat the call until `status` is `erased`.",
+  ...operation,
+  ...withIdempotencyKey,
+  ...failsWith("conflict"),
+  request: {
+    params: accountPath,
+    body: body(
+      z.strictObject({
+        confirm: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      }),
+    ),
   },
-  "POST /accounts/{id}/resume": { operationId: "resumeAccount", summary: "Resume an account", description: "Ends a suspension." },
-  "PUT /accounts/{id}/ceiling": {
-    operationId: "setCeiling",
-    summary: "Set the ceiling of an account",
-    description: "Sets the highest limit per hour of the account's keys, and lowers the keys above it.",
-    body: Ceiling,
-  },
-  "PUT /accounts/{id}/retention-days": {
-    operationId: "setRetentionDays",
-    summary: "Set the retention of an account's log",
-    description: "Sets the retention of the request log in days. With `null`, the default applies.",
-    body: RetentionDays,
-  },
-  "GET /accounts/{id}/storage": {
-    operationId: "getStorage",
-    summary: "Get the storage of an account",
-    description: "Returns how much the account stores in the main database, and its limits.",
-  },
-  "PUT /accounts/{id}/storage-quota": {
-    operationId: "setStorageQuota",
-    summary: "Set the storage quota of an account",
-    description: "Sets how many bytes the account may store in the main database. With `null`, the default applies.",
-    body: StorageQuota,
-  },
-  "POST /accounts/{id}/owners": {
-    operationId: "createOwnerLink",
-    status: 201,
-    summary: "Create a setup link for another owner",
-    description: "Creates a setup link for an owner. An earlier link that is unused stops working.",
-  },
-  "GET /accounts/{id}/export": {
-    operationId: "exportAccount",
-    summary: "Export an account",
-    description: "Returns a page of the account's data, one JSON object per line. The header `X-Next` has the cursor of the next page.",
-    query: AfterQuery,
-  },
-  "GET /accounts/{id}/log": {
-    operationId: "exportLog",
-    summary: "Export the requests of an account",
-    description:
-      "Returns a page of the request log, newest first, one JSON object per line. The header `X-Next` has the cursor of the next page.",
-    query: z.strictObject({
-      from: z.string().optional().meta({ description: "The earliest time of the requests.", example: "2026-01-31T00:00:00Z" }),
-      to: z.string().optional().meta({ description: "The time before which the requests were made.", example: "2026-02-01T00:00:00Z" }),
-      ...AfterQuery.shape,
-    }),
-  },
-  "POST /accounts/{id}/erase": {
-    operationId: "eraseAccount",
-    summary: "Erase an account",
-    description: "Permanently deletes the account and all its data. Repeat the call until `status` is `erased`.",
-    body: Erase,
-  },
-  "GET /accounts/{id}/erasure": {
-    operationId: "getErasure",
-    summary: "Get the state of an erasure",
-    description: "Returns what was erased so far.",
-  },
+  responses: { 200: teamPostJson(ErasureReport, "What was erased so far.") },
 });
+
+routes.openapi(erase, async (c) => {
+  const { id } = c.req.valid("param");
+  if (c.req.valid("json").confirm !== id) throw new Failure("conflict", "To erase an account, `confirm` must be its id.");
+  const context = operating(c);
+  await requestErasure(context, id);
+  return respondJson(c, reportOf(await eraseSome(context, id, Date.now() + erasingMs)), 200);
+});
+
+const getErasure = createRoute({
+  method: "get",
+  path: "/accounts/{id}/erasure",
+  operationId: "getErasure",
+  summary: "Get the state of an erasure",
+  description: "Returns what was erased so far.",
+  ...operation,
+  request: { params: accountPath },
+  responses: { 200: teamJson(ErasureReport, "What was erased so far.") },
+});
+
+routes.openapi(getErasure, async (c) => respondJson(c, reportOf(await readErasure(connect(c.env.DB), c.req.valid("param").id)), 200));

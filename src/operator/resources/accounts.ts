@@ -24,7 +24,7 @@ import { mayActOn } from "../../service-tokens/token.ts";
 import { defaultQuotaBytes } from "../../storage/storage.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { accountFor, requireTokenScope as checkTokenScope, type OperatorContext, operating, setupUrl } from "../context.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, requireTokenScope, teamBase, teamJson, teamNotModified, teamPostJson } from "../team-router.ts";
 
 const bodyOf = (account: Account): z.infer<typeof AccountData> => ({
   id: account.id,
@@ -116,11 +116,14 @@ const AccountPatch = z.strictObject({
     .optional()
     .meta({ description: "The retention of the request log in days. With `null`, the default applies.", example: null }),
 });
-const ChangedAccount = z.strictObject({
-  ...AccountData.shape,
-  lowered: z
-    .array(z.string())
-    .meta({ description: "The keys whose limits were lowered, because the account now allows less.", example: [] }),
+export const lowered = z
+  .array(z.string())
+  .meta({ description: "The keys whose limits were lowered, because the account now allows less.", example: [] });
+const ChangedAccount = z.strictObject({ ...AccountData.shape, lowered });
+
+export const setupUrlData = z.string().nullable().meta({
+  description: "The setup link for an owner. It is shown only once, so the response to a repeated request has null.",
+  example: "https://overview.acme.dev/setup#x",
 });
 
 /** The members of a change that need the scope `operate`. */
@@ -130,7 +133,7 @@ const etagOf = (account: Account) => etagOfContent(bodyOf(account));
 const createdHeaders = (account: Account) => ({ Location: `${teamBase}/accounts/${account.id}`, ETag: etagOf(account) });
 const requireMatch = (c: OperatorContext, account: Account) => {
   const tag = etagOf(account);
-  requirePrecondition({ revision: tag.slice(1, -1) }, preconditionOf(c as never), "account");
+  requirePrecondition({ revision: tag.slice(1, -1) }, preconditionOf(c), "account");
 };
 
 export const routes = createTeamRouter();
@@ -176,6 +179,7 @@ const list = createRoute({
         "AccountPage",
       ),
       "A page of accounts.",
+      "Link",
     ),
   },
 });
@@ -183,7 +187,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, external_id: external, email, q } = c.req.valid("query");
   const db = connect(c.env.DB);
-  const after = positionAt(c as never, cursor, z.string());
+  const after = positionAt(c, cursor, z.string());
   const filter = { externalId: external, email, q, ids: c.get("token").accountIds };
   const page = await accountsAfter(db, after ?? "", limit + 1, filter);
   const shown = page.slice(0, limit);
@@ -192,7 +196,7 @@ routes.openapi(list, async (c) => {
     shown.map(({ id }) => id),
   );
   const data = shown.map((account) => ({ ...bodyOf(account), is_claimed: claimed.has(account.id) }));
-  return respondPage(c as never, data, page.length > limit ? (shown.at(-1)?.id ?? null) : null) as never;
+  return respondPage(c, data, page.length > limit ? (shown.at(-1)?.id ?? null) : null);
 });
 
 const create = createRoute({
@@ -205,16 +209,10 @@ const create = createRoute({
   tags,
   ...requireTokenScope("accounts:write"),
   ...withIdempotencyKey,
-  ...failsWith("conflict"),
+  ...failsWith("conflict", "forbidden"),
   request: { body: body(NewAccount) },
   responses: {
-    201: teamJson(
-      z.strictObject({
-        ...AccountData.shape,
-        setup_url: z.string().meta({ description: "The setup link for the first owner.", example: "https://overview.acme.dev/setup#x" }),
-      }),
-      "The new account.",
-    ),
+    201: teamPostJson(z.strictObject({ ...AccountData.shape, setup_url: setupUrlData }), "The new account.", "ETag", "Location"),
   },
 });
 
@@ -250,7 +248,10 @@ const upsert = createRoute({
     }),
     body: body(AccountUpsert),
   },
-  responses: { 200: teamJson(AccountData, "The updated account."), 201: teamJson(AccountData, "The new account.") },
+  responses: {
+    200: teamJson(AccountData, "The updated account.", "ETag"),
+    201: teamJson(AccountData, "The new account.", "ETag", "Location"),
+  },
 });
 
 routes.openapi(upsert, async (c) => {
@@ -295,13 +296,13 @@ const read = createRoute({
   tags,
   ...requireTokenScope("accounts:read"),
   ...withConditions,
-  request: { params: idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-  responses: { 200: teamJson(AccountData, "The account."), 304: teamEmpty("The client already has this version.") },
+  request: { params: accountPath },
+  responses: { 200: teamJson(AccountData, "The account.", "ETag"), ...teamNotModified },
 });
 
 routes.openapi(read, async (c) => {
   const account = await accountFor(c, c.req.valid("param").id);
-  return respondOne(c as never, bodyOf(account), etagOf(account)) as never;
+  return respondOne(c, bodyOf(account), etagOf(account));
 });
 
 const change = createRoute({
@@ -315,8 +316,8 @@ const change = createRoute({
   ...requireTokenScope("accounts:write"),
   ...failsWith("conflict"),
   ...withConditions,
-  request: { params: idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708"), body: mergePatch(AccountPatch) },
-  responses: { 200: teamJson(ChangedAccount, "The account after the change.") },
+  request: { params: accountPath, body: mergePatch(AccountPatch) },
+  responses: { 200: teamJson(ChangedAccount, "The account after the change.", "ETag") },
 });
 
 routes.openapi(change, async (c) => {
@@ -334,7 +335,7 @@ routes.openapi(change, async (c) => {
   await accountFor(c, id);
   await requireNotErased(connect(c.env.DB), id);
   const { plan_id: planId, limits, retention_days: days } = terms;
-  const lowered = await changeAccount(operating(c), id, (before) => {
+  const changed = await changeAccount(operating(c), id, (before) => {
     requireMatch(c, before);
     return omitUndefined({
       name,
@@ -349,5 +350,5 @@ routes.openapi(change, async (c) => {
     });
   });
   const account = await readAccount(connect(c.env.DB), id);
-  return respondJson(c, { ...bodyOf(account), lowered }, 200, { ETag: etagOf(account) });
+  return respondJson(c, { ...bodyOf(account), lowered: changed }, 200, { ETag: etagOf(account) });
 });

@@ -2,10 +2,12 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { periods } from "../../admission/window.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
+import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { time } from "../../api/route-parts/schemas.ts";
+import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { algorithms, digestBytes, importSecretsIn, storedAlgorithm, strips } from "../../credentials/imported-secret.ts";
 import { connect } from "../../db/client.ts";
+import { pageFrom } from "../../db/page.ts";
 import { timeInputOrNull, visibleText } from "../../inputs/values.ts";
 import { forgetForms } from "../../keys/find-imported.ts";
 import { type ImportedKey, type ImportResult, importKeys } from "../../keys/import-keys.ts";
@@ -15,7 +17,7 @@ import { requireNotErased } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { iso } from "../../time/clock.ts";
 import { accountFor, keyContext, operating } from "../context.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -121,10 +123,10 @@ const importRoute = createRoute({
   ...requireTokenScope("keys:write"),
   ...withIdempotencyKey,
   request: {
-    params: idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account."),
+    params: accountPath,
     body: body(z.strictObject({ keys: z.array(z.unknown()).min(1).max(maxRows) })),
   },
-  responses: { 200: teamJson(z.strictObject({ data: z.array(Result) }), "One result for each row, in order.") },
+  responses: { 200: teamPostJson(z.strictObject({ data: z.array(Result) }), "One result for each row, in order.") },
 });
 
 routes.openapi(importRoute, async (c) => {
@@ -183,13 +185,21 @@ const listForms = createRoute({
   path: "/key-forms",
   operationId: "listKeyForms",
   summary: "List the forms of imported keys",
-  description: "Lists the registered forms.",
+  description: "Lists the registered forms, oldest first.",
   tags,
   ...requireTokenScope("accounts:read"),
-  responses: { 200: teamJson(z.strictObject({ data: z.array(FormData) }), "The forms.") },
+  request: { query: z.strictObject(pageQuery) },
+  responses: { 200: teamJson(pageOf(FormData, "KeyFormPage"), "A page of forms.", "Link") },
 });
 
-routes.openapi(listForms, async (c) => respondJson(c, { data: (await listKeyForms(connect(c.env.DB))).map(formOf) }, 200));
+routes.openapi(listForms, async (c) => {
+  const { limit, cursor } = c.req.valid("query");
+  const after = positionAt(c, cursor, z.string());
+  // There are at most 20 forms.
+  const forms = (await listKeyForms(connect(c.env.DB))).filter(({ id }) => after === undefined || id > after);
+  const { rows, next } = pageFrom(forms, limit, ({ id }) => id);
+  return respondPage(c, rows.map(formOf), next);
+});
 
 const addForm = createRoute({
   method: "post",
@@ -203,7 +213,10 @@ const addForm = createRoute({
   ...withIdempotencyKey,
   ...failsWith("limit_reached"),
   request: { body: body(NewForm) },
-  responses: { 200: teamJson(FormData, "The same form was registered before."), 201: teamJson(FormData, "The new form.") },
+  responses: {
+    200: teamPostJson(FormData, "The same form was registered before."),
+    201: teamPostJson(FormData, "The new form.", "Location"),
+  },
 });
 
 routes.openapi(addForm, async (c) => {

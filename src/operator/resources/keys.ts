@@ -12,7 +12,7 @@ import { connect } from "../../db/client.ts";
 import { always, type Precondition } from "../../db/optimistic-locking.ts";
 import { pageFrom } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
-import { changeKey } from "../../keys/change-key.ts";
+import { changeKey, type KeyPatch } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import type { Key } from "../../keys/key.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
@@ -36,20 +36,32 @@ import { recordOperation } from "../../operations/operator-audit.ts";
 import { mayActOn } from "../../service-tokens/token.ts";
 import { secondMs } from "../../time/clock.ts";
 import { openLog } from "../../usage/open-log.ts";
-import { accountFor, idOf, keyContext, type OperatorContext, operating, readBody } from "../context.ts";
-import { createTeamRouter, documentOperations, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
+import { accountFor, keyContext, type OperatorContext, operating } from "../context.ts";
+import {
+  accountPath,
+  createTeamRouter,
+  idPath,
+  requireTokenScope,
+  teamBase,
+  teamEmpty,
+  teamJson,
+  teamNotModified,
+  teamPostJson,
+} from "../team-router.ts";
 
 const tags = ["Keys"];
 const TeamKey = z.strictObject(TeamKeyData.shape).openapi("Key", { description: "An API key of an account." });
 const TeamKeyWithSecret = z
   .strictObject({
     ...TeamKeyData.shape,
-    secret_key: z.string().meta({ description: "The secret key. It is shown only once.", example: "dvo_4fPq2rT8vX0zB6dH_..." }),
+    secret_key: z.string().nullable().meta({
+      description: "The secret key. It is shown only once, so the response to a repeated request has null.",
+      example: "dvo_4fPq2rT8vX0zB6dH_...",
+    }),
   })
   .openapi("KeyWithSecret", { description: "A key with its secret." });
 
 const keyId = idPath("key_4fPq2rT8vX0zB6dH", "The id of the key.");
-const accountId = idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account.");
 
 /** Returns the ETag of a key. The status and the last use can change without a write to the key's row. */
 const etagOf = (key: Key, now: number) => etagOfShown(key.revision, teamKeyData(key, now));
@@ -79,22 +91,22 @@ const list = createRoute({
   description: "Lists the keys of an account, newest first, including revoked keys.",
   tags,
   ...requireTokenScope("accounts:read"),
-  request: { params: accountId, query: z.strictObject(pageQuery) },
-  responses: { 200: teamJson(pageOf(TeamKey, "KeyPage"), "A page of keys.") },
+  request: { params: accountPath, query: z.strictObject(pageQuery) },
+  responses: { 200: teamJson(pageOf(TeamKey, "KeyPage"), "A page of keys.", "Link") },
 });
 
 const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 routes.openapi(list, async (c) => {
   const { limit, cursor } = c.req.valid("query");
-  const after = positionAt(c as never, cursor, Position);
+  const after = positionAt(c, cursor, Position);
   const context = await openLog(reading(c, await accountFor(c, c.req.valid("param").id)));
   const { rows, next } = pageFrom(await listKeys(context, { after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({ createdAt, id }));
   return respondPage(
-    c as never,
+    c,
     rows.map((key) => teamKeyData(key, context.now)),
     next,
-  ) as never;
+  );
 });
 
 const create = createRoute({
@@ -107,8 +119,8 @@ const create = createRoute({
   ...requireTokenScope("keys:write"),
   ...withIdempotencyKey,
   ...failsWith("conflict", "limit_reached"),
-  request: { params: accountId, body: body(TeamNewKey) },
-  responses: { 201: teamJson(TeamKeyWithSecret, "The new key with its secret.") },
+  request: { params: accountPath, body: body(TeamNewKey) },
+  responses: { 201: teamPostJson(TeamKeyWithSecret, "The new key with its secret.", "ETag", "Location") },
 });
 
 routes.openapi(create, async (c) => {
@@ -132,7 +144,7 @@ const read = createRoute({
   ...requireTokenScope("accounts:read"),
   ...withConditions,
   request: { params: keyId },
-  responses: { 200: teamJson(TeamKey, "The key."), 304: teamEmpty("The client already has this version.") },
+  responses: { 200: teamJson(TeamKey, "The key.", "ETag"), ...teamNotModified },
 });
 
 routes.openapi(read, async (c) => {
@@ -140,7 +152,7 @@ routes.openapi(read, async (c) => {
   const { account } = await accountOf(c, id);
   const context = await openLog(reading(c, account));
   const key = await readKey(context, id);
-  return respondOne(c as never, teamKeyData(key, context.now), etagOf(key, context.now)) as never;
+  return respondOne(c, teamKeyData(key, context.now), etagOf(key, context.now));
 });
 
 const change = createRoute({
@@ -154,7 +166,7 @@ const change = createRoute({
   ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params: keyId, body: mergePatch(TeamKeyPatch) },
-  responses: { 200: teamJson(TeamKey, "The key after the change.") },
+  responses: { 200: teamJson(TeamKey, "The key after the change.", "ETag") },
 });
 
 routes.openapi(change, async (c) => {
@@ -164,7 +176,7 @@ routes.openapi(change, async (c) => {
   const context = keyContext(c, account, "key.changed", id);
   const { metadata: metadataPatch, ...others } = given;
   const patch = { ...keyPatchOf(given), ...teamValuesOf(others), metadataPatch };
-  const key = await changeKey(context, id, patch, preconditionOf(c as never));
+  const key = await changeKey(context, id, patch, preconditionOf(c));
   return respondJson(c, teamKeyData(key, context.now), 200, { ETag: etagOf(key, context.now) });
 });
 
@@ -182,7 +194,7 @@ const revoke = createRoute({
 });
 
 routes.openapi(revoke, async (c) => {
-  await revokeFor(c, c.req.valid("param").id, preconditionOf(c as never));
+  await revokeFor(c, c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
 
@@ -197,7 +209,7 @@ const rotate = createRoute({
   ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: { params: keyId, body: optionalBody(KeyRotation) },
-  responses: { 200: teamJson(TeamKeyWithSecret, "The key with its new secret.") },
+  responses: { 200: teamPostJson(TeamKeyWithSecret, "The key with its new secret.", "ETag") },
 });
 
 routes.openapi(rotate, async (c) => {
@@ -218,57 +230,92 @@ async function revokeFor(c: OperatorContext, id: string, precondition: Precondit
   await recordOperation(db, { now, operator, action: "key.revoked", accountId: account.id, targetId: id });
 }
 
-const KeyLimit = z.strictObject({ limit: z.int().min(1).meta({ description: "The limit per hour.", example: 1000 }) });
+/** What the operations for operators have in common. Programs change keys with `PATCH`. */
+const operation = { tags, ...requireTokenScope("operate"), request: { params: keyId } };
+const Done = z.strictObject({
+  id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
+  done: z.string().meta({ description: "The action, as the audit names it.", example: "key.disabled" }),
+});
 
 /** Performs an action on a key. The function finds the account of the key by the id of the key. */
-const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
-  const id = idOf(c);
+const onKey = async (c: OperatorContext, id: string, action: string, patch: KeyPatch) => {
   const { account } = await accountOf(c, id);
-  await work(account, id);
-  return c.json({ id, done: action });
+  await changeKey(keyContext(c, account, action, id), id, patch, always);
+  return respondJson(c, { id, done: action }, 200);
 };
 
-routes.post("/keys/:id/revoke", async (c) => {
-  await revokeFor(c, idOf(c), always);
-  return c.json({ id: idOf(c), done: "key.revoked" });
-});
-routes.post("/keys/:id/disable", (c) =>
-  onKey(c, "key.disabled", (account, id) => changeKey(keyContext(c, account, "key.disabled", id), id, { state: "disabled" }, always)),
-);
-routes.post("/keys/:id/enable", (c) =>
-  onKey(c, "key.enabled", (account, id) => changeKey(keyContext(c, account, "key.enabled", id), id, { state: "active" }, always)),
-);
-routes.put("/keys/:id/limit", async (c) => {
-  const { limit: hourlyLimit } = await readBody(c, KeyLimit);
-  return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, { hourlyLimit }, always));
-});
-routes.put("/keys/:id/limits", async (c) => {
-  const patch = keyPatchOf(await readBody(c, KeyLimits));
-  return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, patch, always));
+const revokeById = createRoute({
+  method: "post",
+  path: "/keys/{id}/revoke",
+  operationId: "revokeKeyById",
+  summary: "Revoke a key, also one that D1 has lost",
+  description: "Revokes a key for good. It is in force when the response is sent.",
+  ...operation,
+  ...withIdempotencyKey,
+  responses: { 200: teamPostJson(Done, "The key is revoked.") },
 });
 
-documentOperations(routes, "Keys", {
-  "POST /keys/{id}/revoke": {
-    operationId: "revokeKeyById",
-    summary: "Revoke a key, also one that D1 has lost",
-    description: "Revokes a key for good.",
-  },
-  "POST /keys/{id}/disable": {
-    operationId: "disableKey",
-    summary: "Disable a key",
-    description: "Denies requests with the key until it is enabled again.",
-  },
-  "POST /keys/{id}/enable": { operationId: "enableKey", summary: "Enable a key", description: "Enables a disabled key." },
-  "PUT /keys/{id}/limit": {
-    operationId: "setKeyLimit",
-    summary: "Set the hourly limit of a key",
-    description: "Sets the limit per hour, up to the ceiling of the account.",
-    body: KeyLimit,
-  },
-  "PUT /keys/{id}/limits": {
-    operationId: "setKeyLimits",
-    summary: "Replace the limits of a key",
-    description: "Replaces all limits of a key.",
-    body: KeyLimits,
-  },
+routes.openapi(revokeById, async (c) => {
+  const { id } = c.req.valid("param");
+  await revokeFor(c, id, always);
+  return respondJson(c, { id, done: "key.revoked" }, 200);
 });
+
+const disable = createRoute({
+  method: "post",
+  path: "/keys/{id}/disable",
+  operationId: "disableKey",
+  summary: "Disable a key",
+  description: "Denies requests with the key until it is enabled again. It is in force when the response is sent.",
+  ...operation,
+  ...withIdempotencyKey,
+  ...failsWith("conflict"),
+  responses: { 200: teamPostJson(Done, "The key is disabled.") },
+});
+
+routes.openapi(disable, (c) => onKey(c, c.req.valid("param").id, "key.disabled", { state: "disabled" }));
+
+const enable = createRoute({
+  method: "post",
+  path: "/keys/{id}/enable",
+  operationId: "enableKey",
+  summary: "Enable a key",
+  description: "Enables a disabled key. It is in force when the response is sent.",
+  ...operation,
+  ...withIdempotencyKey,
+  ...failsWith("conflict"),
+  responses: { 200: teamPostJson(Done, "The key is active.") },
+});
+
+routes.openapi(enable, (c) => onKey(c, c.req.valid("param").id, "key.enabled", { state: "active" }));
+
+const setLimit = createRoute({
+  method: "put",
+  path: "/keys/{id}/limit",
+  operationId: "setKeyLimit",
+  summary: "Set the hourly limit of a key",
+  description: "Sets the limit per hour, up to the ceiling of the account.",
+  ...operation,
+  ...failsWith("conflict"),
+  request: {
+    params: keyId,
+    body: body(z.strictObject({ limit: z.int().min(1).meta({ description: "The limit per hour.", example: 1000 }) })),
+  },
+  responses: { 200: teamJson(Done, "The limit is set.") },
+});
+
+routes.openapi(setLimit, (c) => onKey(c, c.req.valid("param").id, "key.limited", { hourlyLimit: c.req.valid("json").limit }));
+
+const setLimits = createRoute({
+  method: "put",
+  path: "/keys/{id}/limits",
+  operationId: "setKeyLimits",
+  summary: "Replace the limits of a key",
+  description: "Replaces all limits of a key, each up to the ceiling of the account.",
+  ...operation,
+  ...failsWith("conflict"),
+  request: { params: keyId, body: body(KeyLimits) },
+  responses: { 200: teamJson(Done, "The limits are replaced.") },
+});
+
+routes.openapi(setLimits, (c) => onKey(c, c.req.valid("param").id, "key.limited", keyPatchOf(c.req.valid("json"))));

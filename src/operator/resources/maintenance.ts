@@ -1,4 +1,9 @@
-import { z } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
+import { respondJson } from "../../api/respond.ts";
+import { failsWith } from "../../api/route-parts/access.ts";
+import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { optionalBody, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
@@ -7,64 +12,186 @@ import { timeOfId } from "../../ids/ids.ts";
 import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
-import { countEncryptedWebhooks, countSignedKeys } from "../../operations/signers.ts";
+import { countEncryptedWebhooks, countSignedKeys, type SecretUse } from "../../operations/signers.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { encryptionSecrets } from "../../webhooks/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
-import { operating, readBody, readQuery } from "../context.ts";
-import { createTeamRouter, documentOperations } from "../team-router.ts";
+import { operating } from "../context.ts";
+import { createTeamRouter, requireTokenScope, teamJson, teamPostJson } from "../team-router.ts";
 
 // Operator actions that affect all accounts. In a long action, each call processes one page. The caller repeats the call for the next page. Each
 // call writes an audit entry, because a caller can start the action at any cursor.
 
 const enqueuedAtOnce = 1000;
 
-const AuditQuery = z.strictObject({ after: z.string().optional().meta({ description: "The `next` of the page before." }) });
+export const routes = createTeamRouter();
+
+/** What the operations of this file have in common. */
+const operation = { tags: ["Operations"], ...requireTokenScope("operate") };
+
 const After = z.strictObject({
   after: z.string().default("").meta({ description: "The cursor of the call before, or an empty text.", example: "" }),
 });
+const next = z.string().nullable().meta({ description: "The cursor of the next call, or null at the end.", example: null });
+const ids = (description: string) => z.array(z.string()).meta({ description, example: [] });
 
-export const routes = createTeamRouter();
+const lineUpGuards = createRoute({
+  method: "post",
+  path: "/guards/line-up",
+  operationId: "lineUpGuards",
+  summary: "Reconcile guards",
+  description: "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
+  ...operation,
+  ...withIdempotencyKey,
+  ...failsWith("invalid_cursor"),
+  request: { body: optionalBody(After) },
+  responses: {
+    200: teamPostJson(
+      z.strictObject({
+        checked: z.int().meta({ description: "The number of guards that were checked.", example: 50 }),
+        accounts: ids("The accounts whose guards had other limits than their rows."),
+        reconciled: ids("The keys whose rows were updated from their guards."),
+        revoked: ids("The keys without a row, which are now revoked."),
+        unreachable: ids("The keys whose guards could not be reached."),
+        next,
+      }),
+      "What was reconciled.",
+    ),
+  },
+});
 
-routes.post("/guards/line-up", async (c) => {
-  const { after } = await readBody(c, After);
+routes.openapi(lineUpGuards, async (c) => {
+  const { after } = c.req.valid("json");
   const { db, now, operator, guards, budgets, env } = operating(c);
   await recordOperation(db, { now, operator, action: "guards.lined_up", details: { continued: after !== "" } });
-  return c.json(await reconcileGuards({ db, guards, budgets, env }, after));
+  return respondJson(c, await reconcileGuards({ db, guards, budgets, env }, after), 200);
 });
 
-routes.get("/secrets", async (c) => {
+const SecretUseData = z.strictObject({
+  name: z.string().meta({ description: "The name of the secret.", example: "a" }),
+  is_newest: z.boolean().meta({ description: "Whether new keys or webhooks use the secret.", example: true }),
+  is_there: z.boolean().meta({ description: "Whether the Worker still has the secret.", example: true }),
+  used: z.int().meta({ description: "The number of keys or webhooks that need the secret.", example: 12 }),
+});
+
+const useOf = ({ name, isNewest, isThere, used }: SecretUse) => ({ name, is_newest: isNewest, is_there: isThere, used });
+
+const getSecrets = createRoute({
+  method: "get",
+  path: "/secrets",
+  operationId: "getSecrets",
+  summary: "Get the use of secrets",
+  description: "Returns how many keys and webhooks each secret has signed or encrypted. The secrets themselves are never shown.",
+  ...operation,
+  responses: {
+    200: teamJson(
+      z.strictObject({
+        signing: z.array(SecretUseData).meta({ description: "The secrets that sign keys." }),
+        places: z.record(z.string(), z.array(z.string())).meta({
+          description: "The names of the secrets in each binding.",
+          example: { KEY_SIGNING_SECRETS: ["a"], KEY_SIGNING_SECRETS_2: [] },
+        }),
+        unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
+        sealing: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
+      }),
+      "The use of the secrets.",
+    ),
+  },
+});
+
+routes.openapi(getSecrets, async (c) => {
   const { db, now } = operating(c);
   const signing = await countSignedKeys(db, signingSecrets(c.env), now);
-  return c.json({
-    signing: signing.secrets,
+  const uses = {
+    signing: signing.secrets.map(useOf),
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
-    sealing: await countEncryptedWebhooks(db, encryptionSecrets(c.env), now),
-  });
+    sealing: (await countEncryptedWebhooks(db, encryptionSecrets(c.env), now)).map(useOf),
+  };
+  return respondJson(c, uses, 200);
 });
 
-routes.post("/secrets/reseal", async (c) => {
+const resealSecrets = createRoute({
+  method: "post",
+  path: "/secrets/reseal",
+  operationId: "resealSecrets",
+  summary: "Encrypt webhook secrets again",
+  description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
+  ...operation,
+  ...withIdempotencyKey,
+  responses: {
+    200: teamPostJson(
+      z.strictObject({
+        resealed: z.int().meta({ description: "The number of webhook secrets that were encrypted again.", example: 0 }),
+        has_more: z.boolean().meta({ description: "Whether other webhook secrets are left.", example: false }),
+      }),
+      "What was encrypted.",
+    ),
+  },
+});
+
+routes.openapi(resealSecrets, async (c) => {
   const { db, now, operator } = operating(c);
   const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
   if (count > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: count } });
-  return c.json({ resealed: count, has_more: hasMore });
+  return respondJson(c, { resealed: count, has_more: hasMore }, 200);
 });
 
-routes.get("/deliveries", async (c) => {
-  const { pending, due, oldestDueAt, failingWebhooks, disabledWebhooks } = await readBacklog(connect(c.env.DB), Date.now());
-  return c.json({
-    pending,
-    due,
-    oldest_due_at: isoOrNull(oldestDueAt),
-    failing_webhooks: failingWebhooks,
-    disabled_webhooks: disabledWebhooks,
-  });
+const due = z.int().meta({ description: "The deliveries that are due, at most 1,000 of each webhook.", example: 0 });
+
+const getBacklog = createRoute({
+  method: "get",
+  path: "/deliveries",
+  operationId: "getBacklog",
+  summary: "Get the backlog of deliveries",
+  description: "Returns how many deliveries wait, and how many webhooks have problems.",
+  ...operation,
+  responses: {
+    200: teamJson(
+      z.strictObject({
+        pending: z.int().meta({ description: "The deliveries that wait for an attempt. 100,001 means more than 100,000.", example: 0 }),
+        due,
+        oldest_due_at: time.nullable().meta({ description: "The time at which the oldest due delivery became due, or null." }),
+        failing_webhooks: z.int().meta({ description: "The active webhooks whose latest attempts failed.", example: 0 }),
+        disabled_webhooks: z.int().meta({ description: "The disabled webhooks.", example: 0 }),
+      }),
+      "The backlog.",
+    ),
+  },
 });
 
-routes.post("/deliveries/drain", async (c) => {
-  const { after } = await readBody(c, After);
+routes.openapi(getBacklog, async (c) => {
+  const backlog = await readBacklog(connect(c.env.DB), Date.now());
+  const shown = {
+    pending: backlog.pending,
+    due: backlog.due,
+    oldest_due_at: isoOrNull(backlog.oldestDueAt),
+    failing_webhooks: backlog.failingWebhooks,
+    disabled_webhooks: backlog.disabledWebhooks,
+  };
+  return respondJson(c, shown, 200);
+});
+
+const drainDeliveries = createRoute({
+  method: "post",
+  path: "/deliveries/drain",
+  operationId: "drainDeliveries",
+  summary: "Send due deliveries",
+  description: "Puts due deliveries into the queue. Repeat the call with the cursor of the response.",
+  ...operation,
+  ...withIdempotencyKey,
+  request: { body: optionalBody(After) },
+  responses: {
+    200: teamPostJson(
+      z.strictObject({ enqueued: z.int().meta({ description: "The deliveries that were put into the queue.", example: 0 }), next, due }),
+      "What was put into the queue.",
+    ),
+  },
+});
+
+routes.openapi(drainDeliveries, async (c) => {
+  const { after } = c.req.valid("json");
   const { db, now, operator, env } = operating(c);
   await recordOperation(db, { now, operator, action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
@@ -74,11 +201,35 @@ routes.post("/deliveries/drain", async (c) => {
     );
   };
   const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, now, after, enqueuedAtOnce);
-  return c.json({ enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due });
+  return respondJson(c, { enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due }, 200);
 });
 
-routes.get("/audit", async (c) => {
-  const { rows, next } = await listOperations(connect(c.env.DB), readQuery(c, AuditQuery).after, 100);
+const OperationData = z
+  .strictObject({
+    id: z.string().meta({ description: "The id of the entry.", example: "opr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    at: time.meta({ description: "The time of the action." }),
+    operator: z.string().meta({ description: "The name of the operator token or service token.", example: "ops" }),
+    action: z.string().meta({ description: "The action.", example: "account.suspended" }),
+    account_id: z.string().nullable().meta({ description: "The account, or null.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    target_id: z.string().nullable().meta({ description: "What was changed, for example a key, or null.", example: null }),
+    details: z.record(z.string(), z.unknown()).meta({ description: "Numbers and names that describe the action.", example: {} }),
+  })
+  .openapi("Operation", { description: "An action of an operator or of a service token." });
+
+const listAudit = createRoute({
+  method: "get",
+  path: "/audit",
+  operationId: "listOperations",
+  summary: "List what operators did",
+  description: "Lists the actions of operators and service tokens, newest first.",
+  ...operation,
+  request: { query: z.strictObject(pageQuery) },
+  responses: { 200: teamJson(pageOf(OperationData, "OperationPage"), "A page of actions.", "Link") },
+});
+
+routes.openapi(listAudit, async (c) => {
+  const { limit, cursor } = c.req.valid("query");
+  const { rows, next } = await listOperations(connect(c.env.DB), positionAt(c, cursor, z.string()), limit);
   const data = rows.map(({ id, operator, action, accountId, targetId, details }) => ({
     id,
     at: iso(timeOfId(id)),
@@ -88,42 +239,5 @@ routes.get("/audit", async (c) => {
     target_id: targetId,
     details,
   }));
-  return c.json({ data, next });
-});
-
-documentOperations(routes, "Operations", {
-  "POST /guards/line-up": {
-    operationId: "lineUpGuards",
-    summary: "Reconcile guards",
-    description:
-      "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
-    body: After,
-  },
-  "GET /secrets": {
-    operationId: "getSecrets",
-    summary: "Get the use of secrets",
-    description: "Returns how many keys and webhooks each secret has signed or encrypted.",
-  },
-  "POST /secrets/reseal": {
-    operationId: "resealSecrets",
-    summary: "Encrypt webhook secrets again",
-    description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
-  },
-  "GET /deliveries": {
-    operationId: "getBacklog",
-    summary: "Get the backlog of deliveries",
-    description: "Returns the deliveries that wait.",
-  },
-  "POST /deliveries/drain": {
-    operationId: "drainDeliveries",
-    summary: "Send due deliveries",
-    description: "Puts due deliveries into the queue. Repeat the call with the cursor of the response.",
-    body: After,
-  },
-  "GET /audit": {
-    operationId: "listOperations",
-    summary: "List what operators did",
-    description: "Lists the actions of operators and service tokens, newest first.",
-    query: AuditQuery,
-  },
+  return respondPage(c, data, next);
 });

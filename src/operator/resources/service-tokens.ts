@@ -1,15 +1,16 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
+import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { time } from "../../api/route-parts/schemas.ts";
+import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { timeInputOrNull, visibleText } from "../../inputs/values.ts";
 import { type ListedToken, makeToken, readTokens, revokeToken } from "../../operations/service-tokens.ts";
 import { tokenScopes } from "../../service-tokens/token.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { operating } from "../context.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson } from "../team-router.ts";
+import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -37,7 +38,11 @@ const ServiceToken = z
 const ServiceTokenWithSecret = z
   .strictObject({
     ...ServiceToken.shape,
-    token: z.string().meta({ description: "The token to send in the header `Authorization: Bearer`. It is shown only once." }),
+    token: z.string().nullable().meta({
+      description:
+        "The token to send in the header `Authorization: Bearer`. It is shown only once, so the response to a repeated request has null.",
+      example: "svc_4fPq2rT8vX0zB6dH_...",
+    }),
   })
   .openapi("ServiceTokenWithSecret", { description: "A new service token, with the token itself." });
 
@@ -83,18 +88,24 @@ const list = createRoute({
   ...requireTokenScope("tokens:write"),
   request: {
     query: z.strictObject({
+      ...pageQuery,
       revoked: z.enum(["true", "false"]).optional().meta({ description: "Whether revoked tokens are in the list, too.", example: "false" }),
     }),
   },
-  responses: { 200: teamJson(z.strictObject({ data: z.array(ServiceToken) }), "The service tokens.") },
+  responses: { 200: teamJson(pageOf(ServiceToken, "ServiceTokenPage"), "A page of service tokens.", "Link") },
 });
 
+const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
+
 routes.openapi(list, async (c) => {
-  const tokens = await readTokens(connect(c.env.DB), c.env, {
-    revokedToo: c.req.valid("query").revoked === "true",
+  const { limit, cursor, revoked } = c.req.valid("query");
+  const { rows, next } = await readTokens(connect(c.env.DB), c.env, {
+    revokedToo: revoked === "true",
     rights: c.get("token"),
+    after: positionAt(c, cursor, Position),
+    limit,
   });
-  return respondJson(c, { data: tokens.map(bodyOf) }, 200);
+  return respondPage(c, rows.map(bodyOf), next);
 });
 
 const create = createRoute({
@@ -108,7 +119,7 @@ const create = createRoute({
   ...withIdempotencyKey,
   ...failsWith("forbidden", "limit_reached"),
   request: { body: body(NewServiceToken) },
-  responses: { 201: teamJson(ServiceTokenWithSecret, "The new service token.") },
+  responses: { 201: teamPostJson(ServiceTokenWithSecret, "The new service token.", "Location") },
 });
 
 routes.openapi(create, async (c) => {

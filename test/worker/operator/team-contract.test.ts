@@ -1,27 +1,24 @@
 import { exports } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import document from "../../../public/api/team/openapi.json" with { type: "json" };
-import { type JsonObject, operationsIn } from "../../../src/openapi/document.ts";
+import { teamDocument } from "../../../scripts/openapi/team-document.ts";
+import { teamRouters } from "../../../src/operator/team-routers.ts";
 import { tokenScopes } from "../../../src/service-tokens/token.ts";
 import { answerOf, origin } from "../support/client.ts";
-import { operate } from "../support/operate.ts";
+import { ofTeam, operate } from "../support/operate.ts";
 import { makeToken } from "../support/team.ts";
+import { deleteSampleForms, makeCustomer, requestOf, teamOperations } from "../support/team-operations.ts";
 
 // Cases that are generated from the OpenAPI document of the team API, for each of its operations.
 
-// Forward auth has its own way to send the token, and serves any method.
-const ofForwardAuth = "forwardAuth";
-
-const operations = operationsIn(document as unknown as JsonObject)
-  .filter(({ operation }) => operation.operationId !== ofForwardAuth)
-  .map(({ method, path, operation }) => ({
-    name: `${method.toUpperCase()} ${path}`,
-    method: method.toUpperCase(),
-    path: path.replaceAll(/\{\w+\}/g, "none"),
-    scope: Object.values((operation.security as Record<string, string[]>[])[0] ?? {})[0]?.[0],
-    hasBody: operation.requestBody !== undefined,
-    isBodyRequired: operation.requestBody?.required === true,
-  }));
+const operations = teamOperations.map(({ method, path, ...operation }) => ({
+  name: `${method} ${path}`,
+  method,
+  path: path.replaceAll(/\{\w+\}/g, "none"),
+  scope: Object.values(operation.security[0] ?? {})[0]?.[0],
+  hasBody: operation.requestBody !== undefined,
+  isBodyRequired: operation.requestBody?.required === true,
+}));
 
 let every: string;
 const without = new Map<string, string>();
@@ -34,8 +31,8 @@ const send = async (
   method: string,
   path: string,
   { token, body, ...headers }: { token?: string; body?: string; [name: string]: string | undefined },
-) =>
-  answerOf(
+) => {
+  const answer = await answerOf(
     await exports.default.fetch(
       new Request(origin + path, {
         method,
@@ -44,6 +41,9 @@ const send = async (
       }),
     ),
   );
+  ofTeam.checkResponse(method, path, answer);
+  return answer;
+};
 
 const tokenFor = (scope: string | undefined) => (scope === "tokens:write" ? without.get("verify") : every) ?? "";
 
@@ -89,6 +89,78 @@ describe.each(operations)("$name", ({ method, path, scope, hasBody, isBodyRequir
     expect([answer.status, answer.body.code]).toEqual([405, "method_not_allowed"]);
     expect(answer.headers.get("Allow")).toContain(method);
   });
+});
+
+const labelled = (list: typeof teamOperations) => list.map((operation) => [`${operation.method} ${operation.path}`, operation] as const);
+const takes = (parameter: string) =>
+  labelled(teamOperations.filter(({ parameters = [] }) => parameters.some(({ name }) => name === parameter)));
+
+describe.each(labelled(teamOperations))("%s", (_, operation) => {
+  it("responds as documented", async () => {
+    const { path, body, status } = await requestOf(operation, await makeCustomer());
+    const answer = await operate(operation.method, path, body);
+    expect([answer.status, answer.text]).toEqual([status, expect.anything()]);
+    if (answer.body?.data) expect(answer.body.data).not.toEqual([]);
+    await deleteSampleForms();
+  });
+});
+
+describe.each(takes("cursor"))("%s", (_, operation) => {
+  it("gives pages that together are the whole list, and rejects a cursor of another list", async () => {
+    const customer = await makeCustomer();
+    const { path } = await requestOf(operation, customer);
+    await requestOf(operation, customer);
+    const all = (await operate("GET", `${path}?limit=100`)).body.data;
+    const first = (await operate("GET", `${path}?limit=1`)).body;
+    expect(first.data).toEqual(all.slice(0, 1));
+    if (first.has_more) {
+      const second = (await operate("GET", `${path}?limit=1&cursor=${first.next_cursor}`)).body;
+      expect(second.data).toEqual(all.slice(1, 2));
+    }
+    const wrong = await operate("GET", `${path}?cursor=${btoa("{}")}`);
+    expect([wrong.status, wrong.body.code]).toEqual([400, "invalid_cursor"]);
+    await deleteSampleForms();
+  });
+});
+
+describe.each(takes("If-Match"))("%s", (_, operation) => {
+  it("applies only to the version that the client names", async () => {
+    const customer = await makeCustomer();
+    const { path, body } = await requestOf(operation, customer);
+    const stale = await operate(operation.method, path, body, undefined, { "If-Match": '"none"' });
+    expect([stale.status, stale.body.code]).toEqual([412, "precondition_failed"]);
+    const broken = await operate(operation.method, path, body, undefined, { "If-Match": "none" });
+    expect([broken.status, broken.body.code]).toEqual([400, "invalid_header"]);
+    if (path.includes("by-external-id")) return;
+    const { headers } = await operate("GET", path);
+    const tag = headers.get("ETag") ?? "";
+    expect((await operate("GET", path, undefined, undefined, { "If-None-Match": tag })).status).toBe(304);
+    expect((await operate(operation.method, path, body, undefined, { "If-Match": tag })).status).toBeLessThan(300);
+  });
+});
+
+describe.each(takes("Idempotency-Key"))("%s", (_, operation) => {
+  it("takes effect once for an Idempotency-Key", async () => {
+    const { path, body } = await requestOf(operation, await makeCustomer());
+    const headers = { "Idempotency-Key": crypto.randomUUID() };
+    const first = await operate("POST", path, body, undefined, headers);
+    const again = await operate("POST", path, body, undefined, headers);
+    expect([again.status, again.headers.get("Idempotent-Replayed")]).toEqual([first.status, "true"]);
+    const shownOnce = Object.fromEntries(
+      ["secret_key", "token", "setup_url"].flatMap((name) => (name in first.body ? [[name, null]] : [])),
+    );
+    expect(again.body).toEqual({ ...first.body, ...shownOnce });
+    for (const name of ["ETag", "Location"]) expect(again.headers.get(name)).toBe(first.headers.get(name));
+    if (operation.requestBody) {
+      const other = await operate("POST", path, { none: 1 }, undefined, headers);
+      expect([other.status, other.body.code]).toEqual([422, "idempotency_key_reused"]);
+    }
+    await deleteSampleForms();
+  });
+});
+
+it("The checked-in document of the team API matches the code", () => {
+  expect(document).toEqual(teamDocument(teamRouters));
 });
 
 it("The document of the team API is served to every service token, and has no other operations than the routes", async () => {

@@ -1,11 +1,16 @@
 import { exports } from "cloudflare:workers";
 import { expect } from "vitest";
+import { closedTeamDocument } from "../../../scripts/openapi/team-document.ts";
+import { teamRouters } from "../../../src/operator/team-routers.ts";
 import { type Answer, answerOf, origin } from "./client.ts";
+import { documentedIn } from "./documented.ts";
 
 /** The operator token. vitest.config.ts configures the hash of this token under the name `tests`. */
 export const operatorToken = "dvop_token-of-the-tests";
 
-/** Calls the operator API. */
+export const ofTeam = documentedIn(closedTeamDocument(teamRouters));
+
+/** Calls the team API. Fails if the operation does not document the response. */
 export async function operate(
   method: string,
   path: string,
@@ -18,12 +23,14 @@ export async function operate(
     headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", ...headers },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
-  return answerOf(await exports.default.fetch(request));
+  const response = await answerOf(await exports.default.fetch(request));
+  ofTeam.checkResponse(method, `/operator/api${path}`, response);
+  return response;
 }
 
 /** Returns the names of the operator's actions on an account, newest first. */
 export async function operatorActionsOn(accountId: string): Promise<string[]> {
-  const { body } = await operate("GET", "/audit");
+  const { body } = await operate("GET", "/audit?limit=100");
   return body.data.filter((each: { account_id: string }) => each.account_id === accountId).map(({ action }: { action: string }) => action);
 }
 
