@@ -112,7 +112,12 @@ export async function seedLocalData(): Promise<string> {
   const worker = await unstable_startWorker({
     config: await dataOnlyConfig(),
     entrypoint: join(root, "scripts", "seed-worker.ts"),
-    bindings: Object.fromEntries(Object.entries(localSecrets()).map(([name, value]) => [name, { type: "plain_text", value: value ?? "" }])),
+    bindings: Object.fromEntries(
+      Object.entries({ ...localSecrets(), SAMPLE_RESOURCES: process.env.SAMPLE_RESOURCES }).map(([name, value]) => [
+        name,
+        { type: "plain_text", value: value ?? "" },
+      ]),
+    ),
     dev: { persist: stateDirectory, server: { port: 0 }, inspector: false, watch: false, logLevel: "error" },
   });
   try {

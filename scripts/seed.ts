@@ -9,6 +9,7 @@ import { newId } from "../src/ids/ids.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { markSampleData } from "../src/operations/sample-data.ts";
+import { servesSamples } from "../src/registry/manifests.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
 import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { commitTo } from "../src/webhooks/outbox.ts";
@@ -54,7 +55,7 @@ export async function seedDemo({
   ] as const;
   const demo = await key("Demo key", scopes, 5000, now);
 
-  await seedResources(random, at, startsAt, now);
+  if (servesSamples) await seedResources(random, at, startsAt, now);
   await storeHistory(activity, seedActivity(random, account.id, clients, startsAt, now), now);
   // Only data from before `now` is sample data. The demo key is created at `now`, so the demo key remains if the sample data is removed.
   await markSampleData(db, account.id, now);
@@ -70,7 +71,7 @@ interface Call {
   errorCode?: string;
 }
 
-const calls: [Call, number][] = [
+const callsOfSamples: [Call, number][] = [
   [{ method: "GET", route: "/api/v1/tasks", status: 200, typicalMs: 38 }, 34],
   [{ method: "GET", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 21 }, 20],
   [{ method: "GET", route: "/api/v1/users", status: 200, typicalMs: 30 }, 14],
@@ -84,6 +85,18 @@ const calls: [Call, number][] = [
   [{ method: "GET", route: "/api/v1/keys", status: 403, typicalMs: 4, errorCode: "insufficient_scope" }, 0.15],
   [{ method: "GET", route: "/api/v1/tasks", status: 503, typicalMs: 900, errorCode: "unavailable" }, 0.06],
 ];
+
+/** Requests to an API of the team, as `npm run sample-api` serves it. */
+const callsOfTeam: [Call, number][] = [
+  [{ method: "GET", route: "/orders", status: 200, typicalMs: 38 }, 48],
+  [{ method: "GET", route: "/orders/{id}", status: 200, typicalMs: 21 }, 34],
+  [{ method: "POST", route: "/orders", status: 201, typicalMs: 64 }, 15],
+  [{ method: "GET", route: "/orders/{id}", status: 404, typicalMs: 18 }, 0.9],
+  [{ method: "POST", route: "/orders", status: 422, typicalMs: 9 }, 0.5],
+  [{ method: "GET", route: "/orders", status: 503, typicalMs: 900 }, 0.06],
+];
+
+const calls = servesSamples ? callsOfSamples : callsOfTeam;
 
 const origins = [
   ["198.51.100.24", "DE", "northwind-backend/4.2 (node)"],
@@ -139,7 +152,7 @@ function entryAt(
     id: newId("req", time),
     keyId,
     method: call.method,
-    path: call.route.replace("{id}", call.route.includes("users") ? ids.users : ids.tasks),
+    path: call.route.replace("{id}", call.route.includes("users") ? ids.users : call.route.includes("tasks") ? ids.tasks : "4711"),
     route: call.route,
     status: call.status,
     durationMs: Math.max(1, Math.round(call.typicalMs * Math.exp((random() + random() + random() - 1.5) * 0.9))),

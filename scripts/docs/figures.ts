@@ -63,8 +63,7 @@ function fromManifests(): Record<string, string> {
       Object.entries(limits).map(([limit, value]) => [`${name}.${limit}`, integer(value)]),
     ),
   ]);
-  const served = new Set(servedManifests.flatMap(({ facts = {} }) => Object.keys(facts)));
-  const stored = storedNames.filter(({ key }) => served.has(key)).map(({ key, label }) => `${integer(maxStored[key])} ${label}`);
+  const stored = storedNames.map(({ key, label }) => `${integer(maxStored[key])} ${label}`);
   return {
     ...values,
     "stored.max": new Intl.ListFormat("en").format(stored),

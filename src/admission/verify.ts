@@ -21,7 +21,7 @@ import type { OnUnavailable } from "./read-config.ts";
 /** A request that the team's own API has received. */
 export interface Verification {
   /** Returns the API key of the client, or an empty string. Throws `invalid_header` if the client sent two different keys. */
-  credential: () => string;
+  credential: () => Promise<string>;
   scope: string | null;
   /** The IP address of the client, or an empty string. A key with `allowed_ips` is then denied. */
   ip: string;
@@ -67,7 +67,7 @@ export async function verifyKey(
   const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
   let outcome: ReturnType<typeof authenticateKey>;
   try {
-    const secretKey = credential();
+    const secretKey = await credential();
     const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
     outcome = authenticateKey({ verify: () => found }, secretKey, request, now);
   } catch (error) {

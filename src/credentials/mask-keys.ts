@@ -1,3 +1,5 @@
+import { maskForms } from "./secret-form.ts";
+
 /**
  * The number of characters to read beyond `maxLength`. With these characters, the function also recognizes a key that is cut at
  * `maxLength`. A key has 61 characters. The margin has eight characters for each of them, because percent-encoding makes a key longer.
@@ -30,18 +32,21 @@ const looksRandom = (run: string): boolean =>
   /[a-z]/.test(run) && /[A-Z]/.test(run) && (run.length >= secretLength || 3 * (run.match(changesOfKind)?.length ?? 0) > run.length);
 
 /**
- * Masks all secrets in a text from a client and returns the first `maxLength` characters. A key is shortened to its public part. A secret
- * part without a public part becomes `***`. Call this function for every part of a request before you store, log or return that part. The
- * function also finds keys that are percent-encoded, even several times. The run time is proportional to `maxLength` for any input.
+ * Masks all secrets in a text from a client and returns the first `maxLength` characters. A key is shortened to its public part, and a secret of a registered
+ * form to its prefix. A secret part without a public part becomes `***`. Call this function for every part of a request before you store, log or return
+ * that part. The function also finds keys that are percent-encoded, even several times. The run time is proportional to `maxLength` for any input.
  */
 export function maskKeys(text: string, maxLength = 2048): string {
   const start = text.slice(0, maxLength + marginLength);
-  if (!mayHaveSuspects.test(start)) return cut(start, maxLength);
+  if (!mayHaveSuspects.test(start)) return cut(maskForms(start), maxLength);
   const plain = decodeFully(start);
-  const masked = plain.replaceAll(suspects, (found, prefix?: string, publicPart?: string, operators?: string, ofWebhook?: string) => {
-    if (publicPart !== undefined) return `${prefix?.toLowerCase()}_${publicPart}`;
-    return operators ?? ofWebhook ?? (looksRandom(found) ? "***" : found);
-  });
+  const masked = maskForms(plain).replaceAll(
+    suspects,
+    (found, prefix?: string, publicPart?: string, operators?: string, ofWebhook?: string) => {
+      if (publicPart !== undefined) return `${prefix?.toLowerCase()}_${publicPart}`;
+      return operators ?? ofWebhook ?? (looksRandom(found) ? "***" : found);
+    },
+  );
   return cut(masked === plain ? start : masked, maxLength);
 }
 

@@ -8,12 +8,13 @@ import {
   separatorOf,
 } from "../credentials/imported-secret.ts";
 import { isKeyForm } from "../credentials/key-format.ts";
+import { hasForm, rememberForms } from "../credentials/secret-form.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { hasForm, type KeyForm, listKeyForms } from "./key-forms.ts";
+import { type KeyForm, listKeyForms } from "./key-forms.ts";
 
 /** The time for which an isolate uses the registered forms without reading them again, in milliseconds. */
 const formsMs = 10 * secondMs;
@@ -38,9 +39,8 @@ export const forgetForms = (): void => {
   forms = null;
 };
 
-/** Returns whether a text has a registered form. Reads the forms at most once in ten seconds. */
-export async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
-  if (text === "" || isKeyForm(text)) return false;
+/** Returns the registered forms. Reads them at most once in ten seconds. This isolate then also masks text of these forms. */
+export async function knownForms(db: Db, now: number): Promise<readonly KeyForm[]> {
   if (!forms || now >= forms.readAt + formsMs || now < forms.readAt) {
     // Other requests go on with the forms that this isolate knows.
     if (forms) forms = { ...forms, readAt: now };
@@ -50,8 +50,15 @@ export async function isRegistered(db: Db, text: string, now: number): Promise<b
       return forms.list;
     });
     forms = { list, readAt: now };
+    rememberForms(list);
   }
-  return forms.list.some((form) => hasForm(text, form));
+  return forms.list;
+}
+
+/** Returns whether a text has a registered form. */
+export async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
+  if (text === "" || isKeyForm(text)) return false;
+  return (await knownForms(db, now)).some((form) => hasForm(text, form));
 }
 
 /**

@@ -1,4 +1,5 @@
 import { asc, count, eq } from "drizzle-orm";
+import type { SecretForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
@@ -8,36 +9,13 @@ import { keyForms } from "./tables.ts";
 // costs no I/O.
 
 export type KeyForm = typeof keyForms.$inferSelect;
-export type NewKeyForm = Pick<KeyForm, "prefix" | "minLength" | "maxLength" | "alphabet">;
 
 const maxForms = 20;
-
-const digits = "0123456789";
-const lower = "abcdefghijklmnopqrstuvwxyz";
-const upper = lower.toUpperCase();
-/** The alphabets with a name. Every other alphabet is a list of its characters. */
-export const namedAlphabets: Record<string, string> = {
-  hex: `${digits}abcdef`,
-  base58: `${digits}${lower}${upper}`.replaceAll(/[0OIl]/g, ""),
-  base62: digits + lower + upper,
-  base64: `${digits}${lower}${upper}+/=`,
-  base64url: `${digits}${lower}${upper}-_`,
-};
-/** Characters that separate the parts of a secret. They may occur in text of every form. */
-const separators = "_.|-";
-
-/** Returns whether a text has a form: its prefix, a length within the bounds, and after the prefix only characters of the alphabet and separators. */
-export function hasForm(text: string, { prefix, minLength, maxLength, alphabet }: NewKeyForm): boolean {
-  if (text.length < minLength || text.length > maxLength || !text.startsWith(prefix)) return false;
-  const allowed = (namedAlphabets[alphabet] ?? alphabet) + separators;
-  for (let at = prefix.length; at < text.length; at++) if (!allowed.includes(text[at] ?? "")) return false;
-  return true;
-}
 
 export const listKeyForms = (db: Db): Promise<KeyForm[]> => db.select().from(keyForms).orderBy(asc(keyForms.id));
 
 /** Registers a form. Throws `limit_reached` if there are 20 forms. Registering the same form again returns the existing one. */
-export async function addKeyForm(db: Db, form: NewKeyForm, now: number): Promise<{ form: KeyForm; isNew: boolean }> {
+export async function addKeyForm(db: Db, form: SecretForm, now: number): Promise<{ form: KeyForm; isNew: boolean }> {
   const known = (await listKeyForms(db)).find(
     (each) =>
       each.prefix === form.prefix &&

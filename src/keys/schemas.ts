@@ -10,7 +10,7 @@ import { isUnambiguous } from "../net/ip-list.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
-import { scopes as allScopes, defaultScopes, exampleScopes, inOrder } from "./scopes.ts";
+import { scopes as allScopes, defaultScopes, exampleScopes, inOrder, knownScopes, type Scope } from "./scopes.ts";
 
 const partyType = z.enum(["key", "member", "token", "operator", "system"]).meta({
   description:
@@ -120,15 +120,19 @@ const name = visibleText(1, 100).meta({
   description: "The name of the key, for example the name of the client that uses it.",
   example: "Continuous integration",
 });
-export const scopesInput = z
-  .array(z.enum(allScopes))
-  .transform((given): string[] => inOrder(given))
-  .meta({
-    type: "array",
-    description: `The scopes of the key: ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.`,
-    items: { type: "string", enum: [...allScopes], description: `One of ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.` },
-    example: [...exampleScopes],
-  });
+const scopesAmong = (allowed: readonly Scope[]) =>
+  z
+    .array(z.enum(allowed))
+    .transform((given): string[] => inOrder(given, allowed))
+    .meta({
+      type: "array",
+      description: `The scopes of the key: ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.`,
+      items: { type: "string", enum: [...allScopes], description: `One of ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.` },
+      example: [...exampleScopes],
+    });
+export const scopesInput = scopesAmong(allScopes);
+/** The scopes in a change of a key. `changeKey` accepts scopes of resources that are not served only if the key has them already. */
+const scopesPatch = scopesAmong(knownScopes);
 const hourlyLimit = z
   .int()
   .min(1)
@@ -200,7 +204,7 @@ export const NewKey = z
 export const KeyPatch = z
   .strictObject({
     name: name.optional(),
-    scopes: scopesInput.optional(),
+    scopes: scopesPatch.optional(),
     status: z
       .enum(["active", "disabled"])
       .optional()
@@ -228,9 +232,25 @@ export const externalId = z
   )
   .meta({ description: "The id in your own system.", example: "cus_4711" });
 const maxMetadataBytes = 1024;
+
+/** Returns whether a value has a member `__proto__` at any depth. Such a member cannot be kept apart from the prototype of an object. */
+const hasProto = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && (Object.hasOwn(value, "__proto__") || Object.values(value).some(hasProto));
+
+/** An object of any members. zod drops a member `__proto__` silently, so this check comes before zod reads the members. */
+const anyMembers = z
+  .preprocess(
+    (given, ctx) => {
+      if (hasProto(given))
+        ctx.addIssue({ code: "custom", message: "Must not have a member `__proto__`.", params: { code: "invalid_value" } });
+      return given;
+    },
+    z.record(z.string(), z.unknown()),
+  )
+  .meta({ type: "object", additionalProperties: {} });
+
 /** Values that the team stores with an account or a key. */
-export const metadata = z
-  .record(z.string(), z.unknown())
+export const metadata = anyMembers
   .refine(
     (given) => new TextEncoder().encode(JSON.stringify(given)).byteLength <= maxMetadataBytes,
     "Must have at most 1,024 bytes as JSON.",
@@ -238,8 +258,7 @@ export const metadata = z
   .meta({ description: "Your own values, at most 1,024 bytes as JSON.", example: { plan: "pro" } });
 
 /** A merge patch (RFC 7396) of metadata. */
-export const metadataPatch = z
-  .record(z.string(), z.unknown())
+export const metadataPatch = anyMembers
   .nullable()
   .meta({ description: "Changes of your own values. `null` removes a value, or all of them.", example: { plan: "pro" } });
 

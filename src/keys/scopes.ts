@@ -47,5 +47,5 @@ export function scopesInWords(given: readonly string[]): string {
   return words.join(", ") || "none";
 }
 
-/** Returns the given scopes without duplicates, in the order of the list `scopes`. */
-export const inOrder = (given: readonly string[]): Scope[] => scopes.filter((scope) => given.includes(scope));
+/** Returns the given scopes without duplicates, in the order of the list `of`. Other scopes are left out. */
+export const inOrder = (given: readonly string[], of = scopes): Scope[] => of.filter((scope) => given.includes(scope));

@@ -1,11 +1,13 @@
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
-import type { TableFacts } from "../db/manifest.ts";
-import { manifests, type Stored } from "./manifests.ts";
+import type { Manifest, TableFacts } from "../db/manifest.ts";
+import { manifests, type Stored, servedManifests } from "./manifests.ts";
 
 /** A table of an area, with the facts from the area's manifest. */
 export interface AreaTable {
   area: string;
+  /** Whether the resource of the table is served. The tables of the sample resources exist in any case. */
+  isServed: boolean;
   /** The name of the table in the database. */
   name: string;
   /** The name under which the area's module exports the table. The area's manifest uses the same name. */
@@ -19,14 +21,15 @@ export interface AreaTable {
   facts: TableFacts;
 }
 
-const tablesIn = (area: string, module: Readonly<Record<string, unknown>>, facts: Readonly<Record<string, TableFacts>>, isLog: boolean) =>
+const tablesIn = (area: Manifest, module: Readonly<Record<string, unknown>>, facts: Readonly<Record<string, TableFacts>>, isLog: boolean) =>
   Object.entries(module)
     .filter((entry): entry is [string, SQLiteTable] => is(entry[1], SQLiteTable))
     .map(([key, table]): AreaTable => {
       const { name, columns, primaryKeys, indexes, foreignKeys } = getTableConfig(table);
       const own = primaryKeys[0]?.columns ?? columns.filter(({ primary }) => primary);
       return {
-        area,
+        area: area.name,
+        isServed: servedManifests.includes(area),
         name,
         key,
         isLog,
@@ -50,8 +53,9 @@ const tablesIn = (area: string, module: Readonly<Record<string, unknown>>, facts
     });
 
 /** The tables of all areas. If a manifest has facts about a table that does not exist, this module throws when it is loaded. */
-export const areaTables: readonly AreaTable[] = manifests.flatMap(({ name, tables = {}, logTables = {}, facts = {} }) => {
-  const found = [...tablesIn(name, tables, facts, false), ...tablesIn(name, logTables, facts, true)];
+export const areaTables: readonly AreaTable[] = manifests.flatMap((manifest) => {
+  const { name, tables = {}, logTables = {}, facts = {} } = manifest;
+  const found = [...tablesIn(manifest, tables, facts, false), ...tablesIn(manifest, logTables, facts, true)];
   const unknown = Object.keys(facts).find((key) => !found.some((table) => table.key === key));
   if (unknown !== undefined) throw new Error(`the manifest of ${name} has facts about ${unknown}, which is not one of its tables`);
   return found;
@@ -88,5 +92,7 @@ export const labelOf = ({ name, facts }: AreaTable): string => (typeof facts.era
 
 /** The tables that have a maximum number of rows per account. Each entry contains this maximum. */
 export const boundedTables = tablesOfAccounts.flatMap((table) =>
-  table.facts.rows ? [{ key: table.key as Stored, name: table.name, label: labelOf(table), ...table.facts.rows }] : [],
+  table.facts.rows
+    ? [{ key: table.key as Stored, name: table.name, label: labelOf(table), isServed: table.isServed, ...table.facts.rows }]
+    : [],
 );

@@ -24,8 +24,8 @@ export type { Stored } from "../registry/manifests.ts";
 /** The maximum number of rows per account in each table with a row limit. */
 export const maxStored = Object.fromEntries(boundedTables.map(({ key, max }) => [key, max])) as Readonly<Record<Stored, number>>;
 
-/** The tables with a row limit. Each item also contains the label of the table. */
-export const storedNames = boundedTables.map(({ key, label }) => ({ key, label }));
+/** The tables with a row limit, of the resources that are served. Each item also contains the label of the table. */
+export const storedNames = boundedTables.filter(({ isServed }) => isServed).map(({ key, label }) => ({ key, label }));
 
 const adviceOf = Object.fromEntries(boundedTables.map(({ key, advice }) => [key, advice])) as Readonly<Record<Stored, string>>;
 

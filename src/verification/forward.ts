@@ -1,4 +1,5 @@
 import { looksLikeKey } from "../credentials/key-format.ts";
+import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
 import { credentialIn } from "./credential.ts";
@@ -107,9 +108,16 @@ const address = /^[0-9A-Fa-f:.]{2,45}$/;
  * Reads the request that a proxy has received. `suffix`: the path behind `forwardPath`, with the query, or null if there is none. Throws
  * `invalid_header` if the request has two different credentials. Never reads `X-Forwarded-For`, because its first address comes from the client.
  */
-export function forwardedRequest(headers: Headers, ownMethod: string, suffix: string | null, settings: HeaderSettings): ForwardedRequest {
+export async function forwardedRequest(
+  db: Db,
+  headers: Headers,
+  ownMethod: string,
+  suffix: string | null,
+  settings: HeaderSettings,
+): Promise<ForwardedRequest> {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
-  const key = credentialIn(
+  const key = await credentialIn(
+    db,
     keyHeaders.map((name) => headers.get(name) ?? undefined),
     keyHeaders.join(", "),
   );

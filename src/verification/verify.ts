@@ -69,7 +69,11 @@ export async function verify(env: Env, caller: Caller, request: Verified): Promi
   };
   const attempt = id === undefined ? undefined : { id, about: JSON.stringify([request.method, request.path, scope, cost]) };
   const about = { scope, ip, cost, accountIds: caller.accountIds, entryId, attempt };
-  const verdict = await verifyKey(verifying, { credential: () => credentialIn([request.key], "Authorization"), ...about }, startedAt);
+  const verdict = await verifyKey(
+    verifying,
+    { credential: () => credentialIn(connect(env.DB), [request.key], "Authorization"), ...about },
+    startedAt,
+  );
   const { principal } = verdict;
   // If the token may not ask about the account of the key, the request is not logged there.
   const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);

@@ -46,6 +46,16 @@ describe("Without the sample resources", () => {
     expect(await textOf("/keys/new")).not.toMatch(/(?:users|tasks|analytics):(?:read|write)/);
   });
 
+  it("a key keeps its older scopes of them, also if a client sends them back", async () => {
+    const { key } = await worker.api("GET", "/me");
+    expect(key.scopes).toContain("users:read");
+    const change = (scopes: string[]) => worker.api("PATCH", `/keys/${key.id}`, { scopes });
+    expect((await change(key.scopes)).scopes).toEqual(key.scopes);
+    const narrower = key.scopes.filter((scope: string) => scope !== "users:read");
+    expect((await change(narrower)).scopes).toEqual(narrower);
+    expect(await change(key.scopes)).toMatchObject({ code: "invalid_body", errors: [{ pointer: "/scopes" }] });
+  });
+
   it("there are no events about them", async () => {
     const { data } = await worker.api("GET", "/event-types");
     expect(data.filter(({ type }: { type: string }) => ofSamples.test(type))).toEqual([]);

@@ -75,8 +75,9 @@ async function decide(c: OperatorContext): Promise<Response> {
   const options = forwardOptions(suffix === null ? urlOf(c).searchParams : new URLSearchParams(c.req.header(optionsHeader) ?? ""));
   let answer: VerifyAnswer;
   try {
-    const request = forwardedRequest(c.req.raw.headers, c.req.method, suffix, c.env);
-    const isKnownForm = options.passUnknown && (await isRegistered(connect(c.env.DB), request.key, Date.now()));
+    const db = connect(c.env.DB);
+    const request = await forwardedRequest(db, c.req.raw.headers, c.req.method, suffix, c.env);
+    const isKnownForm = options.passUnknown && (await isRegistered(db, request.key, Date.now()));
     if (isPassed(request.key, options, isKnownForm)) return respond(c, null, 200, verifiedHeaders(null));
     const caller = {
       accountIds: c.get("token").accountIds,

@@ -3,7 +3,7 @@ import { createHash, createHmac, randomBytes } from "node:crypto";
 import { describe, expect, inject, it, vi } from "vitest";
 import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
 import { verify as verifyRequest } from "../../../src/verification/verify.ts";
-import { makeTenant, origin, within2s } from "../support/client.ts";
+import { call, makeTenant, origin, within2s } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { operate } from "../support/operate.ts";
 import { makeToken, verifiedEntries, verify } from "../support/team.ts";
@@ -141,9 +141,49 @@ describe("The import of keys", () => {
   });
 });
 
-it("An imported key in the path of a request is masked, in the log and in the problem", async () => {
+describe("Secrets of a registered form", () => {
+  const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+
+  it("are recognized on both sides of a Basic credential", async () => {
+    const { accountId, key } = await makeTenant();
+    const makeSecret = await makeForm();
+    const token = await makeToken(["verify"]);
+    const secret = makeSecret();
+    await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", encoding: "hex" });
+    forgetForms();
+    for (const sent of [basic(secret, "x"), basic("me", secret), basic(secret, "")])
+      expect((await verify(token, { key: sent })).body.allowed).toBe(true);
+    for (const sent of [basic(key, secret), basic(secret, key), basic(secret, makeSecret())])
+      expect((await verify(token, { key: sent })).body).toMatchObject({ allowed: false, status: 400, code: "invalid_header" });
+  });
+
+  it("are masked in paths, routes, user agents and problems of all requests", async () => {
+    const tenant = await makeTenant();
+    const makeSecret = await makeForm();
+    const [secret, prefix] = [makeSecret(), makeSecret().slice(0, -32)];
+    const token = await makeToken(["verify"]);
+    // An isolate knows the forms from the first credential on that is not of this service's own form.
+    await verify(token, { key: makeSecret() });
+    await verify(token, { key: tenant.key, path: `/orders/${secret}?key=${secret}`, route: `/orders/${secret}` });
+    const [entry] = await within2s(
+      () => verifiedEntries(tenant),
+      (entries) => entries.length === 1,
+    );
+    expect([entry.path, entry.route]).toEqual([`/orders/${prefix}***`, `/orders/${prefix}***`]);
+    const { body } = await operate("GET", `/keys/${secret}`);
+    expect([body.status, body.instance]).toEqual([404, `/operator/api/keys/${prefix}***`]);
+    await call("GET", `/api/v1/keys/${secret}`, { key: tenant.key, "User-Agent": `app (${secret})` });
+    const [own] = await within2s(
+      async () => (await call("GET", "/api/v1/activity?status=404", { key: tenant.key })).body.data,
+      (entries) => entries.length === 1,
+    );
+    expect([own.path, own.user_agent]).toEqual([`/api/v1/keys/${prefix}***`, `app (${prefix}***)`]);
+  });
+});
+
+it("An imported key in the path of its own request is masked, also if its form has a short prefix", async () => {
   const tenant = await makeTenant();
-  const secret = (await makeForm())();
+  const secret = (await makeForm("zq"))();
   await importInto(tenant.accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", scopes: [] });
   const token = await makeToken(["verify"]);
   const { body } = await verify(token, { key: `Bearer ${secret}`, path: `/orders/${secret}`, scope: "orders:read" });

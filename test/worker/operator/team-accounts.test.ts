@@ -61,6 +61,17 @@ describe("An account of the team API", () => {
     expect([tooLarge.status, tooLarge.body.errors[0].pointer]).toEqual([422, "/metadata"]);
   });
 
+  it.each([
+    ["an account", "PATCH", (account: string) => `/accounts/${account}`],
+    ["a key", "PATCH", (_: string, key: string) => `/keys/${key}`],
+  ])("refuses a member __proto__ in the metadata of %s, at any depth", async (_, method, pathOf) => {
+    const { accountId, keyId } = await makeTenant();
+    for (const metadata of [JSON.parse('{"__proto__":{"a":1}}'), JSON.parse('{"b":[{"__proto__":1}]}')]) {
+      const { status, body } = await operate(method, pathOf(accountId, keyId), { metadata });
+      expect([status, body.errors]).toEqual([422, [expect.objectContaining({ pointer: "/metadata", code: "invalid_value" })]]);
+    }
+  });
+
   it.each(["-", "%20x", "x%20", "%C3%A9", "x".repeat(201)])("cannot have the external id %s", async (id) => {
     const { status, body } = await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" });
     expect([status, body.code, body.errors[0].parameter]).toEqual([400, "invalid_parameter", "external_id"]);
