@@ -1104,7 +1104,7 @@ export interface components {
         Problem: {
             /**
              * Format: uri
-             * @description The URL of a page about this error code. For the status 429, the value is the registered problem type for exceeded quotas.
+             * @description The URL of a page about this error code. For `rate_limit_exceeded`, the value is the registered problem type for exceeded quotas.
              * @example https://api.example.com/docs/errors/not_found
              */
             type: string;

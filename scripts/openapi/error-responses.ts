@@ -50,7 +50,7 @@ const headersOf: Record<number, readonly string[]> = {
   503: ["Retry-After"],
 };
 
-/** What the problem responses of an API depend on. */
+/** The properties of an API that its problem responses depend on. */
 export interface ErrorResponses {
   /** Returns all error codes with which an operation may respond. */
   codesOf(path: string, operation: Operation): FailureCode[];

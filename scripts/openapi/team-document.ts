@@ -5,7 +5,7 @@ import { createRouter } from "../../src/api/router.ts";
 import { type FailureCode, failureCodes } from "../../src/errors/failure.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import type { JsonObject, Operation } from "../../src/openapi/document.ts";
-import { affectsAllAccounts } from "../../src/operator/authenticate.ts";
+import { affectsAllAccounts } from "../../src/operator/bound-to-accounts.ts";
 import { forwardOperation } from "../../src/operator/resources/forward.ts";
 import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/operator/team-router.ts";
 import { tokenScopes } from "../../src/service-tokens/token.ts";

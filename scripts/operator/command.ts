@@ -60,10 +60,10 @@ export async function listed(
 ): Promise<{ data: Record<string, unknown>[] }> {
   const data: Record<string, unknown>[] = [];
   for (let page: Record<string, string> | null = {}; page !== null; ) {
-    const query = new URLSearchParams({ ...filter, ...page });
-    const { body }: OperatorResponse = await client.call("GET", query.size > 0 ? `${path}?${query}` : path);
+    const query = new URLSearchParams({ limit: "100", ...filter, ...page });
+    const { body }: OperatorResponse = await client.call("GET", `${path}?${query}`);
     data.push(...body.data);
-    page = body.next_cursor === null ? null : { cursor: body.next_cursor };
+    page = body.next_cursor ? { cursor: body.next_cursor } : null;
   }
   return { data };
 }

@@ -28,18 +28,13 @@ async function listSecrets(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", "/secrets");
   interface Use {
     name: string;
-    is_newest: boolean;
-    is_there: boolean;
+    isNewest: boolean;
+    isThere: boolean;
     used: number;
   }
   const row =
     (binding: string, what: string) =>
-    ({ name, is_newest: isNewest, is_there: isThere, used }: Use) => [
-      binding,
-      name,
-      isNewest ? "current" : isThere ? "older" : "MISSING",
-      `${used} ${what}`,
-    ];
+    ({ name, isNewest, isThere, used }: Use) => [binding, name, isNewest ? "current" : isThere ? "older" : "MISSING", `${used} ${what}`];
   const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "keys")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhooks"))];
   const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
   await print(given, body, () => table(["BINDING", "NAME", "STATE", "USED BY"], rows) + unknown);
@@ -67,8 +62,8 @@ async function rotateSecret(given: Given): Promise<void> {
   if (!kind) throw new CommandError("misuse", `There are two to rotate: ${Object.keys(rotated).join(" and ")}.`);
   await requireOneWorker(given);
   const { body } = await given.client.call("GET", "/secrets");
-  const uses = body[kind.list] as { name: string; is_newest: boolean; used: number }[];
-  const newest = uses.find((use) => use.is_newest)?.name ?? "";
+  const uses = body[kind.list] as { name: string; isNewest: boolean; used: number }[];
+  const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
   const places = Object.entries(body.places as Record<string, string[]>).filter(([place]) => place.startsWith(kind.binding));
   const older = places.find(([, names]) => !names.includes(newest));
   if (!older)

@@ -45,16 +45,24 @@ export async function planOf(db: Db, { planId }: Pick<Account, "planId">): Promi
 /** Returns a statement that inserts a plan. */
 export const insertPlan = (db: Db, plan: Plan): Statement => db.insert(plans).values(plan);
 
+const isAsRead = ({ id, version }: Plan) => and(eq(plans.id, id), eq(plans.version, version));
+
 /** Returns a statement that changes a plan, unless it has changed since it was read. The statement returns the plan. */
-export const updatePlan = (db: Db, { id, version }: Plan, members: Partial<Omit<Plan, "id">>) =>
+export const updatePlan = (db: Db, plan: Plan, members: Partial<Omit<Plan, "id">>) =>
   db
     .update(plans)
-    .set({ ...members, version: version + 1 })
-    .where(and(eq(plans.id, id), eq(plans.version, version)))
+    .set({ ...members, version: plan.version + 1 })
+    .where(isAsRead(plan))
     .returning();
 
-/** Returns a statement that deletes a plan. D1 rejects the statement if an account has the plan. */
-export const removePlan = (db: Db, id: string): Statement => db.delete(plans).where(eq(plans.id, id));
+/** Returns an SQL condition that is true if a plan has not changed since it was read. */
+export const isPlanAsRead = (db: Db, plan: Plan): SQL => exists(db.select({ id: plans.id }).from(plans).where(isAsRead(plan)));
+
+/**
+ * Returns a statement that deletes a plan, unless it has changed since it was read. The statement returns the plan. D1 rejects the statement if an account has
+ * the plan.
+ */
+export const removePlan = (db: Db, plan: Plan) => db.delete(plans).where(isAsRead(plan)).returning({ id: plans.id });
 
 /** Returns a statement that notes that an account has the terms of its plan, unless the account has got another plan. */
 export const notePlanVersion = (db: Db, { id, planVersion }: Account, plan: Plan): Statement =>

@@ -1,4 +1,4 @@
-import { maskKeys } from "../credentials/mask-keys.ts";
+import { maskSecrets } from "../credentials/mask-keys.ts";
 import { ActivityBuffer } from "./buffer.ts";
 import { firstLogWriter } from "./databases.ts";
 import { type Entry, notRecorded } from "./entry.ts";
@@ -53,7 +53,7 @@ function entryOf({ logWriter: _, missingScope: __, startedAt, endedAt, details, 
     ...notRecorded,
     ...more,
     durationMs: entry.status === null ? null : Math.max(0, endedAt - startedAt),
-    userAgent: maskKeys(userAgent, maxUserAgent) || null,
+    userAgent: maskSecrets(userAgent, maxUserAgent) || null,
     count: 1,
   };
 }

@@ -1,7 +1,7 @@
 import { hashOf } from "../crypto/hash.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
-import type { AnyApiContext } from "./context.ts";
+import type { RouteContext } from "./context.ts";
 import { respondEmpty, respondJson } from "./respond.ts";
 
 // An ETag contains the revision of a row. If the response also contains data from outside the row, the ETag ends with a hash of the
@@ -27,7 +27,7 @@ export const tagListPattern = `^\\s*(?:\\*|${tag}(?:\\s*,\\s*${tag})*)\\s*$`;
 const tagList = new RegExp(tagListPattern);
 
 /** Returns the entity tags of a header, `*` for any tag, or null if the header is absent. Throws `invalid_header`. */
-export function tagsIn(c: AnyApiContext, header: "If-Match" | "If-None-Match"): string[] | "*" | null {
+export function tagsIn(c: RouteContext, header: "If-Match" | "If-None-Match"): string[] | "*" | null {
   const value = c.req.header(header);
   if (value === undefined) return null;
   if (!tagList.test(value)) {
@@ -45,7 +45,7 @@ export function tagsIn(c: AnyApiContext, header: "If-Match" | "If-None-Match"): 
 }
 
 /** Returns whether the client already has this version (RFC 9110, 13.1.2, weak comparison). */
-function isKnown(c: AnyApiContext, etag: string): boolean {
+function isKnown(c: RouteContext, etag: string): boolean {
   const known = tagsIn(c, "If-None-Match");
   return known === "*" || (known?.some((each) => each.replace(/^W\//, "") === etag) ?? false);
 }
@@ -57,7 +57,7 @@ const names = (tags: string[] | "*", revision: string): boolean => tags === "*" 
  * Returns the precondition in the headers `If-Match` and `If-None-Match` (RFC 9110, 13.2.2). Without these headers, the precondition always
  * holds.
  */
-export function preconditionOf(c: AnyApiContext): Precondition {
+export function preconditionOf(c: RouteContext): Precondition {
   const [wanted, unwanted] = [tagsIn(c, "If-Match"), tagsIn(c, "If-None-Match")];
   return (revision) => (wanted === null || names(wanted, revision)) && (unwanted === null || !names(unwanted, revision));
 }
@@ -66,7 +66,7 @@ export function preconditionOf(c: AnyApiContext): Precondition {
  * Responds with one resource, or with 304 if the client already has this version. Throws `precondition_failed` if `If-Match` does not match
  * the current version.
  */
-export function respondOne<Body extends object>(c: AnyApiContext, body: Body, etag: string) {
+export function respondOne<Body extends object>(c: RouteContext, body: Body, etag: string) {
   return respondNotModified(c, etag) ?? respondJson(c, body, 200, { ETag: etag });
 }
 
@@ -74,7 +74,7 @@ export function respondOne<Body extends object>(c: AnyApiContext, body: Body, et
  * Responds with 304 if the client already has this version. Otherwise, returns null. Throws `precondition_failed` if `If-Match` does not
  * match the current version.
  */
-export function respondNotModified(c: AnyApiContext, etag: string) {
+export function respondNotModified(c: RouteContext, etag: string) {
   const wanted = tagsIn(c, "If-Match");
   if (wanted !== null && !names(wanted, revisionOf(etag) ?? ""))
     throw new Failure("precondition_failed", "The current version of the resource does not match If-Match.");

@@ -31,5 +31,5 @@ export interface ApiEnv {
 
 export type ApiContext = Context<ApiEnv>;
 
-/** What conditional requests, pages and idempotency need of a request. The contexts of `/api/v1` and of the team API have it. */
-export type AnyApiContext = Responding & Requested & { req: { header(name: string): string | undefined } };
+/** The context members that conditional requests, pages and idempotency read. Requests to `/api/v1` and to the team API have them. */
+export type RouteContext = Responding & Requested & { req: { header(name: string): string | undefined } };

@@ -6,7 +6,7 @@ import { runIdempotently as runOnceFor } from "../idempotency/run-idempotently.t
 import type { IdempotentRequest, StoredResponse } from "../idempotency/store.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { canonicalJsonOf } from "./canonical-json.ts";
-import type { AnyApiContext, ApiContext } from "./context.ts";
+import type { ApiContext, RouteContext } from "./context.ts";
 import { actorOf, outboxOf, readContext, writeContext } from "./operation-contexts.ts";
 import { respondJson } from "./respond.ts";
 
@@ -15,7 +15,7 @@ export const idempotencyKeyPattern = "^[\\x20-\\x7e]{1,255}$";
 const idempotencyKey = new RegExp(idempotencyKeyPattern);
 
 /** Returns the Idempotency-Key, or null if the header is absent. Throws `invalid_header`. */
-export function idempotencyKeyIn(c: Pick<AnyApiContext, "req">): string | null {
+export function idempotencyKeyIn(c: Pick<RouteContext, "req">): string | null {
   const value = c.req.header("Idempotency-Key");
   if (value === undefined) return null;
   if (!idempotencyKey.test(value)) {

@@ -1,6 +1,6 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
-import { maskKeys } from "../credentials/mask-keys.ts";
+import { maskSecrets } from "../credentials/mask-keys.ts";
 import { Failure, type FieldError, type FieldErrorCode } from "../errors/failure.ts";
 import { hasQuery, urlOf } from "../http/request-url.ts";
 import { fieldCode } from "../inputs/field-code.ts";
@@ -16,7 +16,7 @@ type Issue = z.core.$ZodIssue;
 const pointerOf = (path: readonly PropertyKey[]) =>
   path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
-const named = (part: PropertyKey) => maskKeys(String(part), maxName);
+const named = (part: PropertyKey) => maskSecrets(String(part), maxName);
 
 const unknown = "This is not a known name.";
 

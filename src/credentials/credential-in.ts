@@ -1,31 +1,42 @@
 import { looksLikeKey } from "./key-format.ts";
-import { hasRememberedForm } from "./secret-form.ts";
+import { hasForm, type SecretForm } from "./secret-form.ts";
+
+/** Returns the user and the password in a value of `Basic`, or null for another value. An absent part is an empty string. */
+function partsOfBasic(value: string): [user: string, password: string] | null {
+  const [, encoded] = /^basic(?: +(.*))?$/i.exec(value) ?? [];
+  if (encoded === undefined) return /^basic$/i.test(value) ? ["", ""] : null;
+  const decoded = Buffer.from(encoded.trim(), "base64").toString("utf8");
+  const colon = decoded.indexOf(":");
+  return colon < 0 ? [decoded, ""] : [decoded.slice(0, colon), decoded.slice(colon + 1)];
+}
+
+/** Returns whether only the registered forms can tell which part of a value is the credential: both parts of `Basic` are filled. */
+export function needsForms(value: string | undefined): boolean {
+  const [user, password] = partsOfBasic(value?.trim() ?? "") ?? ["", ""];
+  return user !== "" && password !== "";
+}
 
 /**
  * Returns the credentials in the value of an `Authorization` header or of another header: the token after `Bearer`, the user or the password of
  * `Basic`, or the whole text. If both parts of `Basic` are filled, the part that has the form of a key counts, else the password. If both parts have
  * the form of a key, both count.
  */
-function credentialsOf(value: string): string[] {
+function credentialsOf(value: string, forms: readonly SecretForm[]): string[] {
   const text = value.trim();
-  const [, scheme = "", rest = ""] = /^(bearer|basic)(?: +(.*))?$/i.exec(text) ?? [];
-  if (scheme.toLowerCase() === "bearer") return [rest.trim()];
-  if (scheme.toLowerCase() !== "basic") return [text];
-  const decoded = Buffer.from(rest.trim(), "base64").toString("utf8");
-  const colon = decoded.indexOf(":");
-  const [user, password] = colon < 0 ? [decoded, ""] : [decoded.slice(0, colon), decoded.slice(colon + 1)];
+  const [, token] = /^bearer(?: +(.*))?$/i.exec(text) ?? [];
+  if (token !== undefined || /^bearer$/i.test(text)) return [token?.trim() ?? ""];
+  const basic = partsOfBasic(text);
+  if (basic === null) return [text];
+  const isCredential = (part: string) => looksLikeKey(part) || forms.some((form) => hasForm(part, form));
+  const [user, password] = basic;
   if (isCredential(user) && isCredential(password)) return [user, password];
   return [isCredential(user) || password === "" ? user : password];
 }
 
-/** Returns whether a text has the form of a key: of this service, or one that the team has registered and this isolate knows. */
-const isCredential = (text: string): boolean => looksLikeKey(text) || hasRememberedForm(text);
-
-/** Returns whether the credentials in these values can only be told apart with the registered forms: both parts of `Basic` are filled. */
-export const needForms = (values: readonly (string | undefined)[]): boolean =>
-  values.some((value) => /^basic +./i.test(value?.trim() ?? ""));
-
-/** Returns the different credentials in the values of several headers. Headers without a credential are left out. */
-export const credentialsIn = (values: readonly (string | undefined)[]): string[] => [
-  ...new Set(values.flatMap((value) => credentialsOf(value ?? "")).filter((credential) => credential !== "")),
+/**
+ * Returns the different credentials in the values of several headers. Headers without a credential are left out. `forms`: the registered forms of secrets,
+ * which only values of `Basic` need.
+ */
+export const credentialsIn = (values: readonly (string | undefined)[], forms: readonly SecretForm[]): string[] => [
+  ...new Set(values.flatMap((value) => credentialsOf(value ?? "", forms)).filter((credential) => credential !== "")),
 ];

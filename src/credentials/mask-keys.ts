@@ -32,21 +32,18 @@ const looksRandom = (run: string): boolean =>
   /[a-z]/.test(run) && /[A-Z]/.test(run) && (run.length >= secretLength || 3 * (run.match(changesOfKind)?.length ?? 0) > run.length);
 
 /**
- * Masks all secrets in a text from a client and returns the first `maxLength` characters. A key is shortened to its public part, and a secret of a registered
- * form to its prefix. A secret part without a public part becomes `***`. Call this function for every part of a request before you store, log or return
- * that part. The function also finds keys that are percent-encoded, even several times. The run time is proportional to `maxLength` for any input.
+ * Masks all secrets of this service in a text from a client and returns the first `maxLength` characters. A key is shortened to its public part. A secret
+ * part without a public part becomes `***`. The function also finds keys that are percent-encoded, even several times. The run time is proportional to
+ * `maxLength` for any input.
  */
 export function maskKeys(text: string, maxLength = 2048): string {
   const start = text.slice(0, maxLength + marginLength);
-  if (!mayHaveSuspects.test(start)) return cut(maskForms(start), maxLength);
+  if (!mayHaveSuspects.test(start)) return cut(start, maxLength);
   const plain = decodeFully(start);
-  const masked = maskForms(plain).replaceAll(
-    suspects,
-    (found, prefix?: string, publicPart?: string, operators?: string, ofWebhook?: string) => {
-      if (publicPart !== undefined) return `${prefix?.toLowerCase()}_${publicPart}`;
-      return operators ?? ofWebhook ?? (looksRandom(found) ? "***" : found);
-    },
-  );
+  const masked = plain.replaceAll(suspects, (found, prefix?: string, publicPart?: string, operators?: string, ofWebhook?: string) => {
+    if (publicPart !== undefined) return `${prefix?.toLowerCase()}_${publicPart}`;
+    return operators ?? ofWebhook ?? (looksRandom(found) ? "***" : found);
+  });
   return cut(masked === plain ? start : masked, maxLength);
 }
 
@@ -97,8 +94,23 @@ function decodeFully(text: string): string {
   return utf16.decode(codes.subarray(0, length));
 }
 
+/** The maximum length of a secret that the team's customers have, in characters. */
+const maxImportedLength = 512;
+
+/**
+ * Masks the secrets of this service and of the registered forms that this isolate knows. Returns the first `maxLength` characters. Call this function for
+ * every part of a request before you store or log that part, or return it in an error.
+ */
+export function maskSecrets(text: string, maxLength: number): string {
+  const length = maxLength + maxImportedLength;
+  const ofOthers = maskKeys(text, length);
+  const plain = decodeFully(ofOthers);
+  const masked = maskForms(plain, text.length > length);
+  return cut(masked === plain ? ofOthers : masked, maxLength);
+}
+
 /** The maximum length of a path in logs and error responses, in characters. */
 export const maxShownPath = 384;
 
 /** Returns a path in the form of logs and error responses: at most 384 characters, with secrets masked. */
-export const maskPath = (path: string): string => maskKeys(path, maxShownPath);
+export const maskPath = (path: string): string => maskSecrets(path, maxShownPath);

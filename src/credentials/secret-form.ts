@@ -26,40 +26,50 @@ const namedAlphabets: Record<string, string> = {
 /** Characters that separate the parts of a secret. They may occur in text of every form. */
 const separators = "_.|-";
 
-const charactersOf = ({ alphabet }: SecretForm): string =>
+const charactersOf = ({ alphabet }: Pick<SecretForm, "alphabet">): string =>
   (Object.hasOwn(namedAlphabets, alphabet) ? (namedAlphabets[alphabet] ?? "") : alphabet) + separators;
 
 /** Returns whether a text has a form: its prefix, a length within the bounds, and after the prefix only characters of the alphabet and separators. */
 export function hasForm(text: string, form: SecretForm): boolean {
   const { prefix, minLength, maxLength } = form;
   if (text.length < minLength || text.length > maxLength || !text.startsWith(prefix)) return false;
-  const allowed = charactersOf(form);
-  for (let at = prefix.length; at < text.length; at++) if (!allowed.includes(text[at] ?? "")) return false;
-  return true;
+  return hasOnly(text.slice(prefix.length), charactersOf(form));
 }
 
-/** The forms that this isolate knows, and the pattern of the text that it masks. */
-let remembered: { forms: readonly SecretForm[]; pattern: RegExp | null } = { forms: [], pattern: null };
+const hasOnly = (text: string, characters: string): boolean => [...text].every((character) => characters.includes(character));
 
-/** A form with a shorter prefix could have the ids and the words of the team's own paths, so its text is not masked. */
-const minMaskedPrefix = 3;
+/** A form with a shorter prefix could have words of the team's own paths, so its text is not masked. */
+const minMaskedPrefix = 4;
+let masked: readonly SecretForm[] = [];
 
-/** Makes this isolate recognize and mask text of these forms. */
-export function rememberForms(forms: readonly SecretForm[]): void {
-  const masked = forms.filter(({ prefix }) => prefix.length >= minMaskedPrefix).map((form) => `(${escaped(form.prefix)})${restOf(form)}`);
-  remembered = { forms, pattern: masked.length === 0 ? null : new RegExp(`(?<![0-9A-Za-z])(?:${masked.join("|")})`, "g") };
+/** Makes this isolate mask text of these forms. */
+export function setMaskedForms(forms: readonly SecretForm[]): void {
+  masked = forms.filter(({ prefix }) => prefix.length >= minMaskedPrefix);
 }
 
-/** Matches what follows the prefix of a form. Text that is longer than the form allows is masked, too. */
-const restOf = (form: SecretForm): string => `[${escaped(charactersOf(form))}]{${Math.max(1, form.minLength - form.prefix.length)},}`;
+/** Matches a word of a path, a query or a header. In a word, the characters `+ . / = |` may be percent-encoded. */
+const words = /(?:%(?:2[BbEeFf]|3[Dd]|7[Cc])|[^\s/?&=#,;:"'()<>%])+/g;
+const decoded = (word: string): string =>
+  word.replaceAll(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 
-const escaped = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+/** Base64 text can lose its padding at the end of a word. */
+const maxPadding = 2;
 
-/** Returns whether a text has a form that this isolate knows. */
-export const hasRememberedForm = (text: string): boolean => remembered.forms.some((form) => hasForm(text, form));
-
-/** Masks secrets of the forms that this isolate knows. What is left of a secret is its prefix. */
-export const maskForms = (text: string): string =>
-  remembered.pattern === null
-    ? text
-    : text.replaceAll(remembered.pattern, (_, ...groups: unknown[]) => `${groups.find((group) => typeof group === "string")}***`);
+/**
+ * Masks secrets of the forms that this isolate knows. Only the prefix of a secret is left. `isCut`: whether the text ends in the middle, so that its last word
+ * may be the beginning of a secret.
+ */
+export function maskForms(text: string, isCut: boolean): string {
+  if (masked.length === 0) return text;
+  return text.replaceAll(words, (word, at: number) => {
+    const plain = decoded(word);
+    const isLast = isCut && at + word.length === text.length;
+    const form = masked.find(
+      ({ prefix, minLength, ...form }) =>
+        plain.startsWith(prefix) &&
+        (isLast || plain.length >= minLength - maxPadding) &&
+        hasOnly(plain.slice(prefix.length), charactersOf(form)),
+    );
+    return form ? `${form.prefix}***` : word;
+  });
+}

@@ -4,7 +4,7 @@ export interface DocPage {
   path: string;
   title: string;
   /** The kind of page that lists of pages show next to the title. */
-  kind: "Guide" | "Operation" | "Error" | "Event" | "Schema" | "Documentation";
+  kind: "Guide" | "Operation" | "Error" | "Error of the team API" | "Event" | "Schema" | "Documentation";
   /** A summary of the page in one sentence. */
   summary: string;
   /** The Markdown source of the page. Links to other pages are paths without an origin. */

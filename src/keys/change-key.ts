@@ -10,7 +10,7 @@ import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { expiredBeforeRemoval } from "./keys-known-to.ts";
 import { patched } from "./schemas.ts";
-import { isServed, scopes } from "./scopes.ts";
+import { requireServed } from "./scopes.ts";
 import { evenWhereFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
@@ -47,8 +47,7 @@ export async function changeKey(
     precondition,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
-      if (given.scopes?.some((scope) => !isServed(scope) && !before.scopes.includes(scope)))
-        throw invalidMember("/scopes", `Must be scopes of this service: ${scopes.join(", ")}.`, "invalid_value");
+      if (given.scopes) requireServed(given.scopes, before.scopes, "/scopes");
       const isLimited = given.hourlyLimit !== undefined || given.otherLimits !== undefined;
       const terms = isLimited ? await readKeyTerms(context.db, context.actor.accountId) : null;
       if (terms) await requireBounds(context, given);

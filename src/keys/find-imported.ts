@@ -8,10 +8,11 @@ import {
   separatorOf,
 } from "../credentials/imported-secret.ts";
 import { isKeyForm } from "../credentials/key-format.ts";
-import { hasForm, rememberForms } from "../credentials/secret-form.ts";
+import { hasForm, setMaskedForms } from "../credentials/secret-form.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
+import { manifests } from "../registry/manifests.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { type KeyForm, listKeyForms } from "./key-forms.ts";
@@ -32,25 +33,33 @@ export interface FoundKey {
 /** What this isolate knows. The keys are hashes of texts, never the texts. */
 const found = new Map<string, FoundKey>();
 let forms: { list: readonly KeyForm[]; readAt: number } | null = null;
+/** After D1 has not responded, this isolate does not ask it again for a second. */
+let unreadableUntil = 0;
 let misses = { second: 0, count: 0, texts: new Set<string>() };
 
 /** Makes this isolate read the registered forms again. */
 export const forgetForms = (): void => {
   forms = null;
+  unreadableUntil = 0;
 };
 
-/** Returns the registered forms. Reads them at most once in ten seconds. This isolate then also masks text of these forms. */
+/** The beginnings of this service's own ids. A form with such a prefix is not masked, because ids would be masked, too. */
+const idPrefixes = manifests.flatMap(({ ids = {} }) => Object.keys(ids).map((prefix) => `${prefix}_`));
+
+/** Returns the registered forms. Reads them at most once in ten seconds. From then on, this isolate masks secrets of these forms in its logs. */
 export async function knownForms(db: Db, now: number): Promise<readonly KeyForm[]> {
   if (!forms || now >= forms.readAt + formsMs || now < forms.readAt) {
     // Other requests go on with the forms that this isolate knows.
     if (forms) forms = { ...forms, readAt: now };
     // While D1 does not respond, the forms that this isolate knows stay in use.
+    if (!forms && now < unreadableUntil) throw new Error("the forms of imported keys cannot be read");
     const list = await withDeadline(listKeyForms(db), timeoutMs, "Reading the forms of imported keys").catch((error: unknown) => {
+      unreadableUntil = Date.now() + secondMs;
       if (!forms) throw error;
       return forms.list;
     });
     forms = { list, readAt: now };
-    rememberForms(list);
+    setMaskedForms(list.filter(({ prefix }) => !idPrefixes.includes(prefix)));
   }
   return forms.list;
 }

@@ -10,7 +10,7 @@ import { isUnambiguous } from "../net/ip-list.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
-import { scopes as allScopes, defaultScopes, exampleScopes, inOrder, knownScopes, type Scope } from "./scopes.ts";
+import { scopes as allScopes, defaultScopes, exampleScopes, inOrder, knownScopes, oneOfScopes, type Scope } from "./scopes.ts";
 
 const partyType = z.enum(["key", "member", "token", "operator", "system"]).meta({
   description:
@@ -122,7 +122,7 @@ const name = visibleText(1, 100).meta({
 });
 const scopesAmong = (allowed: readonly Scope[]) =>
   z
-    .array(z.enum(allowed))
+    .array(z.enum(allowed, { error: oneOfScopes }))
     .transform((given): string[] => inOrder(given, allowed))
     .meta({
       type: "array",
@@ -131,8 +131,8 @@ const scopesAmong = (allowed: readonly Scope[]) =>
       example: [...exampleScopes],
     });
 export const scopesInput = scopesAmong(allScopes);
-/** The scopes in a change of a key. `changeKey` accepts scopes of resources that are not served only if the key has them already. */
-const scopesPatch = scopesAmong(knownScopes);
+/** The scopes in a change. Scopes of resources that are not served stay valid, but cannot be added (`requireServed`). */
+export const scopesPatch = scopesAmong(knownScopes);
 const hourlyLimit = z
   .int()
   .min(1)
@@ -233,17 +233,30 @@ export const externalId = z
   .meta({ description: "The id in your own system.", example: "cus_4711" });
 const maxMetadataBytes = 1024;
 
-/** Returns whether a value has a member `__proto__` at any depth. Such a member cannot be kept apart from the prototype of an object. */
-const hasProto = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && (Object.hasOwn(value, "__proto__") || Object.values(value).some(hasProto));
+const maxDepth = 32;
+
+/**
+ * Returns the reason against a value of metadata, or null. A member `__proto__` cannot be kept apart from the prototype of an object, and a value that is
+ * nested very deeply cannot be written as JSON.
+ */
+function reasonAgainst(value: unknown, depth = 0): string | null {
+  if (typeof value !== "object" || value === null) return null;
+  if (depth > maxDepth) return `Must not be nested more than ${maxDepth} levels deep.`;
+  if (Object.hasOwn(value, "__proto__")) return "Must not have a member `__proto__`.";
+  for (const member of Object.values(value)) {
+    const reason = reasonAgainst(member, depth + 1);
+    if (reason !== null) return reason;
+  }
+  return null;
+}
 
 /** An object of any members. zod drops a member `__proto__` silently, so this check comes before zod reads the members. */
 const anyMembers = z
   .preprocess(
     (given, ctx) => {
-      if (hasProto(given))
-        ctx.addIssue({ code: "custom", message: "Must not have a member `__proto__`.", params: { code: "invalid_value" } });
-      return given;
+      const message = reasonAgainst(given);
+      if (message !== null) ctx.addIssue({ code: "custom", message, params: { code: "invalid_value" } });
+      return message === null ? given : z.NEVER;
     },
     z.record(z.string(), z.unknown()),
   )

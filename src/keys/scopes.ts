@@ -1,5 +1,6 @@
 import teamScopes from "../../scopes.json" with { type: "json" };
 import type { Manifest } from "../db/manifest.ts";
+import { invalidMember } from "../errors/failure.ts";
 import { manifests, type Scope, servedManifests } from "../registry/manifests.ts";
 
 export type { Scope } from "../registry/manifests.ts";
@@ -29,6 +30,17 @@ export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }])
 
 /** Returns whether a scope belongs to a resource that is served. */
 export const isServed = (scope: string): boolean => (scopes as readonly string[]).includes(scope);
+
+/**
+ * Throws `invalid_body` if new scopes belong to a resource that is not served. `before`: the older scopes, which stay valid. `pointer`: the member of the
+ * body.
+ */
+export function requireServed(given: readonly string[], before: readonly string[], pointer: string): void {
+  if (given.some((scope) => !isServed(scope) && !before.includes(scope))) throw invalidMember(pointer, oneOfScopes, "invalid_value");
+}
+
+/** What an error says about a scope that a key cannot get. */
+export const oneOfScopes = `Must be one of ${scopes.join(", ")}.`;
 
 /** Two scopes for the examples in the API documentation. */
 export const exampleScopes: readonly Scope[] = [...defaultScopes, ...scopes].slice(0, 2);

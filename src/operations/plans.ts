@@ -2,6 +2,7 @@ import { readAccount } from "../accounts/account.ts";
 import {
   accountsBehind,
   insertPlan,
+  isPlanAsRead,
   newPlanId,
   nextPlanBehind,
   type Plan,
@@ -13,8 +14,9 @@ import {
 } from "../accounts/plan.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts";
-import { always, conflicted, type Precondition, requirePrecondition, retryOnConflict } from "../db/optimistic-locking.ts";
+import { always, conflicted, type Precondition, requirePrecondition, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
+import { requireServed } from "../keys/scopes.ts";
 import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
@@ -45,6 +47,7 @@ export async function changePlan(
   return retryOnConflict(async () => {
     const before = await readPlan(db, id);
     requirePlan(before, precondition);
+    if (given.defaultScopes) requireServed(given.defaultScopes, before.defaultScopes ?? [], "/default_scopes");
     const patch = differing(given, before);
     if (isEmpty(patch)) return before;
     const written = await orNameTaken(updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }));
@@ -60,20 +63,21 @@ const requirePlan = ({ version }: Plan, precondition: Precondition) =>
 
 /** Deletes a plan. Throws `not_found`, `precondition_failed`, and `conflict` if an account has the plan. */
 export async function deletePlan({ db, now, operator }: Operating, id: string, precondition: Precondition = always): Promise<void> {
-  const plan = await readPlan(db, id);
-  requirePlan(plan, precondition);
   const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
-  if ((await progressOf(db, plan)).accounts > 0) throw used();
-  try {
-    await db.batch([
-      removePlan(db, id),
-      storeOperation(db, { now, operator, action: "plan.deleted", targetId: id, details: { name: plan.name } }),
-    ]);
-  } catch (error) {
-    // An account can get the plan between the two statements.
-    if (isDanglingReference(error)) throw used();
-    throw error;
-  }
+  return retryOnConflict(async () => {
+    const plan = await readPlan(db, id);
+    requirePlan(plan, precondition);
+    if ((await progressOf(db, plan)).accounts > 0) throw used();
+    try {
+      const entry = { now, operator, action: "plan.deleted", targetId: id, details: { name: plan.name } };
+      const [, removed] = await db.batch([storeOperation(db, entry, isPlanAsRead(db, plan)), removePlan(db, plan)]);
+      return wrote(removed) ? undefined : conflicted;
+    } catch (error) {
+      // An account can get the plan between the two statements.
+      if (isDanglingReference(error)) throw used();
+      throw error;
+    }
+  });
 }
 
 async function orNameTaken<Result>(work: Promise<Result> | PromiseLike<Result>): Promise<Result> {

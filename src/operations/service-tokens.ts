@@ -3,7 +3,7 @@ import { signingSecretsIn } from "../credentials/key-format.ts";
 import { isTokenId, newServiceToken, newTokenId } from "../credentials/service-token.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
-import { type Page, pageFrom } from "../db/page.ts";
+import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 import { forgetToken, serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
 import { insertToken, listTokens, readToken, revokeTokenRow, type TokenPosition, type TokenRow } from "../service-tokens/store-tokens.ts";
@@ -21,7 +21,7 @@ export interface ChangingTokens extends Operating {
 
 export type NewToken = Pick<TokenRow, "name" | "scopes" | "accountIds" | "expiresAt">;
 
-const maxTokens = 1000;
+export const maxTokens = 1000;
 const pushTimeoutMs = 5 * secondMs;
 
 /**
@@ -97,7 +97,7 @@ export interface ListedToken extends TokenRow {
 
 /**
  * Returns a page of the live service tokens that a token with these rights could have created, newest first, or also the revoked ones. A page can have fewer
- * tokens than `limit`, because the other tokens are left out after they were read.
+ * tokens than `limit` although another page follows, because one call reads a limited number of tokens.
  */
 export async function readTokens(
   db: Db,
@@ -109,13 +109,15 @@ export async function readTokens(
     limit,
   }: { revokedToo: boolean; rights?: TokenRights; after?: TokenPosition | undefined; limit: number },
 ): Promise<Page<ListedToken, TokenPosition>> {
-  const found = await listTokens(db, { revokedToo, after, limit: limit + 1 });
-  const { rows, next } = pageFrom(found, limit, ({ createdAt, id }) => ({ createdAt, id }));
+  const scanned = await listTokens(db, { revokedToo, after, limit: scannedAtOnce });
+  const visible = scanned.filter((row) => reasonAgainst(rights, row) === null);
+  const last = scanned.length < scannedAtOnce ? undefined : scanned.at(-1);
+  const positionOf = ({ createdAt, id }: TokenRow): TokenPosition => ({ createdAt, id });
+  const { rows, next } = pageFrom(visible, limit, positionOf, last ? positionOf(last) : null);
   const uses = await withDeadline(
     serviceTokensOf(env).lastUses() as Promise<Record<string, number>>,
     pushTimeoutMs,
     "Reading last uses",
   ).catch((): Record<string, number> => ({}));
-  const visible = rows.filter((row) => reasonAgainst(rights, row) === null);
-  return { rows: visible.map((row) => ({ ...row, lastUsedAt: uses[row.id] ?? null })), next };
+  return { rows: rows.map((row) => ({ ...row, lastUsedAt: uses[row.id] ?? null })), next };
 }

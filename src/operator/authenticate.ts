@@ -7,7 +7,7 @@ import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
 import { denyOperatorToken } from "../operations/sign-in-failures.ts";
 import { authenticateToken } from "../service-tokens/authenticate-token.ts";
-import { everyRight, mayActOn, type TokenScope } from "../service-tokens/token.ts";
+import { everyRight, type TokenScope } from "../service-tokens/token.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { isForwarded } from "../verification/forward.ts";
 import { type OperatorContext, type OperatorEnv, requireTokenScope } from "./context.ts";
@@ -61,33 +61,6 @@ function sentToken(c: OperatorContext): string {
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
   return sent;
 }
-
-/** The operations that look at the account themselves: they find it by a key or an external id, or list only the accounts of the token. */
-const ofOneAccount =
-  /^\/operator\/api\/(?:accounts$|accounts\/by-external-id\/|keys\/|verify$|verify\/forward|reports$|tokens|openapi\.json$)/;
-
-const ofAnAccount = /^\/operator\/api\/accounts\/([^/]+)/;
-
-/**
- * Returns whether an operation affects all accounts, so that a token that is bound to accounts may not use it. `path`: the path of a request or of an
- * operation.
- */
-export const affectsAllAccounts = (path: string): boolean => !ofOneAccount.test(path) && !ofAnAccount.test(path);
-
-/**
- * Keeps a token that is bound to accounts to these accounts. All others do not exist for it, and it may not work on the whole deployment. Operations
- * of the team API that are added later are closed to bound tokens, unless their path begins with an account.
- */
-export const boundToAccounts = createMiddleware<OperatorEnv>(async function boundToAccounts(c, next) {
-  const token = c.get("token");
-  if (token.accountIds === null || isForwarded(c.req.raw.url)) return next();
-  if (affectsAllAccounts(c.req.path))
-    throw new Failure("forbidden", "A service token that is bound to accounts cannot do this, because it affects all accounts.");
-  if (ofOneAccount.test(c.req.path)) return next();
-  const [, accountId = ""] = ofAnAccount.exec(c.req.path) ?? [];
-  if (!mayActOn(token, accountId)) throw new Failure("not_found", "There is no such account.");
-  return next();
-});
 
 async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<(ActingToken & { name: string }) | null> {
   if (sent === "") return null;

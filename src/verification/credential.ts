@@ -1,4 +1,4 @@
-import { credentialsIn, needForms } from "../credentials/credential-in.ts";
+import { credentialsIn, needsForms } from "../credentials/credential-in.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { knownForms } from "../keys/find-imported.ts";
@@ -6,11 +6,11 @@ import { knownForms } from "../keys/find-imported.ts";
 /**
  * Returns the credential in the values of several headers, or an empty string if there is none. Throws `invalid_header` if there are two different ones.
  * `headers`: the names of the headers, for the error. Reads the registered forms if only they can tell the credential from other text. If D1 does not
- * respond, only keys of this service and forms that this isolate knows are told apart.
+ * respond, only keys of this service are recognized.
  */
 export async function credentialIn(db: Db, values: readonly (string | undefined)[], headers: string): Promise<string> {
-  if (needForms(values)) await knownForms(db, Date.now()).catch(() => []);
-  const [credential = "", ...others] = credentialsIn(values);
+  const forms = values.some(needsForms) ? await knownForms(db, Date.now()).catch(() => []) : [];
+  const [credential = "", ...others] = credentialsIn(values, forms);
   if (others.length > 0)
     throw new Failure("invalid_header", "The request has two different credentials.", {
       fieldErrors: [{ header: headers, detail: "Must hold only one credential.", code: "invalid_value" }],

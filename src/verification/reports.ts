@@ -1,7 +1,7 @@
 import { type Entry, notRecorded, openMs } from "../activity/entry.ts";
 import type { Report, Reported } from "../activity/log-writer/head.ts";
 import { sendEntries, writerAt } from "../activity/writers.ts";
-import { maskKeys } from "../credentials/mask-keys.ts";
+import { maskSecrets } from "../credentials/mask-keys.ts";
 import { type Receipt, receiptOf } from "../credentials/receipt.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -94,5 +94,5 @@ const reportOf = ({ accountId, entryId }: Receipt, { status, duration_ms, route 
   id: entryId,
   status,
   durationMs: Math.round(duration_ms),
-  ...(route !== undefined && { route: maskKeys(route, 200) }),
+  ...(route !== undefined && { route: maskSecrets(route, 200) }),
 });

@@ -6,7 +6,7 @@ import { guardsOf } from "../admission/guards.ts";
 import { readUnguarded } from "../admission/read-config.ts";
 import { type Verdict, verifyKey } from "../admission/verify.ts";
 import { importSecretsIn } from "../credentials/imported-secret.ts";
-import { maskKeys, maskPath } from "../credentials/mask-keys.ts";
+import { maskPath, maskSecrets } from "../credentials/mask-keys.ts";
 import { newReceipt } from "../credentials/receipt.ts";
 import { keyVerifier, signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
@@ -178,7 +178,7 @@ function shownPathOf({ path = notGiven, key }: Verified): string {
   const secret = key.replace(/^bearer +/i, "").trim();
   return secret.length >= minSecretLength && shown.includes(secret) ? shown.replaceAll(secret, "***") : shown;
 }
-const shownRouteOf = ({ route = notGiven }: Verified): string => maskKeys(route, 200);
+const shownRouteOf = ({ route = notGiven }: Verified): string => maskSecrets(route, 200);
 
 function partiesOf(principal: Principal | undefined): Pick<VerifyAnswer, "account" | "key"> {
   const { key, verified } = principal?.admission ?? {};

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
 import { fieldErrorCodes } from "../../src/errors/explanations.ts";
-import { failures } from "../../src/errors/failure.ts";
+import { apiCodes, failureCodes } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { freePort } from "./project.ts";
@@ -229,7 +229,8 @@ describe("The documentation", () => {
   it("has a page for each error code and each event type, and suggests pages for unknown names", async () => {
     const index = await textOf("/docs.md");
     const pagesOf = (kind: string) => [...index.matchAll(new RegExp(`\\(/docs/${kind}/([\\w.]+)\\)`, "g"))].map(([, name]) => name);
-    expect(pagesOf("errors").toSorted()).toEqual(Object.keys(failures).toSorted());
+    expect(pagesOf("errors").toSorted()).toEqual(apiCodes.toSorted());
+    for (const code of failureCodes) expect(await textOf(`/docs/errors/${code}.md`)).toContain(code);
     expect(pagesOf("events")).toEqual(eventCatalogue.types);
     const unknown = await fetch(at("/docs/errors/account_suspendd"));
     const text = await unknown.text();

@@ -373,7 +373,7 @@ describe("A runbook", () => {
     await worker.restart();
     expect(await me(worker.key)).toBe(200);
     const before = await succeedWith("secrets", "list", "--json");
-    expect(before.signing.map((use: { name: string; is_newest: boolean }) => [use.name, use.is_newest])).toEqual([
+    expect(before.signing.map(({ name, isNewest }: { name: string; isNewest: boolean }) => [name, isNewest])).toEqual([
       ["c", true],
       ["b", false],
     ]);

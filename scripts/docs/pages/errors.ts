@@ -31,7 +31,8 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
     return {
       path: errorPath(code),
       title: `${status} ${code}`,
-      kind: "Error",
+      // Customers never get an error of the team API, so no list of the documentation has its page.
+      kind: apiCodes.includes(code) ? "Error" : "Error of the team API",
       summary: `${title}. ${why}`,
       markdown: paragraphs(
         `# ${status} ${code}`,

@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { hashOf } from "../../crypto/hash.ts";
 import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
-import type { AnyApiContext } from "../context.ts";
+import type { RouteContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 
 /** Returns the schema of one page of a list. `more`: further members of the page. */
@@ -20,11 +20,14 @@ export const pageOf = <Item extends z.ZodType, More extends z.ZodRawShape = Reco
     })
     .openapi(name, { description: "One page of a list." });
 
+/** The position in a list that is sorted by creation time. Rows of the same time are sorted by id. */
+export const CreatedPosition = z.strictObject({ createdAt: z.int(), id: z.string() });
+
 /**
  * Returns a checksum that makes a cursor valid for only one list. The checksum covers the path, the position, and all query parameters
  * except `cursor` and `limit`. The checksum does not need to be secret, because a forged position shows only data of the same account.
  */
-function checksumOf(c: AnyApiContext, position: unknown): string {
+function checksumOf(c: RouteContext, position: unknown): string {
   const url = new URL(urlOf(c));
   url.searchParams.delete("cursor");
   url.searchParams.delete("limit");
@@ -36,7 +39,7 @@ function checksumOf(c: AnyApiContext, position: unknown): string {
   return hashOf(`${url.pathname}${url.search}\n${JSON.stringify(position)}`).slice(0, 12);
 }
 
-const cursorOf = (c: AnyApiContext, position: unknown) =>
+const cursorOf = (c: RouteContext, position: unknown) =>
   Buffer.from(JSON.stringify({ at: position, checksum: checksumOf(c, position) })).toString("base64url");
 
 /**
@@ -44,7 +47,7 @@ const cursorOf = (c: AnyApiContext, position: unknown) =>
  * cursor for this list.
  */
 export function positionAt<Position extends z.ZodType>(
-  c: AnyApiContext,
+  c: RouteContext,
   cursor: string | undefined,
   position: Position,
 ): z.infer<Position> | undefined {
@@ -70,7 +73,7 @@ export function positionAt<Position extends z.ZodType>(
  * Responds with a page of a list. `next` is the position after which the next page starts, or null on the last page. `more`: further members of the
  * body.
  */
-export function respondPage<Item, More extends object = object>(c: AnyApiContext, data: Item[], next: unknown, more?: More) {
+export function respondPage<Item, More extends object = object>(c: RouteContext, data: Item[], next: unknown, more?: More) {
   const nextCursor = next === null ? null : cursorOf(c, next);
   return respondJson(
     c,
@@ -86,7 +89,7 @@ interface PageBody<Item> {
   has_more: boolean;
 }
 
-function linkTo(c: AnyApiContext, nextCursor: string | null): Record<string, string> {
+function linkTo(c: RouteContext, nextCursor: string | null): Record<string, string> {
   if (nextCursor === null) return {};
   const url = new URL(urlOf(c));
   url.searchParams.set("cursor", nextCursor);

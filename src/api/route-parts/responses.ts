@@ -12,7 +12,7 @@ export const problemWith = (codes: readonly [FailureCode, ...FailureCode[]]) =>
       type: z.string().meta({
         format: "uri",
         description:
-          "The URL of a page about this error code. For the status 429, the value is the registered problem type for exceeded quotas.",
+          "The URL of a page about this error code. For `rate_limit_exceeded`, the value is the registered problem type for exceeded quotas.",
         example: `${exampleOrigin}/docs/errors/not_found`,
       }),
       title: z.string().meta({ description: "A short title for this kind of error.", example: "Not found" }),

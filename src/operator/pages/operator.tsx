@@ -17,7 +17,7 @@ import {
   operatorSessionMs,
   readOperatorSession,
 } from "../../operations/operator-sessions.ts";
-import { readTokens } from "../../operations/service-tokens.ts";
+import { maxTokens, readTokens } from "../../operations/service-tokens.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { secondMs } from "../../time/clock.ts";
 import { isTooMany } from "../authenticate.ts";
@@ -107,8 +107,8 @@ export const showSignIn = (
     </section>,
   );
 
-/** The plans and the service tokens that the page lists. */
-const maxListed = 1000;
+/** The maximum number of plans on the page. */
+const maxPlans = 1000;
 
 export const operatorPages = new Hono<OperatorEnv>();
 
@@ -119,8 +119,8 @@ operatorPages.get("/operator", async (c) => {
   const [status, traffic, plans, { rows: tokens }] = await Promise.all([
     readDeploymentStatus(db, c.env, now),
     readTraffic({ db, env: c.env }, now),
-    plansWithProgress(db, { limit: maxListed }),
-    readTokens(db, c.env, { revokedToo: false, limit: maxListed }),
+    plansWithProgress(db, { limit: maxPlans }),
+    readTokens(db, c.env, { revokedToo: false, limit: maxTokens }),
   ]);
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (

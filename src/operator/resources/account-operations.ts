@@ -30,7 +30,7 @@ const erasingMs = 20 * secondMs;
 export const routes = createTeamRouter();
 
 const tags = ["Accounts"];
-/** What the operations of this file have in common. */
+/** The shared parts of the routes in this file. */
 const operation = { tags, ...requireTokenScope("operate") };
 
 const keys = z.int().meta({ description: "The number of keys that the change reached.", example: 3 });
@@ -95,7 +95,12 @@ routes.openapi(setCeiling, async (c) => {
   return respondJson(c, { lowered: changed }, 200);
 });
 
-const retentionDays = (description: string) => z.int().min(retention.min).max(retention.max).nullable().meta({ description, example: 31 });
+const retentionDays = z
+  .int()
+  .min(retention.min)
+  .max(retention.max)
+  .nullable()
+  .meta({ description: "The retention in days, or null for the default.", example: 31 });
 
 const setRetentionDays = createRoute({
   method: "put",
@@ -107,10 +112,10 @@ const setRetentionDays = createRoute({
   ...failsWith("conflict"),
   request: {
     params: accountPath,
-    body: body(z.strictObject({ days: retentionDays("The retention in days, or null for the default.") })),
+    body: body(z.strictObject({ days: retentionDays })),
   },
   responses: {
-    200: teamJson(z.strictObject({ retention_days: retentionDays("The retention in days, or null for the default.") }), "The retention."),
+    200: teamJson(z.strictObject({ retention_days: retentionDays }), "The retention."),
   },
 });
 
@@ -210,7 +215,7 @@ function respondLines(c: OperatorContext, { lines, next }: { lines: readonly obj
   });
 }
 
-const after = "The cursor of the next page, from the header `X-Next`.";
+const afterDescription = "The cursor of the next page, from the header `X-Next`.";
 
 const readExport = createRoute({
   method: "get",
@@ -222,7 +227,7 @@ const readExport = createRoute({
   ...failsWith("invalid_cursor"),
   request: {
     params: accountPath,
-    query: z.strictObject({ after: z.string().optional().meta({ description: after }) }),
+    query: z.strictObject({ after: z.string().optional().meta({ description: afterDescription }) }),
   },
   responses: teamLines,
 });
@@ -254,7 +259,7 @@ const readLog = createRoute({
         .string()
         .regex(/^req_[0-9a-f]{12,32}~?$/)
         .optional()
-        .meta({ description: after }),
+        .meta({ description: afterDescription }),
     }),
   },
   responses: teamLines,

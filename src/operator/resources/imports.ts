@@ -17,7 +17,7 @@ import { requireNotErased } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { iso } from "../../time/clock.ts";
 import { accountFor, keyContext, operating } from "../context.ts";
-import { accountPath, createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -226,7 +226,7 @@ routes.openapi(addForm, async (c) => {
   forgetForms();
   if (!isNew) return respondJson(c, formOf(form), 200);
   await recordOperation(db, { now, operator, action: "key_form.added", targetId: form.id, details: { prefix } });
-  return respondJson(c, formOf(form), 201, { Location: `${c.req.path}/${form.id}` });
+  return respondJson(c, formOf(form), 201, { Location: `${teamBase}/key-forms/${form.id}` });
 });
 
 const removeForm = createRoute({

@@ -5,7 +5,7 @@ import { guardsOf } from "../../admission/guards.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../../api/conditional.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
@@ -95,11 +95,9 @@ const list = createRoute({
   responses: { 200: teamJson(pageOf(TeamKey, "KeyPage"), "A page of keys.", "Link") },
 });
 
-const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
-
 routes.openapi(list, async (c) => {
   const { limit, cursor } = c.req.valid("query");
-  const after = positionAt(c, cursor, Position);
+  const after = positionAt(c, cursor, CreatedPosition);
   const context = await openLog(reading(c, await accountFor(c, c.req.valid("param").id)));
   const { rows, next } = pageFrom(await listKeys(context, { after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({ createdAt, id }));
   return respondPage(
@@ -230,7 +228,7 @@ async function revokeFor(c: OperatorContext, id: string, precondition: Precondit
   await recordOperation(db, { now, operator, action: "key.revoked", accountId: account.id, targetId: id });
 }
 
-/** What the operations for operators have in common. Programs change keys with `PATCH`. */
+/** The shared parts of the routes for operators. Programs change keys with `PATCH`. */
 const operation = { tags, ...requireTokenScope("operate"), request: { params: keyId } };
 const Done = z.strictObject({
   id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),

@@ -12,7 +12,7 @@ import { timeOfId } from "../../ids/ids.ts";
 import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
-import { countEncryptedWebhooks, countSignedKeys, type SecretUse } from "../../operations/signers.ts";
+import { countEncryptedWebhooks, countSignedKeys } from "../../operations/signers.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { encryptionSecrets } from "../../webhooks/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
@@ -27,7 +27,7 @@ const enqueuedAtOnce = 1000;
 
 export const routes = createTeamRouter();
 
-/** What the operations of this file have in common. */
+/** The shared parts of the routes in this file. */
 const operation = { tags: ["Operations"], ...requireTokenScope("operate") };
 
 const After = z.strictObject({
@@ -39,7 +39,7 @@ const ids = (description: string) => z.array(z.string()).meta({ description, exa
 const lineUpGuards = createRoute({
   method: "post",
   path: "/guards/line-up",
-  operationId: "lineUpGuards",
+  operationId: "reconcileGuards",
   summary: "Reconcile guards",
   description: "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
   ...operation,
@@ -70,12 +70,10 @@ routes.openapi(lineUpGuards, async (c) => {
 
 const SecretUseData = z.strictObject({
   name: z.string().meta({ description: "The name of the secret.", example: "a" }),
-  is_newest: z.boolean().meta({ description: "Whether new keys or webhooks use the secret.", example: true }),
-  is_there: z.boolean().meta({ description: "Whether the Worker still has the secret.", example: true }),
+  isNewest: z.boolean().meta({ description: "Whether new keys or webhooks use the secret.", example: true }),
+  isThere: z.boolean().meta({ description: "Whether the Worker still has the secret.", example: true }),
   used: z.int().meta({ description: "The number of keys or webhooks that need the secret.", example: 12 }),
 });
-
-const useOf = ({ name, isNewest, isThere, used }: SecretUse) => ({ name, is_newest: isNewest, is_there: isThere, used });
 
 const getSecrets = createRoute({
   method: "get",
@@ -104,10 +102,10 @@ routes.openapi(getSecrets, async (c) => {
   const { db, now } = operating(c);
   const signing = await countSignedKeys(db, signingSecrets(c.env), now);
   const uses = {
-    signing: signing.secrets.map(useOf),
+    signing: signing.secrets,
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
-    sealing: (await countEncryptedWebhooks(db, encryptionSecrets(c.env), now)).map(useOf),
+    sealing: await countEncryptedWebhooks(db, encryptionSecrets(c.env), now),
   };
   return respondJson(c, uses, 200);
 });
@@ -115,7 +113,7 @@ routes.openapi(getSecrets, async (c) => {
 const resealSecrets = createRoute({
   method: "post",
   path: "/secrets/reseal",
-  operationId: "resealSecrets",
+  operationId: "reencryptSecrets",
   summary: "Encrypt webhook secrets again",
   description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
   ...operation,

@@ -12,7 +12,7 @@ import { connect } from "../../db/client.ts";
 import { pageFrom } from "../../db/page.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { visibleText } from "../../inputs/values.ts";
-import { limitsInput, scopesInput } from "../../keys/schemas.ts";
+import { limitsInput, scopesInput, scopesPatch } from "../../keys/schemas.ts";
 import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/plans.ts";
 import { iso, secondMs } from "../../time/clock.ts";
 import { operating } from "../context.ts";
@@ -31,26 +31,25 @@ import {
 const applyingMs = 10 * secondMs;
 
 const limitsData = z.array(z.strictObject({ per: z.string(), limit: z.int() }));
-const planMembers = {
-  id: z.string().meta({ description: "The id of the plan.", example: "plan_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  name: z.string().meta({ description: "The name of the plan.", example: "Pro" }),
-  account_limits: limitsData.meta({
-    description: "The limits that all keys of an account share.",
-    example: [{ per: "month", limit: 100000 }],
-  }),
-  key_limits: limitsData.meta({ description: "The highest limits of a key.", example: [{ per: "hour", limit: 5000 }] }),
-  default_scopes: z.array(z.string()).nullable().meta({ description: "The scopes of a new key, or null for the default.", example: null }),
-  retention_days: z
-    .int()
-    .nullable()
-    .meta({ description: "The retention of the request log in days, or null for the default.", example: 31 }),
-  created_at: time.meta({ description: "The time when the plan was created." }),
-  updated_at: time.meta({ description: "The time when the plan was last changed." }),
-};
-const NewPlanData = z.strictObject(planMembers);
 const PlanData = z
   .strictObject({
-    ...planMembers,
+    id: z.string().meta({ description: "The id of the plan.", example: "plan_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    name: z.string().meta({ description: "The name of the plan.", example: "Pro" }),
+    account_limits: limitsData.meta({
+      description: "The limits that all keys of an account share.",
+      example: [{ per: "month", limit: 100000 }],
+    }),
+    key_limits: limitsData.meta({ description: "The highest limits of a key.", example: [{ per: "hour", limit: 5000 }] }),
+    default_scopes: z
+      .array(z.string())
+      .nullable()
+      .meta({ description: "The scopes of a new key, or null for the default.", example: null }),
+    retention_days: z
+      .int()
+      .nullable()
+      .meta({ description: "The retention of the request log in days, or null for the default.", example: 31 }),
+    created_at: time.meta({ description: "The time when the plan was created." }),
+    updated_at: time.meta({ description: "The time when the plan was last changed." }),
     accounts: z.int().meta({ description: "The number of accounts that have the plan.", example: 12 }),
     waiting: z.int().meta({ description: "The number of these accounts that do not have its latest terms yet.", example: 0 }),
   })
@@ -60,7 +59,10 @@ const ChangedPlan = z.strictObject({
   next: z.string().nullable().meta({ description: "The `after` of the next call, or null if no account is left.", example: null }),
 });
 
-const newBodyOf = ({ id, name, accountLimits, keyLimits, defaultScopes, retentionDays: days, createdAt, updatedAt }: Plan) => ({
+const bodyOf = (
+  { id, name, accountLimits, keyLimits, defaultScopes, retentionDays: days, createdAt, updatedAt }: Plan,
+  { accounts, waiting }: Progress,
+): z.infer<typeof PlanData> => ({
   id,
   name,
   account_limits: accountLimits,
@@ -69,9 +71,9 @@ const newBodyOf = ({ id, name, accountLimits, keyLimits, defaultScopes, retentio
   retention_days: days,
   created_at: iso(createdAt),
   updated_at: iso(updatedAt),
+  accounts,
+  waiting,
 });
-
-const bodyOf = (plan: Plan, { accounts, waiting }: Progress) => ({ ...newBodyOf(plan), accounts, waiting });
 
 /** Returns the ETag of a plan. The number of accounts can change without a write to the row of the plan. */
 const etagOf = (plan: Plan, body: object) => etagOfShown(String(plan.version), body);
@@ -97,7 +99,10 @@ const NewPlan = z
     retention_days: members.retention_days.default(null),
   })
   .openapi("NewPlan", { description: "A new plan." });
-const PlanPatch = z.strictObject(members).partial().openapi("PlanPatch", { description: "Changes of a plan." });
+const PlanPatch = z
+  .strictObject({ ...members, default_scopes: scopesPatch.nullable() })
+  .partial()
+  .openapi("PlanPatch", { description: "Changes of a plan." });
 
 const contentOf = <Given extends z.output<typeof PlanPatch>>(given: Given) => ({
   name: given.name,
@@ -109,7 +114,7 @@ const contentOf = <Given extends z.output<typeof PlanPatch>>(given: Given) => ({
 
 export const routes = createTeamRouter();
 
-/** What the operations of this file have in common. */
+/** The shared parts of the routes in this file. */
 const operation = { tags: ["Plans"], ...requireTokenScope("operate") };
 const planPath = idPath("plan_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the plan.");
 
@@ -145,7 +150,7 @@ const create = createRoute({
   ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: { body: body(NewPlan) },
-  responses: { 201: teamPostJson(NewPlanData, "The new plan.", "ETag", "Location") },
+  responses: { 201: teamPostJson(PlanData, "The new plan.", "ETag", "Location") },
 });
 
 routes.openapi(create, async (c) => {
@@ -157,7 +162,7 @@ routes.openapi(create, async (c) => {
     defaultScopes: default_scopes,
     retentionDays: retention_days,
   });
-  const made = newBodyOf(plan);
+  const made = bodyOf(plan, { accounts: 0, waiting: 0 });
   return respondJson(c, made, 201, { Location: `${teamBase}/plans/${plan.id}`, ETag: etagOf(plan, made) });
 });
 
@@ -186,7 +191,7 @@ const change = createRoute({
   operationId: "updatePlan",
   summary: "Change a plan",
   description:
-    "Changes a plan, and gives its accounts the new terms one after another. While `next` is not null, send the request again with `after`, which does not change the plan again. A scheduled job also goes on with the accounts that are left.",
+    "Changes a plan, and gives its accounts the new terms one after another. While `next` is not null, send the request again with `after`, which does not change the plan again and ignores `If-Match`. A scheduled job also goes on with the accounts that are left.",
   ...operation,
   ...withConditions,
   ...failsWith("conflict"),

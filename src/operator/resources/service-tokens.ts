@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
@@ -10,7 +10,7 @@ import { type ListedToken, makeToken, readTokens, revokeToken } from "../../oper
 import { tokenScopes } from "../../service-tokens/token.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { operating } from "../context.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
+import { createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -95,14 +95,12 @@ const list = createRoute({
   responses: { 200: teamJson(pageOf(ServiceToken, "ServiceTokenPage"), "A page of service tokens.", "Link") },
 });
 
-const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
-
 routes.openapi(list, async (c) => {
   const { limit, cursor, revoked } = c.req.valid("query");
   const { rows, next } = await readTokens(connect(c.env.DB), c.env, {
     revokedToo: revoked === "true",
     rights: c.get("token"),
-    after: positionAt(c, cursor, Position),
+    after: positionAt(c, cursor, CreatedPosition),
     limit,
   });
   return respondPage(c, rows.map(bodyOf), next);
@@ -130,7 +128,7 @@ routes.openapi(create, async (c) => {
     accountIds: accounts,
     expiresAt,
   });
-  return respondJson(c, { ...bodyOf({ ...row, lastUsedAt: null }), token }, 201, { Location: `${c.req.path}/${row.id}` });
+  return respondJson(c, { ...bodyOf({ ...row, lastUsedAt: null }), token }, 201, { Location: `${teamBase}/tokens/${row.id}` });
 });
 
 const revoke = createRoute({

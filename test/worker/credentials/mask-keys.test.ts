@@ -1,6 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
-import { maskKeys } from "../../../src/credentials/mask-keys.ts";
+import { maskKeys, maskSecrets } from "../../../src/credentials/mask-keys.ts";
+import { setMaskedForms } from "../../../src/credentials/secret-form.ts";
 import { newServiceToken, newTokenId } from "../../../src/credentials/service-token.ts";
 
 const keys = Array.from({ length: 500 }, () => newSecretKey(newKeyId(), { name: "a", secret: "a secret of thirty-two characters" }));
@@ -114,5 +115,40 @@ describe("maskKeys", () => {
     expect(maskKeys("x".repeat(300), 256)).toBe("x".repeat(256));
     expect(maskKeys(`${"x".repeat(254)}%20`, 256)).toBe("x".repeat(254));
     expect(maskKeys(`${"x".repeat(255)}😀`, 256)).toBe(`${"x".repeat(255)}�`);
+  });
+});
+
+describe("A secret of a registered form", () => {
+  const form = { prefix: "sk_live_", minLength: 24, maxLength: 64, alphabet: "base64" };
+  const secret = "sk_live_Ab9+cD/eF1gH2iJ3kL4m==";
+  const plain = "sk_live_Ab9cDeF1gH2iJ3kL4mN5";
+  const encoded = secret.replaceAll("+", "%2B").replaceAll("/", "%2F").replaceAll("=", "%3D");
+  beforeAll(() => setMaskedForms([form, { prefix: "key", minLength: 16, maxLength: 64, alphabet: "base62" }]));
+  afterAll(() => setMaskedForms([]));
+
+  it.each([
+    ["in a path", `/orders/${plain}/lines`, "/orders/sk_live_***/lines"],
+    ["in a query", `/orders?key=${plain}&a=1`, "/orders?key=sk_live_***&a=1"],
+    ["behind an encoded space", `/orders?q=Bearer%20${plain}`, "/orders?q=Bearer%20sk_live_***"],
+    ["in encoded quotes", `/orders?q=%22${plain}%22`, "/orders?q=%22sk_live_***%22"],
+    ["with encoded characters", `/orders/${encoded}/lines`, "/orders/sk_live_***/lines"],
+    ["with each character encoded", `/orders/${percentEncode(plain)}`, "/orders/sk_live_***"],
+    ["in a user agent", `app/1.0 (${plain}; linux)`, "app/1.0 (sk_live_***; linux)"],
+  ])("is masked %s", (_, text, masked) => {
+    expect(maskSecrets(text, 384)).toBe(masked);
+  });
+
+  it.each(["/keys/key_4fPq2rT8vX0zB6dH/edit", "/sk_live_short", "/tokens/abc/def/ghi/jkl", "/orders/sk_live_%20with-spaces", "/a%20b"])(
+    "is not seen in %s",
+    (text) => {
+      expect(maskSecrets(text, 384)).toBe(text);
+    },
+  );
+
+  it("leaves no piece at the end of a text that is cut", () => {
+    for (let length = 0; length < 700; length += 7) {
+      const text = `/${"k/".repeat(length)}${plain}/${plain.repeat(30)}`;
+      expect(maskSecrets(text, 384)).not.toContain("sk_live_A");
+    }
   });
 });

@@ -162,7 +162,7 @@ describe("The secrets of the Worker", () => {
     const readSecrets = async () => (await operate("GET", "/secrets")).body;
     const isNamed = (wanted: string) => (secret: { name: string }) => secret.name === wanted;
     const before = await readSecrets();
-    expect(before.signing.find(isNamed("b"))).toMatchObject({ is_newest: true, is_there: true });
+    expect(before.signing.find(isNamed("b"))).toMatchObject({ isNewest: true, isThere: true });
     expect(before.sealing.find(isNamed("a")).used).toBeGreaterThan(0);
     for (let hasMore = true; hasMore; ) hasMore = (await operate("POST", "/secrets/reseal")).body.has_more;
     expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);

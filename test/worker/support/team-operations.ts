@@ -4,7 +4,7 @@ import { ofTeam, operate } from "./operate.ts";
 
 // Sample requests for all operations of the team API. Each of them succeeds.
 
-/** What a sample may need: an account with one key, and the secret of this key. */
+/** An account with one key, and the secret of this key. */
 export interface Customer {
   accountId: string;
   keyId: string;
@@ -47,7 +47,9 @@ const samples: Record<string, Sample> = {
   setStorageQuota: { body: { bytes: null } },
   eraseAccount: { body: ({ accountId }: Customer) => ({ confirm: accountId }) },
   getErasure: { before: ({ accountId }) => operate("POST", `/accounts/${accountId}/erase`, { confirm: accountId }) },
+  listKeys: { before: ({ accountId }) => operate("POST", `/accounts/${accountId}/keys`, { name: "Another", scopes: [] }) },
   createKey: { body: { name: "Second", scopes: [] } },
+  listServiceTokens: { before: () => operate("POST", "/tokens", { name: "Another", scopes: ["verify"] }) },
   updateKey: { body: { name: "Renamed" } },
   setKeyLimit: { body: { limit: 1000 } },
   setKeyLimits: { body: { limits: [{ per: "hour", limit: 900 }] } },
