@@ -1,9 +1,10 @@
 import type { BuiltTeamPage } from "../../src/docs/library.ts";
 import { originPlaceholder } from "../../src/docs/page.ts";
-import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
+import { isObject, type Json, type JsonObject, type Operation, operationsIn, resolve } from "../../src/openapi/document.ts";
 import { forwardScheme } from "../../src/operator/team-router.ts";
 import { fence, paragraphs } from "./markdown.ts";
 import { bodyOf, type Place, parameterTable, responsesOf } from "./pages/operations.ts";
+import { memberTable } from "./pages/schemas.ts";
 import { renderMarkdown } from "./render.ts";
 
 /** The guides for teams, in reading order. Each guide is a file of the project. */
@@ -36,6 +37,24 @@ const errorsOf = ({ responses }: Operation): string =>
       .join("\n"),
   );
 
+/** Returns a part of the document with each reference to a schema replaced by the schema, because the pages for teams have no pages of schemas. */
+function inlined<Part extends Json>(document: JsonObject, part: Part): Part {
+  if (Array.isArray(part)) return part.map((each) => inlined(document, each)) as Part;
+  if (!isObject(part)) return part;
+  const { $ref: reference } = part;
+  if (typeof reference === "string" && reference.startsWith("#/components/schemas/"))
+    return inlined(document, resolve(document, reference)) as Part;
+  return Object.fromEntries(Object.entries(part).map(([name, child]) => [name, inlined(document, child)])) as Part;
+}
+
+/** Returns the section with the members of the body of a response that reports success. */
+function membersOf({ responses }: Operation): string {
+  const [served] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
+  const content = (served?.[1] as JsonObject | undefined)?.content as Record<string, { schema: JsonObject }> | undefined;
+  const schema = content?.["application/json"]?.schema;
+  return schema?.properties ? paragraphs("## Members of the response", memberTable(schema)) : "";
+}
+
 function operationPage(document: JsonObject, place: Place): BuiltTeamPage {
   const { method, path, operation } = place;
   const hasBody = operation.requestBody !== undefined;
@@ -56,6 +75,7 @@ function operationPage(document: JsonObject, place: Place): BuiltTeamPage {
     parameterTable(document, place),
     bodyOf(document, place),
     responsesOf(document, place),
+    membersOf(operation),
     errorsOf(operation),
   );
   return {
@@ -72,5 +92,8 @@ export function teamPages(document: JsonObject, texts: Readonly<Record<string, s
     const markdown = withPageLinks(texts[name] ?? "");
     return { path: `/docs/team/${name}`, title: /^# (.+)$/m.exec(markdown)?.[1] ?? name, group: "Guides", html: renderMarkdown(markdown) };
   });
-  return [...guides, ...operationsIn(document).map((place) => operationPage(document, place))];
+  return [
+    ...guides,
+    ...operationsIn(document).map((place) => operationPage(document, { ...place, operation: inlined(document, place.operation) })),
+  ];
 }

@@ -4,6 +4,7 @@ import {
   at,
   type Command,
   callAgain,
+  changeAccount,
   counted,
   type Given,
   limitsIn,
@@ -144,7 +145,9 @@ export const accounts: Record<string, Command> = {
     what: "set the highest hourly limit of the account's keys, and lower the keys above it",
     args: 2,
     run: async (given) => {
-      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/ceiling`, { limit: whole(given.args[1], "LIMIT") });
+      const { body } = await changeAccount(given.client, "PUT", `/accounts/${at(given, 0)}/ceiling`, {
+        limit: whole(given.args[1], "LIMIT"),
+      });
       await print(
         given,
         body,
@@ -203,7 +206,7 @@ export const accounts: Record<string, Command> = {
 };
 
 async function changeTerms(given: Given, terms: object): Promise<void> {
-  const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, terms);
+  const { body } = await changeAccount(given.client, "PATCH", `/accounts/${at(given, 0)}`, terms);
   await print(
     given,
     body,

@@ -71,19 +71,28 @@ export async function listed(
 export const isTransient = (error: unknown) =>
   error instanceof CommandError && (error.exitCode === exitCodes.unreachable || error.isTransient);
 
-/**
- * Sends a POST request for one step of a long operation. After a transient failure, sends the request again. Throws after three failures.
- */
-export async function callAgain(client: OperatorClient, path: string, body: unknown): Promise<OperatorResponse> {
-  for (let tries = 1; ; tries++) {
+/** Sends a request. After a transient failure, sends the request again, at most `tries` times. Throws the last failure. */
+async function callUntilDone(call: () => Promise<OperatorResponse>, tries: number): Promise<OperatorResponse> {
+  for (let made = 1; ; made++) {
     try {
-      return await client.call("POST", path, body);
+      return await call();
     } catch (error) {
-      if (tries === 3 || !isTransient(error)) throw error;
-      await sleep(1000 * tries);
+      if (made === tries || !isTransient(error)) throw error;
+      await sleep(1000 * Math.min(made, 3));
     }
   }
 }
+
+/** Sends a POST request for one step of a long operation. Throws after three transient failures. */
+export const callAgain = (client: OperatorClient, path: string, body: unknown): Promise<OperatorResponse> =>
+  callUntilDone(() => client.call("POST", path, body), 3);
+
+/** One call lowers at most 50 keys, and an account has at most 1,000. */
+const triesToLower = 25;
+
+/** Changes the terms of an account. Sends the request again while keys are left whose limits must be lowered. */
+export const changeAccount = (client: OperatorClient, method: "PATCH" | "PUT", path: string, body: unknown): Promise<OperatorResponse> =>
+  callUntilDone(() => client.call(method, path, body), triesToLower);
 
 export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 

@@ -54,7 +54,7 @@ export const audit: Record<string, Command> = {
       const all = await listed(given.client, "/audit");
       const row = (each: Record<string, unknown>) => [
         each.at,
-        each.operator,
+        each.token_id ? `${each.operator} (${each.token_id})` : each.operator,
         each.action,
         each.account_id,
         each.target_id,

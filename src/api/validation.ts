@@ -52,8 +52,15 @@ export function invalidInput(target: string, { issues }: Pick<z.ZodError, "issue
         fieldErrors: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
       });
     case "param":
+      return invalidParameters(
+        "path",
+        all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"),
+      );
     case "query":
-      return invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
+      return invalidParameters(
+        "query",
+        all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"),
+      );
     default:
       return new Failure("invalid_header", "The request has headers that are not valid.", {
         fieldErrors: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
@@ -61,8 +68,8 @@ export function invalidInput(target: string, { issues }: Pick<z.ZodError, "issue
   }
 }
 
-const invalidQuery = (fieldErrors: FieldError[]) =>
-  new Failure("invalid_parameter", "The query has parameters that are not valid.", { fieldErrors });
+const invalidParameters = (place: "path" | "query", fieldErrors: FieldError[]) =>
+  new Failure("invalid_parameter", `The ${place} has parameters that are not valid.`, { fieldErrors });
 
 /** Throws `invalid_parameter` if the query contains parameters. Use this function for operations that take no query parameters. */
 export function rejectQuery(c: ApiContext): void {
@@ -72,7 +79,7 @@ export function rejectQuery(c: ApiContext): void {
   const fieldErrors = names
     .slice(0, maxFieldErrors)
     .map((name): FieldError => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
-  throw invalidQuery(fieldErrors);
+  throw invalidParameters("query", fieldErrors);
 }
 
 /**
@@ -90,7 +97,7 @@ export function requireDecodable(c: ApiContext): void {
     else if (name === "") fieldErrors.push({ detail: unknown, code: "unknown_parameter", parameter: "" });
     if (fieldErrors.length === maxFieldErrors) break;
   }
-  if (fieldErrors.length > 0) throw invalidQuery(fieldErrors);
+  if (fieldErrors.length > 0) throw invalidParameters("query", fieldErrors);
 }
 
 function isDecodable(part: string): boolean {

@@ -40,15 +40,22 @@ const hasOnly = (text: string, characters: string): boolean => [...text].every((
 
 /** A form with a shorter prefix could have words of the team's own paths, so its text is not masked. */
 const minMaskedPrefix = 4;
-let masked: readonly SecretForm[] = [];
+/** The characters that end a word of a path, a query or a header, unless a prefix contains them. */
+const delimiters = "/?&=#,;:\"'()<>";
+/** The characters that a secret may contain in percent-encoded form. */
+const encodable = "+./=|";
+
+let masked: { forms: readonly SecretForm[]; words: RegExp } = { forms: [], words: /(?!)/g };
 
 /** Makes this isolate mask text of these forms. */
 export function setMaskedForms(forms: readonly SecretForm[]): void {
-  masked = forms.filter(({ prefix }) => prefix.length >= minMaskedPrefix);
+  const long = forms.filter(({ prefix }) => prefix.length >= minMaskedPrefix);
+  const inPrefixes = [...new Set(long.map(({ prefix }) => prefix).join(""))];
+  const ending = [...delimiters].filter((character) => !inPrefixes.includes(character)).join("");
+  const escapes = [...encodable, ...inPrefixes].map((character) => character.charCodeAt(0).toString(16).padStart(2, "0"));
+  masked = { forms: long, words: new RegExp(`(?:%(?:${escapes.join("|")})|[^\\s%${ending}])+`, "gi") };
 }
 
-/** Matches a word of a path, a query or a header. In a word, the characters `+ . / = |` may be percent-encoded. */
-const words = /(?:%(?:2[BbEeFf]|3[Dd]|7[Cc])|[^\s/?&=#,;:"'()<>%])+/g;
 const decoded = (word: string): string =>
   word.replaceAll(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 
@@ -60,16 +67,20 @@ const maxPadding = 2;
  * may be the beginning of a secret.
  */
 export function maskForms(text: string, isCut: boolean): string {
-  if (masked.length === 0) return text;
-  return text.replaceAll(words, (word, at: number) => {
+  if (masked.forms.length === 0) return text;
+  return text.replaceAll(masked.words, (word, at: number) => {
     const plain = decoded(word);
     const isLast = isCut && at + word.length === text.length;
-    const form = masked.find(
-      ({ prefix, minLength, ...form }) =>
-        plain.startsWith(prefix) &&
-        (isLast || plain.length >= minLength - maxPadding) &&
-        hasOnly(plain.slice(prefix.length), charactersOf(form)),
-    );
-    return form ? `${form.prefix}***` : word;
+    for (const form of masked.forms) {
+      const start = startOf(plain, form);
+      const rest = plain.slice(start + form.prefix.length);
+      const isLong = isLast || form.prefix.length + rest.length >= form.minLength - maxPadding;
+      if (start >= 0 && isLong && hasOnly(rest, charactersOf(form))) return `${plain.slice(0, start + form.prefix.length)}***`;
+    }
+    return word;
   });
 }
+
+/** Returns where a secret begins in a word, or -1. Only a prefix that ends with a separator is also found inside a word, as in `bot<secret>`. */
+const startOf = (word: string, { prefix }: SecretForm): number =>
+  /[0-9A-Za-z]$/.test(prefix) ? (word.startsWith(prefix) ? 0 : -1) : word.indexOf(prefix);

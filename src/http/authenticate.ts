@@ -1,7 +1,11 @@
 import { createMiddleware } from "hono/factory";
 import { admitKey, authenticateKey, type Denied } from "../admission/authenticate.ts";
 import { guardsOf } from "../admission/guards.ts";
+import { importSecretsIn } from "../credentials/imported-secret.ts";
+import { isKeyForm } from "../credentials/key-format.ts";
 import { keyVerifier } from "../credentials/signing-secrets.ts";
+import { connect } from "../db/client.ts";
+import { findImported } from "../keys/find-imported.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
@@ -20,11 +24,17 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     if (policy?.isPublic) return next();
     const { scope = null, isCounted = true, cost = 1 } = policy ?? {};
     const request = { ip: clientAddress(c), scope, counted: isCounted, cost };
-    const outcome = authenticateKey(keyVerifier(c.env), bearerOf(c.req.header("Authorization") ?? ""), request, Date.now());
+    const secretKey = bearerOf(c.req.header("Authorization") ?? "");
+    const found = keyVerifier(c.env).verify(secretKey) ?? (await imported(c, secretKey));
+    const outcome = authenticateKey({ verify: () => found }, secretKey, request, Date.now());
     if ("denial" in outcome) return deny(c, outcome);
     c.set("credential", outcome.credential);
     return next();
   });
+
+/** Returns the key that has a text as its imported secret, or null. Text in the form of this service's own keys is never looked up. */
+const imported = async (c: AppContext, text: string) =>
+  text === "" || isKeyForm(text) ? null : findImported(connect(c.env.DB), importSecretsIn(c.env), text, Date.now());
 
 const bearerOf = (header: string): string =>
   header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";

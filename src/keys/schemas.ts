@@ -240,6 +240,7 @@ const maxDepth = 32;
  * nested very deeply cannot be written as JSON.
  */
 function reasonAgainst(value: unknown, depth = 0): string | null {
+  if (typeof value === "number" && !Number.isFinite(value)) return "Must not have a number that is too large for JSON.";
   if (typeof value !== "object" || value === null) return null;
   if (depth > maxDepth) return `Must not be nested more than ${maxDepth} levels deep.`;
   if (Object.hasOwn(value, "__proto__")) return "Must not have a member `__proto__`.";

@@ -10,7 +10,7 @@ import { auditEntry } from "../audit/audit.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { messagesOf } from "../db/failures.ts";
 import { always, conflicted, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
-import { invalidMember } from "../errors/failure.ts";
+import { Failure, invalidMember } from "../errors/failure.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { changeKey } from "../keys/change-key.ts";
 import { pushAccount } from "../keys/push-account.ts";
@@ -46,6 +46,8 @@ const termsIn = ({ planId, limits, limitCeiling, retentionDays }: AccountPatch) 
 const valuesIn = ({ name, email, externalId, metadata, onUnavailable, maxLiveKeys }: Partial<TeamValues>) =>
   omitUndefined({ name, email, externalId, metadata, onUnavailable, maxLiveKeys });
 
+const goOn = "Other keys of the account still have higher limits. Send the request again until it succeeds.";
+
 /** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
 const maxLowered = 50;
 
@@ -53,7 +55,7 @@ const maxLowered = 50;
  * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
  * values and limits apply to every request that starts after the promise has resolved. Keys whose limits exceed the highest limits are lowered. Returns the
  * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, `conflict` if another account has the external id, and `unavailable` if the
- * change is stored but not yet in force.
+ * change is stored but not yet in force, for example because more keys must be lowered than one call can lower. The same call again then goes on.
  */
 export async function changeAccount(
   changing: ChangingAccount,
@@ -73,10 +75,11 @@ export async function changeAccount(
     return isWritten ? { patch, plan } : conflicted;
   });
   // A guard that does not respond must not keep the new terms from applying to the other keys.
-  const { lowered } = isEmpty(termsIn(patch))
-    ? { lowered: [] }
+  const { lowered, isDone } = isEmpty(termsIn(patch))
+    ? { lowered: [], isDone: true }
     : await putInForce(changing, await readAccount(db, accountId), plan, maxLowered);
   if (!isEmpty(valuesIn(patch))) await pushKeysOf(changing, accountId);
+  if (!isDone) throw new Failure("unavailable", `The change is stored, and ${lowered.length} keys were lowered. ${goOn}`);
   return lowered;
 }
 

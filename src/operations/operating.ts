@@ -19,8 +19,14 @@ export const actorOf = ({ tokenId }: Pick<Operating, "tokenId">, accountId: stri
 
 /** Returns a `Commit` function that also writes an entry to the operator audit. The entry and the change are written in the same batch. */
 export const operatorCommit =
-  ({ db, now, operator, outbox }: Operating, action: string, about: Omit<NewOperation, "now" | "operator" | "action">): Commit =>
+  (
+    { db, now, operator, tokenId, outbox }: Operating,
+    action: string,
+    about: Omit<NewOperation, "now" | "operator" | "tokenId" | "action">,
+  ): Commit =>
   (change) => {
     const target = change.audit?.find(({ targetType }) => targetType !== "account")?.targetId;
-    return commitChange(outbox, change, [storeOperation(db, { now, operator, action, targetId: target ?? null, ...about }, change.when)]);
+    return commitChange(outbox, change, [
+      storeOperation(db, { now, operator, tokenId, action, targetId: target ?? null, ...about }, change.when),
+    ]);
   };

@@ -14,6 +14,8 @@ export type Operation = typeof operatorAudit.$inferSelect;
 export interface NewOperation {
   now: number;
   operator: string;
+  /** The id of the service token. Undefined for an operator token. */
+  tokenId?: string | null | undefined;
   action: string;
   accountId?: string | null;
   targetId?: string | null;
@@ -23,13 +25,13 @@ export interface NewOperation {
 /** Returns a statement. If `when` is true, the statement stores an entry in the operator audit. */
 export const storeOperation = (
   db: Db,
-  { now, operator, action, accountId = null, targetId = null, details = {} }: NewOperation,
+  { now, operator, tokenId = null, action, accountId = null, targetId = null, details = {} }: NewOperation,
   when: SQL = sql`true`,
 ): Statement =>
   insertWhere(
     db,
     operatorAudit,
-    { id: newId("opr", now), operator, action, accountId, targetId, details: details as Record<string, unknown> },
+    { id: newId("opr", now), operator, tokenId, action, accountId, targetId, details: details as Record<string, unknown> },
     when,
   );
 

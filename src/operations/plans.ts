@@ -26,10 +26,13 @@ import { storeOperation } from "./operator-audit.ts";
 export type PlanContent = Pick<Plan, "name" | "accountLimits" | "keyLimits" | "defaultScopes" | "retentionDays">;
 
 /** Creates a plan. Throws `conflict` if another plan has the name. */
-export async function makePlan({ db, now, operator }: Operating, content: PlanContent): Promise<Plan> {
+export async function makePlan({ db, now, operator, tokenId }: Operating, content: PlanContent): Promise<Plan> {
   const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
   await orNameTaken(
-    db.batch([insertPlan(db, plan), storeOperation(db, { now, operator, action: "plan.made", targetId: plan.id, details: content })]),
+    db.batch([
+      insertPlan(db, plan),
+      storeOperation(db, { now, operator, tokenId, action: "plan.made", targetId: plan.id, details: content }),
+    ]),
   );
   return plan;
 }
@@ -39,7 +42,7 @@ export async function makePlan({ db, now, operator }: Operating, content: PlanCo
  * caller's precondition does not hold.
  */
 export async function changePlan(
-  { db, now, operator }: Operating,
+  { db, now, operator, tokenId }: Operating,
   id: string,
   given: Partial<PlanContent>,
   precondition: Precondition = always,
@@ -53,7 +56,7 @@ export async function changePlan(
     const written = await orNameTaken(updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }));
     const [plan] = written;
     if (!plan) return conflicted;
-    await storeOperation(db, { now, operator, action: "plan.changed", targetId: id, details: patch });
+    await storeOperation(db, { now, operator, tokenId, action: "plan.changed", targetId: id, details: patch });
     return plan;
   });
 }
@@ -62,14 +65,18 @@ const requirePlan = ({ version }: Plan, precondition: Precondition) =>
   requirePrecondition({ revision: String(version) }, precondition, "plan");
 
 /** Deletes a plan. Throws `not_found`, `precondition_failed`, and `conflict` if an account has the plan. */
-export async function deletePlan({ db, now, operator }: Operating, id: string, precondition: Precondition = always): Promise<void> {
+export async function deletePlan(
+  { db, now, operator, tokenId }: Operating,
+  id: string,
+  precondition: Precondition = always,
+): Promise<void> {
   const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
   return retryOnConflict(async () => {
     const plan = await readPlan(db, id);
     requirePlan(plan, precondition);
     if ((await progressOf(db, plan)).accounts > 0) throw used();
     try {
-      const entry = { now, operator, action: "plan.deleted", targetId: id, details: { name: plan.name } };
+      const entry = { now, operator, tokenId, action: "plan.deleted", targetId: id, details: { name: plan.name } };
       const [, removed] = await db.batch([storeOperation(db, entry, isPlanAsRead(db, plan)), removePlan(db, plan)]);
       return wrote(removed) ? undefined : conflicted;
     } catch (error) {

@@ -30,7 +30,7 @@ const pushTimeoutMs = 5 * secondMs;
  * the object of the tokens does not respond.
  */
 export async function makeToken(changing: ChangingTokens, input: NewToken): Promise<{ row: TokenRow; token: string }> {
-  const { db, now, operator, env, rights } = changing;
+  const { db, now, operator, tokenId, env, rights } = changing;
   const reason = reasonAgainst(rights, input);
   if (reason !== null) throw new Failure("forbidden", reasons[reason]);
   if (input.expiresAt !== null && input.expiresAt <= now)
@@ -45,7 +45,7 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   const token = newServiceToken(id, signing);
   const row: TokenRow = { id, ...input, tokenHash: hashOf(token), createdBy: operator, createdAt: now, revokedAt: null };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
-  await db.batch([insertToken(db, row), storeOperation(db, { now, operator, action: "token.made", targetId: id, details })]);
+  await db.batch([insertToken(db, row), storeOperation(db, { now, operator, tokenId, action: "token.made", targetId: id, details })]);
   await push(() => serviceTokensOf(env).put(row) as unknown as Promise<void>);
   return { row, token };
 }
@@ -69,14 +69,14 @@ async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<v
  * Revokes a service token for good. Requests with the token are denied within five seconds. Revoking it again changes nothing. Throws `not_found`, and
  * `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within a minute.
  */
-export async function revokeToken({ db, now, operator, env, rights }: ChangingTokens, id: string): Promise<void> {
+export async function revokeToken({ db, now, operator, tokenId, env, rights }: ChangingTokens, id: string): Promise<void> {
   const known = isTokenId(id) ? await readToken(db, id) : null;
   // A service token sees only tokens that it could have created itself.
   if (!known || reasonAgainst(rights, known) !== null) throw new Failure("not_found", "There is no such service token.");
   if (known.revokedAt === null)
     await db.batch([
       revokeTokenRow(db, id, now),
-      storeOperation(db, { now, operator, action: "token.revoked", targetId: id, details: { name: known.name } }),
+      storeOperation(db, { now, operator, tokenId, action: "token.revoked", targetId: id, details: { name: known.name } }),
     ]);
   forgetToken(known.tokenHash);
   await push(() => serviceTokensOf(env).put({ ...known, revokedAt: known.revokedAt ?? now }) as unknown as Promise<void>);

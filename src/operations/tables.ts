@@ -44,7 +44,10 @@ export const signInFailures = sqliteTable("sign_in_failures", {
 /** The actions of operators, with the names of their tokens. After an account is erased, this table still contains the id of the account. */
 export const operatorAudit = sqliteTable("operator_audit", {
   id: text().primaryKey(),
+  /** The name of the operator token or the service token. */
   operator: text().notNull(),
+  /** The id of the service token, or null if an operator token was used. */
+  tokenId: text("token_id"),
   action: text().notNull(),
   accountId: text("account_id"),
   /** The id of the changed object, for example the id of a key. If the account itself was changed, this value is null. */

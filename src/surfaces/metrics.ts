@@ -6,6 +6,7 @@ import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 import { requireToken } from "../operator/authenticate.ts";
+import { unbound } from "../operator/bound-to-accounts.ts";
 import { metrics } from "../operator/metrics.ts";
 
 const path = "/metrics";
@@ -17,6 +18,7 @@ export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
     requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
     requireResponse,
     requireToken(() => "metrics:read"),
+    unbound,
   );
   app.route("/", metrics);
   return { serves: (requested) => requested === path, app };

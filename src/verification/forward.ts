@@ -10,6 +10,9 @@ import type { VerifyAnswer } from "./verify.ts";
 // (ForwardAuth) send the original method and path in headers. Envoy (`ext_authz` over HTTP) sends the original method and appends the original path
 // to the path that it calls.
 
+/** The headers in which a proxy other than Envoy states the path of its client's request. */
+export const statedPathHeaders = ["X-Forwarded-Uri", "X-Original-URI"] as const;
+
 /** The path of forward auth in the team API. */
 export const forwardPath = "/operator/api/verify/forward";
 
@@ -124,7 +127,7 @@ export async function forwardedRequest(
   // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first. Envoy sends neither.
   const ofProxy = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
   const statedMethod = suffix === null ? ofProxy("X-Forwarded-Method", "X-Original-Method") : ownMethod;
-  const statedPath = suffix === null ? ofProxy("X-Forwarded-Uri", "X-Original-URI") : suffix;
+  const statedPath = suffix === null ? ofProxy(...statedPathHeaders) : suffix;
   const stated = headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader)?.trim() ?? "";
   return {
     key,

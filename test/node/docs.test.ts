@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
+import type { BuiltLibrary } from "../../src/docs/library.ts";
 import { fieldErrorCodes } from "../../src/errors/explanations.ts";
 import { apiCodes, failureCodes } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/events/catalogue.ts";
@@ -236,6 +237,15 @@ describe("The documentation", () => {
     const text = await unknown.text();
     expect([unknown.status, text.includes("The nearest pages")]).toEqual([404, true]);
     expect(await textOf("/docs/api/creatTask")).toContain("/docs/api/createTask");
+  });
+
+  it("has no broken link on the pages for teams", () => {
+    const { pages, team } = JSON.parse(readFileSync(join(root, "src/docs/built.txt"), "utf8")) as BuiltLibrary;
+    const paths = new Set([...pages, ...team].map(({ path }) => path));
+    const broken = team.flatMap(({ path, html }) =>
+      [...html.matchAll(/href="(\/docs\/[^"#]+)/g)].flatMap(([, target = ""]) => (paths.has(target) ? [] : [`${path}: ${target}`])),
+    );
+    expect(broken).toEqual([]);
   });
 
   it("explains each code of a field error", async () => {

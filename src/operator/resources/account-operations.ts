@@ -233,12 +233,12 @@ const readExport = createRoute({
 });
 
 routes.openapi(readExport, async (c) => {
-  const { db, now, operator } = operating(c);
+  const { db, now, operator, tokenId } = operating(c);
   const { id } = c.req.valid("param");
   const { after = "" } = c.req.valid("query");
   await readAccount(db, id);
   // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
-  await recordOperation(db, { now, operator, action: "account.exported", accountId: id, details: { continued: after !== "" } });
+  await recordOperation(db, { now, operator, tokenId, action: "account.exported", accountId: id, details: { continued: after !== "" } });
   return respondLines(c, await exportAccount({ db, env: c.env }, id, after));
 });
 
@@ -266,11 +266,11 @@ const readLog = createRoute({
 });
 
 routes.openapi(readLog, async (c) => {
-  const { db, now, operator } = operating(c);
+  const { db, now, operator, tokenId } = operating(c);
   const { from, to, after } = c.req.valid("query");
   const account = await readAccount(db, c.req.valid("param").id);
   const details = { continued: after !== undefined, from: isoOrNull(from ?? null), to: isoOrNull(to ?? null) };
-  await recordOperation(db, { now, operator, action: "account.log_exported", accountId: account.id, details });
+  await recordOperation(db, { now, operator, tokenId, action: "account.log_exported", accountId: account.id, details });
   return respondLines(c, await exportLog({ db, env: c.env }, account, { from, to, after }));
 });
 

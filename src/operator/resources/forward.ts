@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import { denialCodes } from "../../admission/admission.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { connect } from "../../db/client.ts";
-import type { Failure } from "../../errors/failure.ts";
+import { Failure } from "../../errors/failure.ts";
 import { failureOf, problemBody } from "../../http/problem.ts";
 import { requestOrigin, urlOf } from "../../http/request-url.ts";
 import { respond } from "../../http/standard-headers.ts";
@@ -14,6 +14,7 @@ import {
   forwardPath,
   forwardResponse,
   isPassed,
+  statedPathHeaders,
   suffixIn,
   verifiedHeaders,
 } from "../../verification/forward.ts";
@@ -71,6 +72,7 @@ forward.all(`${forwardPath}/*`, decide);
 
 async function decide(c: OperatorContext): Promise<Response> {
   const suffix = suffixIn(c.req.raw.url);
+  if (suffix === null && isOfEnvoy(c)) throw new Failure("forbidden", "The path of the client's request has dot segments.");
   // Behind a path suffix, the query is the client's own. It must not change how the client's request is verified. Without one, the header may be the client's own.
   const options = forwardOptions(suffix === null ? urlOf(c).searchParams : new URLSearchParams(c.req.header(optionsHeader) ?? ""));
   let answer: VerifyAnswer;
@@ -92,6 +94,14 @@ async function decide(c: OperatorContext): Promise<Response> {
   const { status, headers, body } = forwardResponse(answer, options);
   return respond(c, body, status, headers);
 }
+
+/**
+ * Returns whether a request without a path suffix comes from Envoy: it has the options of Envoy, and none of the headers in which other proxies state the path.
+ * Envoy always appends the path of the client. If the suffix is missing, something before this Worker has removed it together with dot segments, and the query
+ * is the client's own.
+ */
+const isOfEnvoy = (c: OperatorContext): boolean =>
+  c.req.header(optionsHeader) !== undefined && statedPathHeaders.every((name) => c.req.header(name) === undefined);
 
 /** Returns the answer for a request that could not be verified at all, for example because it has two credentials. */
 function deniedBy(c: OperatorContext, failure: Failure): VerifyAnswer {

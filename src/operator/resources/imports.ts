@@ -76,7 +76,7 @@ function parseRow(given: unknown, secretNames: readonly string[]): { key: Import
   if (!read.success) {
     const [issue] = read.error.issues;
     const path = issue?.code === "unrecognized_keys" ? [...issue.path, issue.keys[0]] : (issue?.path ?? []);
-    return refused(`/${path.map(String).join("/")}: ${issue?.message}`);
+    return refused(path.length === 0 ? `The row: ${issue?.message}` : `/${path.map(String).join("/")}: ${issue?.message}`);
   }
   const row = read.data;
   const digest = digestOf(row.hash, row.encoding, digestBytes[row.algorithm]);
@@ -160,7 +160,7 @@ const NewForm = z
     prefix: z
       .string()
       .regex(/^[\x21-\x7e]{0,100}$/, "Must be at most 100 printable ASCII characters.")
-      .refine((prefix) => !/^(?:dvo|svc|whsec)_/.test(prefix), "Must not be a prefix of this service's own secrets.")
+      .refine((prefix) => !/^(?:dvo|dvop|svc|whsec)_/.test(prefix), "Must not be a prefix of this service's own secrets.")
       .meta({ description: "The text with which every secret of the form begins.", example: "sk_live_" }),
     min_length: z.int().min(16).max(512).meta({ description: "The length of the shortest secret, with the prefix.", example: 32 }),
     max_length: z.int().min(16).max(512).meta({ description: "The length of the longest secret, with the prefix.", example: 64 }),
@@ -221,11 +221,11 @@ const addForm = createRoute({
 
 routes.openapi(addForm, async (c) => {
   const { prefix, min_length: minLength, max_length: maxLength, alphabet } = c.req.valid("json");
-  const { db, now, operator } = operating(c);
+  const { db, now, operator, tokenId } = operating(c);
   const { form, isNew } = await addKeyForm(db, { prefix, minLength, maxLength, alphabet }, now);
   forgetForms();
   if (!isNew) return respondJson(c, formOf(form), 200);
-  await recordOperation(db, { now, operator, action: "key_form.added", targetId: form.id, details: { prefix } });
+  await recordOperation(db, { now, operator, tokenId, action: "key_form.added", targetId: form.id, details: { prefix } });
   return respondJson(c, formOf(form), 201, { Location: `${teamBase}/key-forms/${form.id}` });
 });
 
@@ -243,9 +243,9 @@ const removeForm = createRoute({
 
 routes.openapi(removeForm, async (c) => {
   const { id } = c.req.valid("param");
-  const { db, now, operator } = operating(c);
+  const { db, now, operator, tokenId } = operating(c);
   await deleteKeyForm(db, id);
   forgetForms();
-  await recordOperation(db, { now, operator, action: "key_form.deleted", targetId: id });
+  await recordOperation(db, { now, operator, tokenId, action: "key_form.deleted", targetId: id });
   return respondEmpty(c, 204);
 });

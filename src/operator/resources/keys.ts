@@ -7,14 +7,14 @@ import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { pageQuery } from "../../api/route-parts/schemas.ts";
+import { pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { always, type Precondition } from "../../db/optimistic-locking.ts";
 import { pageFrom } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
 import { changeKey, type KeyPatch } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
-import type { Key } from "../../keys/key.ts";
+import { type Key, keyStatuses } from "../../keys/key.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
@@ -91,15 +91,21 @@ const list = createRoute({
   description: "Lists the keys of an account, newest first, including revoked keys.",
   tags,
   ...requireTokenScope("accounts:read"),
-  request: { params: accountPath, query: z.strictObject(pageQuery) },
+  request: {
+    params: accountPath,
+    query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Returns only keys with one of these statuses") }),
+  },
   responses: { 200: teamJson(pageOf(TeamKey, "KeyPage"), "A page of keys.", "Link") },
 });
 
 routes.openapi(list, async (c) => {
-  const { limit, cursor } = c.req.valid("query");
+  const { limit, cursor, status: statuses } = c.req.valid("query");
   const after = positionAt(c, cursor, CreatedPosition);
   const context = await openLog(reading(c, await accountFor(c, c.req.valid("param").id)));
-  const { rows, next } = pageFrom(await listKeys(context, { after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({ createdAt, id }));
+  const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
+    createdAt,
+    id,
+  }));
   return respondPage(
     c,
     rows.map((key) => teamKeyData(key, context.now)),
@@ -224,8 +230,8 @@ async function revokeFor(c: OperatorContext, id: string, precondition: Precondit
   await revokeKey(keyContext(c, account, "key.revoked", id), id, precondition);
   // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, the audit entry is written here.
   if (hasRow) return;
-  const { db, now, operator } = operating(c);
-  await recordOperation(db, { now, operator, action: "key.revoked", accountId: account.id, targetId: id });
+  const { db, now, operator, tokenId } = operating(c);
+  await recordOperation(db, { now, operator, tokenId, action: "key.revoked", accountId: account.id, targetId: id });
 }
 
 /** The shared parts of the routes for operators. Programs change keys with `PATCH`. */

@@ -63,8 +63,8 @@ const lineUpGuards = createRoute({
 
 routes.openapi(lineUpGuards, async (c) => {
   const { after } = c.req.valid("json");
-  const { db, now, operator, guards, budgets, env } = operating(c);
-  await recordOperation(db, { now, operator, action: "guards.lined_up", details: { continued: after !== "" } });
+  const { db, now, operator, tokenId, guards, budgets, env } = operating(c);
+  await recordOperation(db, { now, operator, tokenId, action: "guards.lined_up", details: { continued: after !== "" } });
   return respondJson(c, await reconcileGuards({ db, guards, budgets, env }, after), 200);
 });
 
@@ -130,9 +130,9 @@ const resealSecrets = createRoute({
 });
 
 routes.openapi(resealSecrets, async (c) => {
-  const { db, now, operator } = operating(c);
+  const { db, now, operator, tokenId } = operating(c);
   const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
-  if (count > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: count } });
+  await recordOperation(db, { now, operator, tokenId, action: "webhooks.resealed", details: { webhooks: count } });
   return respondJson(c, { resealed: count, has_more: hasMore }, 200);
 });
 
@@ -190,8 +190,8 @@ const drainDeliveries = createRoute({
 
 routes.openapi(drainDeliveries, async (c) => {
   const { after } = c.req.valid("json");
-  const { db, now, operator, env } = operating(c);
-  await recordOperation(db, { now, operator, action: "deliveries.drained", details: { continued: after !== "" } });
+  const { db, now, operator, tokenId, env } = operating(c);
+  await recordOperation(db, { now, operator, tokenId, action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
     throw new Failure(
       "unavailable",
@@ -207,6 +207,7 @@ const OperationData = z
     id: z.string().meta({ description: "The id of the entry.", example: "opr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     at: time.meta({ description: "The time of the action." }),
     operator: z.string().meta({ description: "The name of the operator token or service token.", example: "ops" }),
+    token_id: z.string().nullable().meta({ description: "The id of the service token, or null for an operator token.", example: null }),
     action: z.string().meta({ description: "The action.", example: "account.suspended" }),
     account_id: z.string().nullable().meta({ description: "The account, or null.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     target_id: z.string().nullable().meta({ description: "What was changed, for example a key, or null.", example: null }),
@@ -228,10 +229,11 @@ const listAudit = createRoute({
 routes.openapi(listAudit, async (c) => {
   const { limit, cursor } = c.req.valid("query");
   const { rows, next } = await listOperations(connect(c.env.DB), positionAt(c, cursor, z.string()), limit);
-  const data = rows.map(({ id, operator, action, accountId, targetId, details }) => ({
+  const data = rows.map(({ id, operator, tokenId, action, accountId, targetId, details }) => ({
     id,
     at: iso(timeOfId(id)),
     operator,
+    token_id: tokenId,
     action,
     account_id: accountId,
     target_id: targetId,

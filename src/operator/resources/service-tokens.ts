@@ -125,7 +125,7 @@ routes.openapi(create, async (c) => {
   const { row, token } = await makeToken(operating(c), {
     name,
     scopes: tokenScopes.filter((scope) => scopes.includes(scope)),
-    accountIds: accounts,
+    accountIds: accounts && [...new Set(accounts)],
     expiresAt,
   });
   return respondJson(c, { ...bodyOf({ ...row, lastUsedAt: null }), token }, 201, { Location: `${teamBase}/tokens/${row.id}` });

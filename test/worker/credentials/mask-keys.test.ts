@@ -120,10 +120,17 @@ describe("maskKeys", () => {
 
 describe("A secret of a registered form", () => {
   const form = { prefix: "sk_live_", minLength: 24, maxLength: 64, alphabet: "base64" };
-  const secret = "sk_live_Ab9+cD/eF1gH2iJ3kL4m==";
-  const plain = "sk_live_Ab9cDeF1gH2iJ3kL4mN5";
+  // `maskKeys` alone would mask a secret that looks random.
+  const secret = "sk_live_ab9+cd/ef1gh2ij3kl4m==";
+  const plain = "sk_live_0f8e7d6c5b4a39281706";
   const encoded = secret.replaceAll("+", "%2B").replaceAll("/", "%2F").replaceAll("=", "%3D");
-  beforeAll(() => setMaskedForms([form, { prefix: "key", minLength: 16, maxLength: 64, alphabet: "base62" }]));
+  beforeAll(() =>
+    setMaskedForms([
+      form,
+      { prefix: "key", minLength: 16, maxLength: 64, alphabet: "base62" },
+      { prefix: "live:18|", minLength: 16, maxLength: 64, alphabet: "base62" },
+    ]),
+  );
   afterAll(() => setMaskedForms([]));
 
   it.each([
@@ -133,6 +140,10 @@ describe("A secret of a registered form", () => {
     ["in encoded quotes", `/orders?q=%22${plain}%22`, "/orders?q=%22sk_live_***%22"],
     ["with encoded characters", `/orders/${encoded}/lines`, "/orders/sk_live_***/lines"],
     ["with each character encoded", `/orders/${percentEncode(plain)}`, "/orders/sk_live_***"],
+    ["directly after a word", `/bot${plain}/send`, "/botsk_live_***/send"],
+    ["behind an encoded =", `/key%3D${plain}`, "/key=sk_live_***"],
+    ["twice in one word", `/${plain}${plain}`, "/sk_live_***"],
+    ["with a prefix that ends words elsewhere", "/live%3A18%7Cabcdefghijklmnop/x", "/live:18|***/x"],
     ["in a user agent", `app/1.0 (${plain}; linux)`, "app/1.0 (sk_live_***; linux)"],
   ])("is masked %s", (_, text, masked) => {
     expect(maskSecrets(text, 384)).toBe(masked);
@@ -148,7 +159,7 @@ describe("A secret of a registered form", () => {
   it("leaves no piece at the end of a text that is cut", () => {
     for (let length = 0; length < 700; length += 7) {
       const text = `/${"k/".repeat(length)}${plain}/${plain.repeat(30)}`;
-      expect(maskSecrets(text, 384)).not.toContain("sk_live_A");
+      expect(maskSecrets(text, 384)).not.toContain("sk_live_0");
     }
   });
 });

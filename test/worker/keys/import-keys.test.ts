@@ -141,6 +141,34 @@ describe("The import of keys", () => {
   });
 });
 
+describe("An imported key", () => {
+  const importOne = async (scopes: string[] = ["usage:read"]) => {
+    const tenant = await makeTenant();
+    const secret = (await makeForm())();
+    const [{ id }] = await importInto(tenant.accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", scopes });
+    return { ...tenant, id, secret };
+  };
+
+  it("works for requests to this API, too", async () => {
+    const { id, secret } = await importOne();
+    const { status, body } = await call("GET", "/api/v1/me", { key: secret });
+    expect([status, body.key.id]).toEqual([200, id]);
+    expect((await call("GET", "/api/v1/usage", { key: secret })).status).toBe(200);
+    expect((await call("GET", "/api/v1/users", { key: secret })).body.code).toBe("insufficient_scope");
+    expect((await call("GET", "/api/v1/me", { key: `${secret.slice(0, -1)}x` })).body.code).toBe("invalid_key");
+  });
+
+  it("is revoked within a second after it was reported as leaked", async () => {
+    const { secret } = await importOne();
+    const token = await makeToken(["verify"]);
+    expect((await call("POST", "/api/v1/keys/revoke-leaked", { body: { key: secret } })).status).toBe(202);
+    await within2s(
+      () => verify(token, { key: secret }),
+      ({ body }) => body.code === "revoked_key",
+    );
+  });
+});
+
 describe("Secrets of a registered form", () => {
   const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 

@@ -107,6 +107,22 @@ describe("The operator API", () => {
     expect(JSON.stringify(keys)).not.toContain(body.secret_key.slice(-20));
   });
 
+  it("says that a new ceiling is not yet in force while more keys must be lowered than one call can lower", async () => {
+    const { accountId } = await makeTenant();
+    await operate("PATCH", `/accounts/${accountId}`, { max_live_keys: 100 });
+    for (let made = 0; made < 59; made++) await makeKey(accountId, { scopes: [] });
+    const first = await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 });
+    expect([first.status, first.body.code, first.body.detail]).toEqual([
+      503,
+      "unavailable",
+      expect.stringContaining("50 keys were lowered"),
+    ]);
+    const second = await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 });
+    expect([second.status, second.body.lowered.length]).toEqual([200, 10]);
+    const { body } = await operate("GET", `/accounts/${accountId}/keys?limit=100&status=active`);
+    expect(body.data.map(({ hourly_limit }: { hourly_limit: number }) => hourly_limit)).toEqual(Array.from({ length: 60 }, () => 100));
+  });
+
   it("lowers the limits of keys to a new ceiling, and rejects limits above the ceiling", async () => {
     const { accountId, key } = await makeTenant();
     const { keyId } = await makeKey(accountId, { hourlyLimit: 50 });

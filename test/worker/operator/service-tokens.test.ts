@@ -112,6 +112,26 @@ describe("A service token", () => {
     expect((await call("POST", "/accounts", { name: "X", email: "x@acme.dev" })).status).toBe(403);
   });
 
+  it("that is bound to accounts cannot read the figures of the deployment", async () => {
+    const { accountId } = await makeTenant();
+    const statusWith = async (token: string) =>
+      (await exports.default.fetch(new Request(`${origin}/metrics`, { headers: { Authorization: `Bearer ${token}` } }))).status;
+    expect(await statusWith(await makeToken(["metrics:read"], { accounts: [accountId] }))).toBe(403);
+    expect(await statusWith(await makeToken(["metrics:read"]))).toBe(200);
+  });
+
+  it("has its id beside its name in the operator audit, because names are not unique", async () => {
+    const { accountId } = await makeTenant();
+    const { body: made } = await operate("POST", "/tokens", { name: "tests", scopes: ["accounts:write"] });
+    await operate("PATCH", `/accounts/${accountId}`, { name: "By the token" }, made.token);
+    await operate("PATCH", `/accounts/${accountId}`, { name: "By the operator" });
+    const { body } = await operate("GET", "/audit?limit=2");
+    expect(body.data).toMatchObject([
+      { operator: "tests", token_id: null, action: "account.changed" },
+      { operator: "tests", token_id: made.id, action: "account.changed" },
+    ]);
+  });
+
   it("that is bound to accounts cannot touch other accounts or the deployment with any scope", async () => {
     const [own, other] = [await makeTenant(), await makeTenant()];
     const scopes = ["operate", "keys:write", "accounts:read", "tokens:write"];
@@ -142,6 +162,8 @@ describe("A service token", () => {
       ["DELETE", "/key-forms/frm_none"],
     ] as const)
       expect([path, await statusOf(method, path, method === "POST" ? {} : undefined)]).toEqual([path, 403]);
+    expect(await statusOf("GET", "/none")).toBe(404);
+    expect(await statusOf("DELETE", "/plans")).toBe(405);
     for (const action of ["revoke", "disable", "enable"]) expect(await statusOf("POST", `/keys/${other.keyId}/${action}`)).toBe(404);
     expect(await statusOf("GET", `/accounts/${own.accountId}/storage`)).toBe(200);
     const { body } = await operate("GET", "/tokens", undefined, token);

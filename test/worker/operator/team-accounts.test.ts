@@ -64,9 +64,10 @@ describe("An account of the team API", () => {
   it.each([
     ["an account", "PATCH", (account: string) => `/accounts/${account}`],
     ["a key", "PATCH", (_: string, key: string) => `/keys/${key}`],
-  ])("refuses a member __proto__ in the metadata of %s, at any depth", async (_, method, pathOf) => {
+  ])("refuses metadata of %s that has a member __proto__ at any depth, or that is nested too deeply", async (_, method, pathOf) => {
     const { accountId, keyId } = await makeTenant();
-    for (const metadata of [JSON.parse('{"__proto__":{"a":1}}'), JSON.parse('{"b":[{"__proto__":1}]}')]) {
+    const deep = JSON.parse(`{"a":${"[".repeat(6000)}${"]".repeat(6000)}}`);
+    for (const metadata of [JSON.parse('{"__proto__":{"a":1}}'), JSON.parse('{"b":[{"__proto__":1}]}'), deep]) {
       const { status, body } = await operate(method, pathOf(accountId, keyId), { metadata });
       expect([status, body.errors]).toEqual([422, [expect.objectContaining({ pointer: "/metadata", code: "invalid_value" })]]);
     }

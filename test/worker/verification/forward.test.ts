@@ -163,9 +163,20 @@ describe("Forward auth", () => {
     expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([403, "forbidden"]);
   });
 
+  it("denies a request of Envoy whose path was removed with its dot segments before it reached the Worker", async () => {
+    const { key } = await makeTenant();
+    const ofEnvoy = { "X-Service-Token": await makeToken(["verify"]), "X-Verify-Options": "scope=orders:read" };
+    for (const query of ["", "?missing=pass", "?unknown=pass"]) {
+      expect((await forward(query, ofEnvoy)).status).toBe(403);
+      expect((await forward(query, { ...ofEnvoy, Authorization: `Bearer ${key}` })).status).toBe(403);
+    }
+  });
+
   it("does not take options from the header of a client behind a proxy with a fixed path", async () => {
     const token = { "X-Service-Token": await makeToken(["verify"]) };
-    expect((await forward("", { ...token, "X-Verify-Options": "missing=pass" })).status).toBe(401);
+    const ofClient = { ...token, "X-Verify-Options": "missing=pass" };
+    for (const header of ["X-Forwarded-Uri", "X-Original-URI"])
+      expect((await forward("", { ...ofClient, [header]: "/orders" })).status).toBe(401);
     expect((await forward("/?missing=pass", token)).status).toBe(400);
     expect((await forward("?scope=a&scope=b", token)).status).toBe(400);
     expect((await forward("?scope=a%0ab", token)).status).toBe(400);

@@ -1,0 +1,1 @@
+ALTER TABLE `operator_audit` ADD `token_id` text;
