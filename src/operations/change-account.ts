@@ -54,8 +54,8 @@ const maxLowered = 50;
 /**
  * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
  * values and limits apply to every request that starts after the promise has resolved. Keys whose limits exceed the highest limits are lowered. Returns the
- * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, `conflict` if another account has the external id, and `unavailable` if the
- * change is stored but not yet in force, for example because more keys must be lowered than one call can lower. The same call again then goes on.
+ * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, and `conflict` if another account has the external id. Throws `unavailable` if
+ * the change is stored but not yet in force, for example because one call cannot lower so many keys. The same call again then goes on.
  */
 export async function changeAccount(
   changing: ChangingAccount,
