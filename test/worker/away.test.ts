@@ -11,6 +11,7 @@ import { readDays } from "../../src/usage/read-periods.ts";
 import { deleteOldUsage } from "../../src/usage/retention.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
 import { db, makeTenant, readingLog } from "./support/client.ts";
+import { invocation } from "./support/counted.ts";
 import { entryOf, flush, write } from "./support/entries.ts";
 import { countEntries } from "./support/log-rows.ts";
 import { readStoredCounts } from "./support/storage-rows.ts";
@@ -156,13 +157,14 @@ it("A scheduled job with more work than one run may do continues in the next run
   const { accountId } = await makeTenant();
   await insertOldEvents(accountId, 21_000);
   await insertOldDeliveries(accountId, 6000);
-  expect((await jobNamed("delete_old_deliveries").run(jobContext(env, 5000))).next).not.toBeNull();
-  expect((await jobNamed("delete_old_deliveries").run(jobContext(env, 5000))).next).toBeNull();
-  const deleteEvents = jobNamed("delete_old_history");
-  const first = await deleteEvents.run(jobContext(env, 100_000));
+  // Each run of a job is an invocation of its own.
+  const run = (name: string, context: ReturnType<typeof jobContext>) => invocation(`a run of ${name}`, () => jobNamed(name).run(context));
+  expect((await run("delete_old_deliveries", jobContext(env, 5000))).next).not.toBeNull();
+  expect((await run("delete_old_deliveries", jobContext(env, 5000))).next).toBeNull();
+  const first = await run("delete_old_history", jobContext(env, 100_000));
   expect(first.next).not.toBeNull();
   for (let { next } = first, runs = 0; next !== null && runs < 10; runs++)
-    ({ next } = await deleteEvents.run({ ...jobContext(env, 100_000), cursor: next }));
+    ({ next } = await run("delete_old_history", { ...jobContext(env, 100_000), cursor: next }));
   // One event is too recent to be deleted: the event about the creation of the account's key.
   expect(await readStoredCounts(accountId)).toMatchObject({ events: 1 });
 });
