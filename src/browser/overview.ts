@@ -1,4 +1,5 @@
 import { age, ahead } from "../time/relative-time.ts";
+import { makeSelectable } from "./charts/select-span.ts";
 
 // This script adds conveniences to every page. Every page also works without the script.
 
@@ -39,6 +40,8 @@ setInterval(() => {
   write(document, "time.age", (timeMs) => age(timeMs, now));
   write(document, "time.ahead", (timeMs) => ahead(timeMs, now));
 }, 30_000);
+
+for (const chart of document.querySelectorAll<HTMLElement>("[data-select]")) makeSelectable(chart);
 
 // A scope preset selects its checkboxes without loading a new page, so the form keeps all other input.
 for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]"))
@@ -178,6 +181,8 @@ if (partsOf(document).length > 0) {
       trustedTypes?: { createPolicy(name: string, rules: { createHTML(text: string): string }): { createHTML(text: string): string } };
     }
   ).trustedTypes?.createPolicy("overview", { createHTML: (text) => text });
+  /** The HTML of each part as it was last received. Scripts change the part on the page. */
+  const received = new Map<string, string>();
   repeat(
     async () => {
       if (isPaused) return true;
@@ -190,7 +195,11 @@ if (partsOf(document).length > 0) {
         const opened = [...part.querySelectorAll("details")].map(({ open }) => open);
         for (const [index, details] of other.querySelectorAll("details").entries()) details.open = opened[index] ?? details.open;
         writeTimes(other);
-        if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
+        if (received.get(part.id) === other.outerHTML) continue;
+        received.set(part.id, other.outerHTML);
+        const replaced = document.importNode(other, true);
+        part.replaceWith(replaced);
+        for (const chart of replaced.querySelectorAll<HTMLElement>("[data-select]")) makeSelectable(chart);
       }
       return partsOf(document).length > 0;
     },

@@ -3,6 +3,7 @@ import type { ActivityFilter } from "../activity/activity-filter.ts";
 import { iso } from "../time/clock.ts";
 import { notReported } from "../usage/tallies.ts";
 import type { PageContext } from "./context.ts";
+import { moment } from "./format.ts";
 import { ownValue } from "./forms.ts";
 
 export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
@@ -66,6 +67,24 @@ export const asWords = (query: ActivityQuery) =>
       return value === undefined ? [] : [`${word}:${typeof value === "number" ? iso(value) : value}`];
     })
     .join(" ");
+
+/** A filter that is in force, for a reader. `without`: the query without this filter. */
+export interface FilterChip {
+  name: string;
+  value: string;
+  without: ActivityQuery;
+}
+
+const words: Record<string, string> = { method: "Method", status: "Status", key_id: "Key", path: "Path", from: "From", to: "To" };
+
+/** Returns the filters that are in force, one chip for each. `keyNames`: the names of keys by their ids. */
+export const chipsOf = (query: ActivityQuery, keyNames: ReadonlyMap<string, string>): FilterChip[] =>
+  Object.entries(words).flatMap(([name, word]) => {
+    const value = query[name as keyof ActivityQuery];
+    if (value === undefined) return [];
+    const shown = typeof value === "number" ? moment(value) : name === "key_id" ? (keyNames.get(value) ?? value) : value;
+    return [{ name: word, value: shown, without: { ...query, [name]: undefined } }];
+  });
 
 /** Returns the path with the filters as its query string. `more` contains additional query parameters. */
 export function addressOf(path: string, query: ActivityQuery, more: Record<string, string | undefined> = {}): string {

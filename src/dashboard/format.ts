@@ -1,4 +1,4 @@
-import { secondMs } from "../time/clock.ts";
+import { dayMs, secondMs } from "../time/clock.ts";
 import { percent } from "../usage/percent.ts";
 
 const whole = new Intl.NumberFormat("en");
@@ -55,6 +55,13 @@ export const timeOfDay = (timeMs: number): string => `${clock.format(timeMs)} UT
 /** Returns the label of a chart bar (UTC): "22 Nov" for a day or "12:00" for an hour. */
 export const barName = (timeMs: number, window: string): string =>
   window === "24h" ? clock.format(timeMs) : `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
+
+/** Returns the label of a bar of the request log (UTC): "22 Nov" for a day or "22 Nov 12:00" for an hour. */
+export const barTime = (timeMs: number, stepMs: number): string =>
+  stepMs === dayMs ? day(timeMs) : `${day(timeMs)} ${clock.format(timeMs)}`;
+
+/** Formats a date and time in the request log, for example "22 Nov 12:04:31". */
+export const logTime = (timeMs: number): string => `${day(timeMs)} ${seconds.format(timeMs)}`;
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 

@@ -32,20 +32,26 @@ export async function readUsage(
 ): Promise<Usage> {
   const { window, previous } = usageWindowsAt(name, context.now);
   const stepMs = name === "24h" ? hourMs : dayMs;
-  const keys = keyId === undefined ? "none" : { id: keyId };
-  const wantedOf = (span: Span): Wanted[] => {
-    if (stepMs === hourMs) return [{ by: "hour", spans: [span], keys }];
-    const { days, edges } = daysAndEdges(span);
-    return [
-      { by: "day", spans: [days], keys },
-      { by: "hour", spans: edges, keys },
-    ];
-  };
-  const [wanted, formerWanted] = [wantedOf(window), wantedOf(previous)];
+  const [wanted, formerWanted] = [wantedFor(window, stepMs, keyId), wantedFor(previous, stepMs, keyId)];
   const periods = await readPeriods(context, [...wanted, ...formerWanted]);
   const [current, former] = [periods.slice(0, wanted.length).flat(), periods.slice(wanted.length).flat()];
   const figures = figuresOf(current.flatMap(totalsOfPeriod), former.flatMap(totalsOfPeriod), histogramOf(current));
   return { window, previous, ...figures, series: seriesOf(current, window, stepMs), previousSeries: seriesOf(former, previous, stepMs) };
+}
+
+/** Returns one point for each hour or day of a span of whole hours. `keyId`: counts only the requests of this key. */
+export async function readSeries(context: OpenedLog, span: Span, stepMs: number, keyId?: string | undefined): Promise<SeriesPoint[]> {
+  return seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId))).flat(), span, stepMs);
+}
+
+function wantedFor(span: Span, stepMs: number, keyId: string | undefined): Wanted[] {
+  const keys = keyId === undefined ? "none" : { id: keyId };
+  if (stepMs === hourMs) return [{ by: "hour", spans: [span], keys }];
+  const { days, edges } = daysAndEdges(span);
+  return [
+    { by: "day", spans: [days], keys },
+    { by: "hour", spans: edges, keys },
+  ];
 }
 
 const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);

@@ -2,55 +2,94 @@ import type { ReadEntry } from "../../activity/read-activity.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { duration, integer } from "../format.ts";
 import { StatusCode } from "./status.tsx";
-import { Age } from "./time.tsx";
+import { Age, LogTime } from "./time.tsx";
 
-/** Renders a table of logged requests. `brief` omits the columns for the key and the duration. */
-export const ActivityTable = ({ entries, now, brief = false }: { entries: readonly ReadEntry[]; now: number; brief?: boolean }) => (
-  <table class="cards activity">
-    <thead>
-      <tr>
-        <th scope="col">Method</th>
-        <th scope="col">Path</th>
-        <th scope="col">Status</th>
-        {!brief && <th scope="col">Key</th>}
-        {!brief && (
-          <th scope="col" class="number">
-            Duration
-          </th>
-        )}
-        <th scope="col">When</th>
-      </tr>
-    </thead>
-    <tbody>
-      {entries.map((entry) => (
-        <tr class="row" data-id={entry.id}>
-          <td>
-            <code>{entry.method}</code>
-          </td>
-          <th scope="row" class="path">
-            <a class="whole" href={`/activity/${entry.id}`} title={entry.path}>
-              <code>{entry.path}</code>
-            </a>
-          </th>
-          <td>
-            <StatusCode status={entry.status} />
-            {entry.count > 1 && <span class="quiet"> × {integer(entry.count)}</span>}
-          </td>
-          {!brief && (
-            <td class="name">
-              <bdi>{entry.keyName ?? entry.keyId}</bdi>
-            </td>
-          )}
-          {!brief && (
-            <td class="number" data-label="Took">
-              {duration(entry.durationMs)}
-            </td>
-          )}
-          <td>
-            <Age timeMs={timeOfId(entry.id)} now={now} />
-          </td>
-        </tr>
-      ))}
-    </tbody>
-  </table>
+const barWidth = 48;
+
+/** Renders a duration as a bar. The slowest request of the list has the longest bar. */
+const DurationBar = ({ durationMs, slowestMs }: { durationMs: number; slowestMs: number }) => (
+  <svg class="latency" width={barWidth} height={6} aria-hidden="true">
+    <rect width={Math.max(1, (barWidth * durationMs) / slowestMs).toFixed(1)} height={6} rx={3} />
+  </svg>
 );
+
+/**
+ * Renders a table of logged requests. `brief` omits the columns for the key and the duration. `open`: the id of the request whose details are shown beside the
+ * list.
+ */
+export const ActivityTable = ({
+  entries,
+  now,
+  brief = false,
+  open,
+}: {
+  entries: readonly ReadEntry[];
+  now: number;
+  brief?: boolean;
+  open?: string | undefined;
+}) => {
+  const slowestMs = Math.max(1, ...entries.map(({ durationMs }) => durationMs ?? 0));
+  return (
+    <table class={brief ? "cards activity brief" : "cards activity"}>
+      <colgroup>
+        <col class="method" />
+        <col />
+        <col class="status" />
+        {!brief && <col class="key" />}
+        {!brief && <col class="took" />}
+        <col class="when" />
+      </colgroup>
+      <thead>
+        <tr>
+          <th scope="col">Method</th>
+          <th scope="col">Path</th>
+          <th scope="col">Status</th>
+          {!brief && <th scope="col">Key</th>}
+          {!brief && (
+            <th scope="col" class="number">
+              Duration
+            </th>
+          )}
+          <th scope="col">When</th>
+        </tr>
+      </thead>
+      <tbody>
+        {entries.map((entry) => (
+          <tr class={entry.id === open ? "row chosen" : "row"} data-id={entry.id}>
+            <td>
+              <code>{entry.method}</code>
+            </td>
+            <th scope="row" class="path">
+              <a class="whole" href={`/activity/${entry.id}`} title={entry.path} aria-current={entry.id === open ? "true" : undefined}>
+                <code>{entry.path}</code>
+              </a>
+            </th>
+            <td>
+              <StatusCode status={entry.status} />
+              {entry.count > 1 && <span class="quiet"> × {integer(entry.count)}</span>}
+            </td>
+            {!brief && (
+              <td class="name" title={entry.keyName ?? entry.keyId}>
+                <bdi>{entry.keyName ?? entry.keyId}</bdi>
+              </td>
+            )}
+            {!brief && (
+              <td class="number" data-label="Took">
+                {duration(entry.durationMs)}{" "}
+                {entry.durationMs !== null && <DurationBar durationMs={entry.durationMs} slowestMs={slowestMs} />}
+              </td>
+            )}
+            <td>
+              {!brief && (
+                <>
+                  <LogTime timeMs={timeOfId(entry.id)} />{" "}
+                </>
+              )}
+              <Age timeMs={timeOfId(entry.id)} now={now} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+};

@@ -1,6 +1,5 @@
 import type { Child } from "hono/jsx";
-import type { WindowName } from "../../usage/windows.ts";
-import { barName, short } from "../format.ts";
+import { short } from "../format.ts";
 import { Chart } from "./chart.tsx";
 
 const width = 900;
@@ -48,7 +47,7 @@ export const Axes = ({
   description,
   scale,
   starts,
-  window,
+  nameOf,
   children,
 }: {
   id: string;
@@ -56,7 +55,8 @@ export const Axes = ({
   description: string;
   scale: Scale;
   starts: readonly number[];
-  window: WindowName;
+  /** Returns the name of the hour or day that starts at a time. */
+  nameOf: (start: number) => string;
   children: Child;
 }) => (
   <Chart
@@ -73,7 +73,7 @@ export const Axes = ({
     names={starts.map((start, index) =>
       index % Math.ceil(starts.length / maxNames) === 0 ? (
         <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
-          {barName(start, window)}
+          {nameOf(start)}
         </text>
       ) : null,
     )}

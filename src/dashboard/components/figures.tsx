@@ -32,6 +32,7 @@ const Figure = ({
   detail,
   change,
   noChange,
+  percentUsed,
   href,
 }: {
   name: string;
@@ -39,6 +40,8 @@ const Figure = ({
   detail?: string | undefined;
   change?: Change;
   noChange?: string;
+  /** The share of a limit that is used, which the figure shows as a bar. */
+  percentUsed?: number;
   href: string;
 }) => (
   <div class="panel figure">
@@ -48,6 +51,7 @@ const Figure = ({
       </a>
     </h3>
     <p class="value">{value}</p>
+    {percentUsed !== undefined && <Meter percentUsed={percentUsed} />}
     {detail && <p class="detail">{detail}</p>}
     {change && (
       <p class="change">
@@ -69,20 +73,36 @@ interface Comparison {
   better: "higher" | "lower" | "neither";
   /** The number of decimals to show. A change that rounds to zero is neither better nor worse. */
   decimals: number;
+  /** A smaller change is shown, but it is neither better nor worse. */
+  threshold: number;
   unit: string;
   sentence: string;
 }
 
-function changeOf(value: number | null, { better, decimals, unit, sentence }: Comparison): Change {
+function changeOf(value: number | null, { better, decimals, threshold, unit, sentence }: Comparison): Change {
   if (value === null) return { shown: "new", meaning: "neutral", sentence };
   const seen = Number(value.toFixed(decimals));
   const isBetter = better === "higher" ? seen > 0 : seen < 0;
+  const isSmall = seen === 0 || Math.abs(seen) < threshold;
   return {
     shown: `${signed(seen, decimals)}${unit}`,
-    meaning: better === "neither" || seen === 0 ? "neutral" : isBetter ? "better" : "worse",
+    meaning: better === "neither" || isSmall ? "neutral" : isBetter ? "better" : "worse",
     sentence,
   };
 }
+
+/** A change of the success rate by less than this is usual, in percentage points. */
+const usualPoints = 1;
+/** A change of the average response time by less than this share of the previous one is usual. */
+const usualShare = 0.1;
+
+/** Renders how much of a limit is used, as a bar. */
+const Meter = ({ percentUsed }: { percentUsed: number }) => (
+  <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+    <rect class="track" width={100} height={6} />
+    <rect class={percentUsed >= 100 ? "full" : percentUsed >= 80 ? "near" : "used"} width={Math.min(100, percentUsed)} height={6} />
+  </svg>
+);
 
 /**
  * Returns a text with the estimated time when the key reaches its limit. The estimate is based on the requests of this hour so far. Returns
@@ -123,6 +143,7 @@ const RateLimitFigure = ({
       name={name}
       href={highest.keyId === null ? "/keys" : `/keys/${highest.keyId}`}
       value={wholePercent(percent(highest.used, highest.limit))}
+      percentUsed={percent(highest.used, highest.limit)}
       detail={`${integer(highest.used)} / ${integer(highest.limit)} per hour`}
       noChange={
         highest.keyName === null
@@ -165,6 +186,7 @@ export const Figures = ({
           change={changeOf(totalRequests.changePercent, {
             better: "neither",
             decimals: 1,
+            threshold: 0,
             unit: "%",
             sentence: against(integer(totalRequests.previous)),
           })}
@@ -176,6 +198,7 @@ export const Figures = ({
           change={changeOf(successRate.changePoints, {
             better: "higher",
             decimals: 2,
+            threshold: usualPoints,
             unit: " points",
             sentence: against(rate(successRate.previous)),
           })}
@@ -192,6 +215,7 @@ export const Figures = ({
           change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",
             decimals: 1,
+            threshold: usualShare * (avgResponseTimeMs.previous ?? 0),
             unit: " ms",
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}

@@ -28,7 +28,7 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
 );
 
 /** Loads one of the project's own scripts. Because of the nonce, the Content-Security-Policy allows the script. */
-export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console"; c: PageContext }) => (
+export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console" | "log"; c: PageContext }) => (
   <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
 

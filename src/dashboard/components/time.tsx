@@ -1,6 +1,6 @@
 import { iso } from "../../time/clock.ts";
 import { age, ahead } from "../../time/relative-time.ts";
-import { moment, timeOfDay } from "../format.ts";
+import { logTime, moment, timeOfDay } from "../format.ts";
 
 // The server renders all times as text. If JavaScript is enabled, a script updates relative times and can show absolute times in the
 // reader's time zone.
@@ -23,6 +23,13 @@ export const Ahead = ({ timeMs, now }: { timeMs: number; now: number }) => (
 export const Moment = ({ timeMs }: { timeMs: number }) => (
   <time class="moment" datetime={iso(timeMs)} title={iso(timeMs)}>
     {moment(timeMs)}
+  </time>
+);
+
+/** Renders a date and time in a list, for example "22 Nov 12:04:31". The page says in which time zone. */
+export const LogTime = ({ timeMs }: { timeMs: number }) => (
+  <time class="log-time" datetime={iso(timeMs)} title={iso(timeMs)}>
+    {logTime(timeMs)}
   </time>
 );
 

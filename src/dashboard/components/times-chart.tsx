@@ -1,6 +1,6 @@
 import type { Usage } from "../../usage/read-usage.ts";
 import type { WindowName } from "../../usage/windows.ts";
-import { milliseconds } from "../format.ts";
+import { barName, milliseconds } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 
 /** Renders the average response time as a line, and the range from p50 to p95 as a band. */
@@ -19,7 +19,7 @@ export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName
         description={`Average ${milliseconds(usage.avgResponseTimeMs.value)}, p50 ${milliseconds(usage.p50Ms)}, p95 ${milliseconds(usage.p95Ms)}, p99 ${milliseconds(usage.p99Ms)}.`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        window={window}
+        nameOf={(start) => barName(start, window)}
       >
         <polygon class="band" points={band.join(" ")} />
         <polyline class="line" fill="none" points={known.map(({ index, averageMs }) => at(index, averageMs)).join(" ")} />

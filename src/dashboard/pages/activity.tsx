@@ -2,20 +2,67 @@ import { Hono } from "hono";
 import { listActivity, requireComplete } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { iso } from "../../time/clock.ts";
-import { addressOf, asWords, methods, queryIn, statuses } from "../activity-query.ts";
+import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
+import { readSeries } from "../../usage/read-usage.ts";
+import type { Span } from "../../usage/windows.ts";
+import { type ActivityQuery, addressOf, asWords, chipsOf, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
-import { PauseButton, showPage } from "../components/layout.tsx";
+import { Histogram } from "../components/histogram.tsx";
+import { PageScript, PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
-import type { PageEnv } from "../context.ts";
+import type { PageContext, PageEnv } from "../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../csv.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { logContext, openLogContext } from "../operation-contexts.ts";
+import { RequestView, readRequestDetails } from "../request-details.tsx";
 
 const shownAtOnce = 50;
+/** The longest span whose histogram has a bar for each hour. The histogram of a longer span has a bar for each day. */
+const maxHourlyMs = 2 * dayMs;
+const maxSpanMs = 62 * dayMs;
+
+/** Returns the span of the histogram in whole hours: the span of the filter, or the last 24 hours. */
+function histogramSpan({ from, to }: ActivityQuery, now: number): Span {
+  const end = Math.min(hourStart((to ?? now) + hourMs - 1), hourStart(now) + hourMs);
+  const start = from === undefined ? end - dayMs : hourStart(from);
+  return { from: Math.max(start, end - maxSpanMs), to: Math.max(end, start + hourMs) };
+}
+
+/** The spans of time that the reader can choose with one click. */
+const ranges = (now: number): readonly (readonly [name: string, from: number, to: number | undefined])[] => [
+  ["Last hour", now - hourMs, undefined],
+  ["Today", dayStart(now), undefined],
+  ["Yesterday", dayStart(now) - dayMs, dayStart(now)],
+  ["7 days", now - 7 * dayMs, undefined],
+];
+
+/** The value of a field for a date and time. */
+const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).slice(0, 16));
+
+/** Renders one request beside the list. */
+async function Beside({ c, id, closed, now }: { c: PageContext; id: string; closed: string; now: number }) {
+  const details = await readRequestDetails(c, id);
+  return (
+    <>
+      <header>
+        <h2 id="beside" tabindex={-1}>
+          <code>{details.entry.method}</code> <code class="break">{details.entry.path}</code>
+        </h2>
+        <p class="buttons">
+          <a href={`/activity/${id}`}>Open as a page</a>
+          <a class="button" href={closed} data-close>
+            Close
+          </a>
+        </p>
+      </header>
+      <RequestView c={c} details={details} now={now} />
+    </>
+  );
+}
+
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
@@ -23,12 +70,18 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const after = c.req.query("after");
-  const [{ entries, next, lookedBackTo, asOf }, keys] = await Promise.all([
+  const span = histogramSpan(query, now);
+  const stepMs = span.to - span.from <= maxHourlyMs ? hourMs : dayMs;
+  const [{ entries, next, lookedBackTo, asOf }, keys, series] = await Promise.all([
     listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
+    readSeries(context, span, stepMs, query.key_id).catch(() => []),
   ]);
-  const isFiltered = Object.values(query).some((value) => value !== undefined);
+  const opened = c.req.query("open");
+  const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
+  const chips = chipsOf(query, new Map(keys.map(({ id, name }) => [id, name])));
   const newest = entries[0]?.id;
+  const here = addressOf("/activity", query, { after });
   return showPage(
     c,
     {
@@ -107,52 +160,103 @@ activityPages.get("/activity", needs("session"), async (c) => {
           <label for="path">Path</label>
           <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
         </div>
-        {query.from !== undefined && <input type="hidden" name="from" value={iso(query.from)} />}
-        {query.to !== undefined && <input type="hidden" name="to" value={iso(query.to)} />}
+        <div class="field">
+          <label for="from">From (UTC)</label>
+          <input id="from" name="from" type="datetime-local" value={inField(query.from)} />
+        </div>
+        <div class="field">
+          <label for="to">To (UTC)</label>
+          <input id="to" name="to" type="datetime-local" value={inField(query.to)} />
+        </div>
         <button class="main" type="submit">
           Filter
         </button>
       </form>
-      <form class="filters" method="get" action="/activity">
-        <label class="quiet" for="q">
-          As text
-        </label>
-        <input
-          id="q"
-          name="q"
-          class="grow"
-          value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
-          placeholder="method:POST status:5xx"
-        />
-        <button type="submit">Apply</button>
-        {isFiltered && <a href="/activity">Clear the filter</a>}
-      </form>
-      <nav class="filters" aria-label="Requests by status">
-        {statuses.map((each) => (
-          <a href={addressOf("/activity", { ...query, status: each })} aria-current={each === query.status ? "page" : undefined}>
-            {each}
-          </a>
-        ))}
-      </nav>
+      <div class="toolbar">
+        <nav class="filters" aria-label="Time range">
+          {ranges(now).map(([name, from, to]) => (
+            <a href={addressOf("/activity", { ...query, from, to })}>{name}</a>
+          ))}
+        </nav>
+        <nav class="filters" aria-label="Requests by status">
+          {statuses.map((each) => (
+            <a href={addressOf("/activity", { ...query, status: each })} aria-current={each === query.status ? "page" : undefined}>
+              {each}
+            </a>
+          ))}
+        </nav>
+      </div>
+      {chips.length > 0 && (
+        <ul class="chips" aria-label="Filters">
+          {chips.map(({ name, value, without }) => (
+            <li>
+              <a href={addressOf("/activity", without)} aria-label={`Remove the filter ${name}: ${value}`}>
+                {name}: <bdi>{value}</bdi> <span aria-hidden="true">×</span>
+              </a>
+            </li>
+          ))}
+          <li>
+            <a class="all" href="/activity">
+              Clear the filter
+            </a>
+          </li>
+        </ul>
+      )}
+      <details class="as-text" open={ignored.length > 0}>
+        <summary>Filter as text</summary>
+        <form class="filters" method="get" action="/activity">
+          <label class="unseen" for="q">
+            As text
+          </label>
+          <input
+            id="q"
+            name="q"
+            class="grow"
+            value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
+            placeholder="method:POST status:5xx"
+          />
+          <button type="submit">Apply</button>
+        </form>
+      </details>
+      {series.length > 0 && (
+        <section class="panel" aria-label="Requests over time">
+          <Histogram
+            series={series}
+            stepMs={stepMs}
+            list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
+            addressOf={(from, to) => addressOf("/activity", { ...query, from, to })}
+          />
+          {(query.method !== undefined || query.status !== undefined || query.path !== undefined) && (
+            <p class="help">
+              The bars count all requests{query.key_id !== undefined && " of this key"}. The list below has the other filters.
+            </p>
+          )}
+        </section>
+      )}
       <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />
       <p class="unseen" aria-live="polite" data-news-aloud />
-      <section class="panel" aria-label="Requests">
-        {entries.length === 0 ? (
-          <Empty>
-            {next !== null ? (
-              <>Nothing matches so far.</>
-            ) : isFiltered ? (
-              <>
-                Nothing matches. <a href="/activity">Clear the filter</a>
-              </>
-            ) : (
-              <>No requests yet. The page will announce the first request.</>
-            )}
-          </Empty>
-        ) : (
-          <ActivityTable entries={entries} now={now} />
-        )}
-      </section>
+      <div class={open === undefined ? "log" : "log with-side"} data-log={here}>
+        <section class="panel" aria-label="Requests">
+          {entries.length === 0 ? (
+            <Empty>
+              {next !== null ? (
+                <>Nothing matches so far.</>
+              ) : chips.length > 0 ? (
+                <>
+                  Nothing matches. <a href="/activity">Clear the filter</a>
+                </>
+              ) : (
+                <>No requests yet. The page will announce the first request.</>
+              )}
+            </Empty>
+          ) : (
+            <ActivityTable entries={entries} now={now} open={open} />
+          )}
+        </section>
+        <aside id="side" class="side" aria-labelledby={open === undefined ? undefined : "beside"} hidden={open === undefined}>
+          {open !== undefined && <Beside c={c} id={open} closed={here} now={now} />}
+        </aside>
+      </div>
       <p class="pages">
         {after && <a href={addressOf("/activity", query)}>Newest</a>}{" "}
         {lookedBackTo !== null && (
@@ -162,6 +266,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         )}
         {next !== null && <a href={addressOf("/activity", query, { after: next })}>{lookedBackTo === null ? "Older" : "Continue"}</a>}
       </p>
+      <PageScript name="log" c={c} />
     </>,
   );
 });

@@ -70,6 +70,8 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
   const isSo = ownValue({ disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }, done) ?? true;
   const outcome = isSo ? ownValue(outcomes, done)?.(key) : undefined;
   const isChangeable = status !== "revoked" && mayTouch(c, key.scopes);
+  // The page of a denied request offers the scope that was missing.
+  const added = grantableScopes(c).filter((scope) => scope === c.req.query("add") && !key.scopes.includes(scope));
   const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
   return showPage(
     c,
@@ -198,7 +200,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
         ) : usage.totalRequests.value === 0 ? (
           <Empty>No requests yet. Waiting for the first request.</Empty>
         ) : (
-          <RequestsChart usage={usage} window="7d" />
+          <RequestsChart usage={usage} window="7d" list={`/activity?key_id=${key.id}`} />
         )}
       </section>
       <section class="panel" aria-labelledby="requests">
@@ -217,6 +219,11 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
       {isChangeable && (
         <section class="panel" aria-labelledby="change">
           <h2 id="change">Change</h2>
+          {added.length > 0 && (
+            <p role="status">
+              The scope <code>{added.join(" ")}</code> is ticked. Save to give it to the key.
+            </p>
+          )}
           <form class="form" method="post" action={`/keys/${key.id}`}>
             <input type="hidden" name="revision" value={key.revision} />
             <input type="hidden" name="scopes_shown" value="yes" />
@@ -225,7 +232,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
               form={form}
               formError={formError}
               options={grantableScopes(c)}
-              ticked={form.ticked("scopes") ?? key.scopes}
+              ticked={form.ticked("scopes") ?? [...key.scopes, ...added]}
               account={c.get("visitor").account}
               values={{
                 hourlyLimit: String(key.hourlyLimit),

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { listActivity } from "../../activity/read-activity.ts";
-import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { highestOf, type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { servesSamples } from "../../registry/manifests.ts";
 import { dayMs } from "../../time/clock.ts";
@@ -23,7 +23,7 @@ import { RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState, WebhookState } from "../components/status.tsx";
 import { Age, Ahead, TimeOfDay } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
-import { counted } from "../format.ts";
+import { countdown, counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { openLogContext } from "../operation-contexts.ts";
@@ -67,6 +67,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     <>
       {visitorMay(c, "keys") && <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />}
       <div id="figures" data-refresh>
+        <Attention keys={keys} webhooks={webhooks} highest={highest} now={now} />
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
           As of <TimeOfDay timeMs={requireAsOf(context)} />.
@@ -115,6 +116,59 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     </>,
   );
 });
+
+/** Renders what needs somebody: a limit that is used up, a failing webhook, a key that expires soon. Renders nothing if nothing does. */
+const Attention = ({
+  keys,
+  webhooks,
+  highest,
+  now,
+}: {
+  keys: readonly Key[];
+  webhooks: readonly Webhook[];
+  highest: RateLimitUsage | null;
+  now: number;
+}) => {
+  const failing = webhooks.filter((webhook) => webhookData(webhook).status === "failing");
+  const expiring = keys.filter((key) => statusOf(key, now) === "active" && key.expiresAt !== null && key.expiresAt - now < expiresSoonMs);
+  const isUsedUp = highest !== null && highest.keyId !== null && highest.used >= highest.limit;
+  if (!isUsedUp && failing.length + expiring.length === 0) return null;
+  return (
+    <ul class="attention" aria-label="What needs attention">
+      {isUsedUp && (
+        <li class="bad">
+          <a href={`/keys/${highest.keyId}`}>
+            <bdi>{highest.keyName}</bdi>
+          </a>{" "}
+          has used up its limit, so its requests are denied for {countdown(highest.resetsAt, now)}.
+        </li>
+      )}
+      {failing.map((webhook) => (
+        <li class="bad">
+          <a class="break" href={`/webhooks/${webhook.id}`}>
+            {webhook.url}
+          </a>{" "}
+          fails
+          {webhook.failingSince !== null && (
+            <>
+              {" "}
+              since <Age timeMs={webhook.failingSince} now={now} />
+            </>
+          )}
+          .
+        </li>
+      ))}
+      {expiring.map((key) => (
+        <li class="warn">
+          <a href={`/keys/${key.id}`}>
+            <bdi>{key.name}</bdi>
+          </a>{" "}
+          expires <Ahead timeMs={key.expiresAt ?? now} now={now} />.
+        </li>
+      ))}
+    </ul>
+  );
+};
 
 /** Renders the first steps of a new account and marks the completed steps. Renders nothing if all steps are complete. */
 const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {

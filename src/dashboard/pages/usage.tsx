@@ -120,7 +120,12 @@ usagePages.get("/usage", needs("session"), async (c) => {
         {total === 0 ? (
           <Empty>No requests in the last {windowNames[window]}.</Empty>
         ) : (
-          <RequestsChart usage={usage} window={window} marks={marks} />
+          <RequestsChart
+            usage={usage}
+            window={window}
+            marks={marks}
+            list={keyId === undefined ? "/activity" : `/activity?key_id=${encodeURIComponent(keyId)}`}
+          />
         )}
         <dl class="facts inline">
           {classes.map((name) => (

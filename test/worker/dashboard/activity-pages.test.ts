@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { newKeyId } from "../../../src/credentials/key-format.ts";
+import { hourMs } from "../../../src/time/clock.ts";
 import { type Browser, browse } from "../support/browse.ts";
 import { type Answer, call, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
@@ -43,7 +44,8 @@ describe("The page of a request", () => {
     await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["task.created"] } });
     const created = await call("POST", "/api/v1/tasks", { key, body: { title: "x", status: "done" } });
     const page = await openRequestPage(browser, requestIdOf(created));
-    expect(textOf(page)).toMatch(/Events caused by this request task\.created its delivery task\.completed no webhook/);
+    expect(textOf(page)).toMatch(/Event task\.created its delivery/);
+    expect(textOf(page)).toMatch(/Event task\.completed for no webhook/);
     const path = /href="(\/deliveries\/dlv_[0-9a-f]+)"/.exec(page.text)?.[1] ?? "";
     expect(textOf(await browser.get(path))).toContain("Delivery of task.created");
   });
@@ -58,17 +60,42 @@ describe("The page of a request", () => {
     );
   });
 
-  it("shows changes from around the time of the request, and links to that time in the audit log", async () => {
-    const { accountId, key } = await makeTenant();
+  it("traces the request on one axis of time: admission, response, event, delivery attempts, and changes of its key", async () => {
+    const { accountId, key, keyId } = await makeTenant();
     const browser = browse(accountId);
-    expect((await call("POST", "/api/v1/keys", { key, body: { name: "Courier" } })).status).toBe(201);
-    const response = await call("GET", "/api/v1/me", { key });
-    const page = await openRequestPage(browser, requestIdOf(response));
-    expect(textOf(page)).toMatch(/Changes around this request .* key\.created Courier by .*, \d seconds? before/);
-    const path = /href="(\/settings\/audit\?from=[^"]+)"/.exec(page.text)?.[1]?.replaceAll("&amp;", "&") ?? "";
-    expect(textOf(await browser.get(path))).toContain("Courier");
-    const longAgo = "/settings/audit?from=2020-01-01T00:00:00.000Z&to=2020-01-02T00:00:00.000Z";
-    expect(textOf(await browser.get(longAgo))).toContain("Nothing matches.");
+    await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath("fail"), event_types: ["task.created"] } });
+    await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { name: "Courier" } });
+    await call("POST", "/api/v1/keys", { key, body: { name: "Another key" } });
+    const created = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    const page = await vi.waitFor(async () => {
+      const found = await openRequestPage(browser, requestIdOf(created));
+      expect(textOf(found)).toContain("the receiver answered 500");
+      return found;
+    }, logDelay);
+    const [, trace = ""] = textOf(page).split(" Trace ");
+    const steps = ["key.updated by", "Admitted", "Event task.created", "Response", "the receiver answered 500", "Next delivery attempt"];
+    const places = steps.map((step) => trace.indexOf(step));
+    expect([places.every((place) => place >= 0), places]).toEqual([true, places.toSorted((a, b) => a - b)]);
+    // The creation of another key is not about this key.
+    expect(trace.split("key.created").length - 1).toBe(1);
+    expect(page.text).toContain(`href="/settings/audit?target=${keyId}"`);
+    expect(page.text).toContain("Try again");
+  });
+
+  it("offers the fix at its end: the missing scope, or a higher limit", async () => {
+    const { accountId, key, keyId } = await makeTenant({ hourlyLimit: 1, scopes: ["tasks:read"] });
+    const browser = browse(accountId);
+    const denied = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/users", { key })));
+    expect(denied.text).toContain(`href="/keys/${keyId}?add=users%3Aread#change"`);
+    expect(textOf(denied)).toContain("Add scope users:read");
+    const form = await browser.get(`/keys/${keyId}?add=users%3Aread`);
+    expect(form.text).toMatch(/<input[^>]*value="users:read"[^>]*checked/);
+    expect((await browser.get(`/keys/${keyId}`)).text).not.toMatch(/<input[^>]*value="users:read"[^>]*checked/);
+    await call("GET", "/api/v1/tasks", { key });
+    const overLimit = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/tasks", { key })));
+    expect(textOf(overLimit)).toContain("Raise the limit");
+    // A denied request keeps the state of the limits.
+    expect(textOf(overLimit)).toContain("Denied : 1 of 1 per hour used");
   });
 
   it("returns 404 for a request of another account", async () => {
@@ -108,6 +135,50 @@ describe("The activity page", () => {
     const csv = (await get("/activity.csv?status=4xx")).text.trim().split("\r\n");
     expect(csv).toHaveLength(3);
     expect((await get("/activity?status=5xx")).text).toContain("Clear the filter");
+  });
+
+  it("has a field and chips for the time, and a chip for each filter that removes it", async () => {
+    const { accountId } = await makeTenant();
+    const { get } = browse(accountId);
+    const { text } = await get("/activity?method=GET&status=4xx&from=2026-01-31T09:30:00.000Z");
+    expect(text).toMatch(/<input[^>]*name="from"[^>]*type="datetime-local"[^>]*value="2026-01-31T09:30"/);
+    expect(text).toContain('aria-label="Remove the filter From: 31 Jan 2026, 09:30:00 UTC"');
+    expect(text).toMatch(/href="\/activity\?method=GET&amp;from=2026-01-31T09%3A30%3A00.000Z" aria-label="Remove the filter Status: 4xx"/);
+    for (const range of ["Last hour", "Today", "Yesterday", "7 days"])
+      expect(text).toMatch(new RegExp(`method=GET[^"]*from=[^"]*"[^>]*>${range}<`));
+    expect((await get("/activity")).text).not.toContain("Remove the filter");
+  });
+
+  it("has a histogram whose bars add up to the requests of its span, and which links to each hour", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const now = Date.now();
+    await write([0, 1, 1, 5].map((hours) => entryOf({ accountId, keyId }, now - hours * hourMs - 1)));
+    const { get } = browse(accountId);
+    const page = await vi.waitFor(async () => {
+      const found = await get("/activity");
+      const counts = [...found.text.matchAll(/<title>\d+ \w+ \d\d:00: (\d+) requests/g)].map(([, count]) => Number(count));
+      expect([counts.length, counts.reduce((sum, count) => sum + count, 0)]).toEqual([24, 4]);
+      return found;
+    }, logDelay);
+    const [, link = ""] = /<a href="(\/activity\?from=[^"]+)">\d+ \w+ \d\d:00</.exec(page.text) ?? [];
+    const ofHour = await get(link.replaceAll("&amp;", "&"));
+    expect([1, 2]).toContain(ofHour.text.split('class="row"').length - 1);
+  });
+
+  it("shows one request beside the list, under an address of its own", async () => {
+    const { accountId, key } = await makeTenant();
+    const browser = browse(accountId);
+    const id = requestIdOf(await call("GET", "/api/v1/tasks/none", { key }));
+    await openRequestPage(browser, id);
+    const { text, status } = await browser.get(`/activity?status=4xx&open=${id}`);
+    expect(status).toBe(200);
+    expect(text).toContain('class="row chosen"');
+    const [, beside = ""] = text.split('<aside id="side"');
+    expect(beside).toContain("Why this was refused");
+    expect(beside).toContain('href="/activity?status=4xx"');
+    const closed = (await browser.get("/activity?status=4xx")).text;
+    expect(closed).toMatch(/<aside id="side"[^>]*hidden/);
+    expect((await browse((await makeTenant()).accountId).get(`/activity?open=${id}`)).status).toBe(404);
   });
 
   it("shows requests of more keys than one D1 statement can bind, like the API and the CSV export", async () => {

@@ -1,0 +1,89 @@
+// This script adds to the page of the request log: a request opens beside the list, keys move through the list, and a span of the histogram can be selected.
+
+export {};
+
+const log = document.querySelector<HTMLElement>("[data-log]");
+const list = log?.dataset.log ?? "/activity";
+
+/** Returns the page at an address. A request for a document needs no policy of Trusted Types. */
+const pageAt = (address: string) =>
+  new Promise<Document | null>((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.responseType = "document";
+    request.addEventListener("load", () => resolve(request.responseXML));
+    request.addEventListener("error", reject);
+    request.open("GET", address);
+    request.send();
+  });
+
+const rows = () => [...document.querySelectorAll<HTMLAnchorElement>(".activity a.whole")];
+const idOf = (link: HTMLAnchorElement) => link.pathname.split("/").at(-1) ?? "";
+
+/** Returns the address of the list with a request open beside it. */
+function addressOf(id: string): string {
+  const url = new URL(list, location.href);
+  url.searchParams.set("open", id);
+  return url.pathname + url.search;
+}
+
+/** Shows what an address of the list has beside the list. */
+async function show(address: string): Promise<void> {
+  const side = document.querySelector<HTMLElement>("#side");
+  if (!log || !side) return;
+  const fresh = (await pageAt(address))?.querySelector("#side");
+  if (!fresh) return location.assign(address);
+  const isOpen = !fresh.hasAttribute("hidden");
+  side.replaceWith(document.importNode(fresh, true));
+  log.classList.toggle("with-side", isOpen);
+  const open = new URL(address, location.href).searchParams.get("open");
+  for (const link of rows()) {
+    const isChosen = idOf(link) === open;
+    link.closest("tr")?.classList.toggle("chosen", isChosen);
+    if (isChosen) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+async function go(address: string): Promise<void> {
+  await show(address);
+  history.pushState(null, "", address);
+}
+
+async function open(link: HTMLAnchorElement): Promise<void> {
+  await go(addressOf(idOf(link)));
+  document.querySelector<HTMLElement>("#beside")?.focus();
+}
+
+async function close(): Promise<void> {
+  const chosen = document.querySelector<HTMLAnchorElement>(".activity .chosen a.whole");
+  await go(list);
+  chosen?.focus();
+}
+
+addEventListener("popstate", () => void show(location.pathname + location.search));
+
+document.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  const link = (event.target as Element).closest<HTMLAnchorElement>(".activity a.whole, a[data-close]");
+  if (!link || !log) return;
+  event.preventDefault();
+  void (link.matches("[data-close]") ? close() : open(link));
+});
+
+/** Moves to the next or the previous request. If a request is open, opens that one in its place. */
+function move(step: 1 | -1): void {
+  const links = rows();
+  const focused = links.indexOf(document.activeElement as HTMLAnchorElement);
+  const at = focused >= 0 ? focused : links.findIndex((link) => link.matches("[aria-current]"));
+  const next = links[Math.min(links.length - 1, Math.max(0, at + step))];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+  if (next && log?.classList.contains("with-side")) void go(addressOf(idOf(next)));
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).closest("input, textarea, select")) return;
+  if (event.key === "j") move(1);
+  else if (event.key === "k") move(-1);
+  else if (event.key === "Escape" && log?.classList.contains("with-side")) void close();
+});

@@ -1,0 +1,159 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// The page of the request log, as a person uses it with the mouse and with the keyboard.
+
+let worker: RunningWorker;
+let browser: Browser;
+const at = (path: string) => `http://localhost:${worker.port}${path}`;
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
+  for (const path of ["/me", "/tasks/none", "/keys"]) await worker.api("GET", path);
+  const longName = "A name that is as long as the name of a key can be: ".padEnd(100, "0123456789");
+  const { secret_key: key } = await worker.api("POST", "/keys", { name: longName });
+  await fetch(at(`/api/v1/tasks/${"x".repeat(300)}`), { headers: { Authorization: `Bearer ${key}` } });
+  await vi.waitFor(async () => expect((await worker.api("GET", "/activity?status=404")).data).toHaveLength(2), {
+    timeout: 5000,
+    interval: 100,
+  });
+});
+
+afterAll(async () => {
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+/** Opens the log in a new page, and closes the page after `work`. Fails if the page reports an error. */
+async function onLog(work: (page: Page) => Promise<void>, { path = "/activity", width = 1280 } = {}): Promise<void> {
+  const page = await browser.newPage({ viewport: { width, height: 900 } });
+  const errors: string[] = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  try {
+    await page.goto(at(path));
+    await work(page);
+    expect(errors).toEqual([]);
+  } finally {
+    await page.close();
+  }
+}
+
+describe("The log", () => {
+  it.each([1280, 1440])("has rows of one line at %i pixels, also with the longest names and paths", async (width) => {
+    await onLog(
+      async (page) => {
+        const heights = (await page.evaluate(
+          "[...document.querySelectorAll('.activity tbody tr')].map((row) => row.offsetHeight)",
+        )) as number[];
+        expect(heights.length).toBeGreaterThan(3);
+        expect(heights.filter((height) => height > 37)).toEqual([]);
+      },
+      { width },
+    );
+  });
+
+  it("opens a request beside the list with its own address, which the back button closes and a reload keeps", async () => {
+    await onLog(async (page) => {
+      await page.getByRole("link", { name: "/api/v1/tasks/none" }).click();
+      await page.getByRole("heading", { name: "Why this was refused" }).waitFor();
+      expect(new URL(page.url()).searchParams.get("open")).toMatch(/^req_/);
+      expect(await page.locator(".activity tbody tr").count()).toBeGreaterThan(3);
+      await page.reload();
+      await page.getByRole("heading", { name: "Why this was refused" }).waitFor();
+      await page.goBack();
+      await page.locator("#side").waitFor({ state: "hidden" });
+      expect(new URL(page.url()).search).toBe("");
+    });
+  });
+
+  it("is read with J, K, Enter and Esc", async () => {
+    await onLog(async (page) => {
+      const focused = () => page.evaluate("document.activeElement.closest('tr')?.dataset.id ?? null") as Promise<string | null>;
+      await page.keyboard.press("j");
+      const first = await focused();
+      await page.keyboard.press("j");
+      const second = await focused();
+      expect(new Set([first, second, null]).size).toBe(3);
+      await page.keyboard.press("k");
+      expect(await focused()).toBe(first);
+      await page.keyboard.press("Enter");
+      await page.locator("#side h2#beside").waitFor();
+      expect(new URL(page.url()).searchParams.get("open")).toBe(first);
+      await page.keyboard.press("j");
+      await vi.waitFor(() => expect(new URL(page.url()).searchParams.get("open")).toBe(second));
+      await page.keyboard.press("Escape");
+      await page.locator("#side").waitFor({ state: "hidden" });
+      expect(new URL(page.url()).searchParams.get("open")).toBeNull();
+    });
+  });
+
+  it("takes a span of time by dragging over the histogram, and with the arrow keys", async () => {
+    await onLog(async (page) => {
+      const plot = page.getByRole("slider", { name: "Span of time" });
+      const box = await page.locator(".histogram .area").boundingBox();
+      if (!box) throw new Error("the histogram has no size");
+      const middle = box.y + box.height / 2;
+      const barWidth = box.width / 24;
+      await page.mouse.move(box.x + 20.5 * barWidth, middle);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 22.5 * barWidth, middle);
+      await page.mouse.up();
+      await page.waitForURL(/from=/);
+      const span = () => {
+        const { searchParams } = new URL(page.url());
+        return (Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 3_600_000;
+      };
+      expect(span()).toBe(3);
+      await page.goto(at("/activity"));
+      await plot.focus();
+      await page.keyboard.press("Shift+ArrowLeft");
+      expect(await plot.getAttribute("aria-valuetext")).toMatch(/ to .* requests/);
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/from=/);
+      expect(span()).toBe(2);
+      await page.getByRole("link", { name: /Remove the filter From/ }).click();
+      expect(new URL(page.url()).searchParams.get("from")).toBeNull();
+    });
+  });
+
+  it("leads to a page of the request if the script is off", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(at("/activity"));
+    await page.getByRole("link", { name: "/api/v1/tasks/none" }).click();
+    expect(new URL(page.url()).pathname).toMatch(/^\/activity\/req_/);
+    await page.getByRole("heading", { name: "Trace" }).waitFor();
+    await context.close();
+  });
+});
+
+const allowedSizes = ["12px", "13px", "14px", "15px", "18px", "24px", "32px"];
+
+it.each([
+  "/",
+  "/usage",
+  "/keys",
+  "/keys/new",
+  "/webhooks",
+  "/activity",
+  "/settings",
+  "/docs",
+  "/docs/guides/limits",
+  "/docs/api/createKey",
+])("The text of %s has only the sizes and weights of the scale, and the content is in one container", async (path) => {
+  await onLog(
+    async (page) => {
+      const found = (await page.evaluate(`[...new Set([...document.querySelectorAll("body *")]
+          .filter((each) => [...each.childNodes].some((child) => child.nodeType === 3 && child.data.trim() !== "") && each.getClientRects().length > 0)
+          .flatMap((each) => { const { fontSize, fontWeight } = getComputedStyle(each); return [fontSize, fontWeight]; }))]`)) as string[];
+      expect(found.filter((each) => ![...allowedSizes, "400", "600"].includes(each))).toEqual([]);
+      const edges = (await page.evaluate(
+        `[".brand", "nav.main a", "h1", ".foot legend"].map((each) => Math.round(document.querySelector(each).getBoundingClientRect().left))`,
+      )) as number[];
+      expect(new Set(edges).size, edges.join(" ")).toBe(1);
+    },
+    { path, width: 1440 },
+  );
+});
