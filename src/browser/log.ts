@@ -1,6 +1,6 @@
 // This script adds to the page of the request log: a request opens beside the list, keys move through the list, and a span of the histogram can be selected.
 
-export {};
+import { enhance } from "./parts/enhance.ts";
 
 const log = document.querySelector<HTMLElement>("[data-log]");
 const list = log?.dataset.log ?? "/activity";
@@ -33,7 +33,9 @@ async function show(address: string): Promise<void> {
   const fresh = (await pageAt(address))?.querySelector("#side");
   if (!fresh) return location.assign(address);
   const isOpen = !fresh.hasAttribute("hidden");
-  side.replaceWith(document.importNode(fresh, true));
+  const shown = document.importNode(fresh, true);
+  enhance(shown);
+  side.replaceWith(shown);
   log.classList.toggle("with-side", isOpen);
   const open = new URL(address, location.href).searchParams.get("open");
   for (const link of rows()) {

@@ -1,9 +1,7 @@
 import { age, ahead } from "../time/relative-time.ts";
-import { makeSelectable } from "./charts/select-span.ts";
+import { enhance, writeTimes } from "./parts/enhance.ts";
 
 // This script adds conveniences to every page. Every page also works without the script.
-
-const { dataset } = document.documentElement;
 
 // The "/" key moves the focus to the search field.
 const search = document.querySelector<HTMLInputElement>("#search");
@@ -17,31 +15,14 @@ document.addEventListener("keydown", (event) => {
 // On a narrow screen, scroll the navigation to the current section.
 document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-function write(root: ParentNode, selector: string, textOf: (timeMs: number) => string): void {
-  for (const time of root.querySelectorAll<HTMLTimeElement>(selector)) {
-    const text = textOf(Date.parse(time.dateTime));
-    if (time.textContent?.trim() !== text) time.textContent = text;
-  }
-}
-
-// Shows times in the browser's time zone if the reader chose local time.
-function writeTimes(root: ParentNode): void {
-  if (dataset.zone !== "local") return;
-  const inFull = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-  const ofDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
-  write(root, "time.moment", (timeMs) => inFull.format(timeMs));
-  write(root, "time.time-of-day", (timeMs) => ofDay.format(timeMs));
-}
-writeTimes(document);
+enhance(document);
 
 // Update relative times, for example "3 minutes ago", every 30 seconds.
 setInterval(() => {
   const now = Date.now();
-  write(document, "time.age", (timeMs) => age(timeMs, now));
-  write(document, "time.ahead", (timeMs) => ahead(timeMs, now));
+  writeTimes(document, "time.age", (timeMs) => age(timeMs, now));
+  writeTimes(document, "time.ahead", (timeMs) => ahead(timeMs, now));
 }, 30_000);
-
-for (const chart of document.querySelectorAll<HTMLElement>("[data-select]")) makeSelectable(chart);
 
 // A scope preset selects its checkboxes without loading a new page, so the form keeps all other input.
 for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]"))
@@ -68,25 +49,23 @@ addEventListener("pageshow", () => {
 const secret = document.querySelector<HTMLElement>("[data-secret]");
 let isKept = secret === null;
 
-for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const source = document.querySelector<HTMLElement>(button.dataset.copy ?? "");
-    const status =
-      button.parentElement?.querySelector<HTMLElement>("[data-copied]") ?? document.querySelector<HTMLElement>("[data-copied]");
-    if (!source || !status) return;
-    try {
-      await navigator.clipboard.writeText(source.textContent ?? "");
-      status.textContent = "Copied.";
-      if (source === secret) isKept = true;
-    } catch {
-      const reveal = document.querySelector<HTMLInputElement>(".reveal input");
-      if (reveal) reveal.checked = true;
-      getSelection()?.selectAllChildren(source);
-      status.textContent = "The browser did not allow copying. The text is selected: press Ctrl+C.";
-    }
-  });
-}
+document.addEventListener("click", async (event) => {
+  const button = (event.target as Element).closest<HTMLButtonElement>("button[data-copy]");
+  if (!button) return;
+  const source = document.querySelector<HTMLElement>(button.dataset.copy ?? "");
+  const status = button.parentElement?.querySelector<HTMLElement>("[data-copied]") ?? document.querySelector<HTMLElement>("[data-copied]");
+  if (!source || !status) return;
+  try {
+    await navigator.clipboard.writeText(source.textContent ?? "");
+    status.textContent = "Copied.";
+    if (source === secret) isKept = true;
+  } catch {
+    const reveal = document.querySelector<HTMLInputElement>(".reveal input");
+    if (reveal) reveal.checked = true;
+    getSelection()?.selectAllChildren(source);
+    status.textContent = "The browser did not allow copying. The text is selected: press Ctrl+C.";
+  }
+});
 for (const link of document.querySelectorAll("a[download]")) link.addEventListener("click", () => (isKept = true));
 document.addEventListener("copy", () => {
   if (secret && getSelection()?.containsNode(secret, true)) isKept = true;
@@ -194,12 +173,11 @@ if (partsOf(document).length > 0) {
         // Keep the open or closed state of each `details` element.
         const opened = [...part.querySelectorAll("details")].map(({ open }) => open);
         for (const [index, details] of other.querySelectorAll("details").entries()) details.open = opened[index] ?? details.open;
-        writeTimes(other);
         if (received.get(part.id) === other.outerHTML) continue;
         received.set(part.id, other.outerHTML);
         const replaced = document.importNode(other, true);
         part.replaceWith(replaced);
-        for (const chart of replaced.querySelectorAll<HTMLElement>("[data-select]")) makeSelectable(chart);
+        enhance(replaced);
       }
       return partsOf(document).length > 0;
     },

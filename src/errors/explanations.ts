@@ -48,7 +48,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   invalid_token: {
     why: "The request to the team API or to `/metrics` had no service token, or its token is unknown, revoked or expired.",
-    what: "Send a service token in the header Authorization: Bearer <SERVICE_TOKEN>. Create one with the command `operator tokens make`.",
+    what: "Send a service token in the header Authorization: Bearer <SERVICE_TOKEN>. Create one with the command `npm run operator -- tokens make`.",
     header: "WWW-Authenticate",
     detail: "Send a service token or an operator token: Authorization: Bearer <TOKEN>.",
   },

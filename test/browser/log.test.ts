@@ -26,8 +26,8 @@ afterAll(async () => {
 });
 
 /** Opens the log in a new page, and closes the page after `work`. Fails if the page reports an error. */
-async function onLog(work: (page: Page) => Promise<void>, { path = "/activity", width = 1280 } = {}): Promise<void> {
-  const page = await browser.newPage({ viewport: { width, height: 900 } });
+async function onLog(work: (page: Page) => Promise<void>, { path = "/activity", width = 1280, zone = "UTC" } = {}): Promise<void> {
+  const page = await browser.newPage({ viewport: { width, height: 900 }, timezoneId: zone });
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
@@ -66,6 +66,27 @@ describe("The log", () => {
       await page.locator("#side").waitFor({ state: "hidden" });
       expect(new URL(page.url()).search).toBe("");
     });
+  });
+
+  it("shows times of the list and of the open request in local time, and copies the id of the open request", async () => {
+    await onLog(
+      async (page) => {
+        await page.getByRole("button", { name: "local time" }).click();
+        const utc = await page.locator("time.log-time").first().getAttribute("datetime");
+        const local = await page.evaluate(
+          `new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(Date.parse("${utc}"))`,
+        );
+        expect(await page.locator("time.log-time").first().textContent()).toBe(local);
+        await page.locator(".activity a.whole").first().click();
+        const moment = page.locator("#side time.moment").first();
+        await moment.waitFor();
+        expect(await moment.textContent()).not.toMatch(/ UTC$/);
+        await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+        await page.locator("#side").getByRole("button", { name: "Copy" }).first().click();
+        await page.locator("#side").getByText("Copied.").waitFor();
+      },
+      { zone: "Asia/Tokyo" },
+    );
   });
 
   it("is read with J, K, Enter and Esc", async () => {

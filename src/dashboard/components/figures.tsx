@@ -6,6 +6,7 @@ import type { Usage } from "../../usage/read-usage.ts";
 import {
   barName,
   countdown,
+  counted,
   dash,
   daysOf,
   exactMilliseconds,
@@ -148,7 +149,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit, ${resets}.${denied > 0 ? ` ${integer(denied)} requests were denied with 429 in this period.` : ""}${peak}`
+          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit, ${resets}.${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
       }
     />
   );

@@ -1,6 +1,7 @@
 import type { SeriesPoint } from "../../usage/read-usage.ts";
 import { barTime, integer } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
+import { Bar } from "./requests-chart.tsx";
 
 /**
  * Renders requests over time as bars. With JavaScript, the reader selects a span of time by dragging over the bars, or with the arrow keys. Without it, a
@@ -20,8 +21,6 @@ export const Histogram = ({
 }) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
   const scale = scaleOf(series.length, highest);
-  const inset = scale.step > 6 ? 1.5 : 0.5;
-  const width = Math.max(1, scale.step - 2 * inset).toFixed(1);
   return (
     <figure class="chart histogram" data-select={list}>
       <Axes
@@ -32,19 +31,9 @@ export const Histogram = ({
         starts={series.map(({ start }) => start)}
         nameOf={(start) => barTime(start, stepMs)}
       >
-        {series.map(({ start, requests, successes, notReported }, index) => {
-          const known = successes + notReported;
-          const bar = { x: (scale.x(index) + inset).toFixed(1), width };
-          return (
-            <g data-from={start} data-to={start + stepMs}>
-              <title>{`${barTime(start, stepMs)}: ${integer(requests)} requests, including ${integer(requests - known)} that failed or were refused`}</title>
-              <rect class="hit" x={scale.x(index).toFixed(1)} width={scale.step.toFixed(1)} y={0} height={scale.y(0)} />
-              <rect class="served" {...bar} y={scale.y(successes)} height={scale.y(0) - scale.y(successes)} />
-              {notReported > 0 && <rect class="unreported" {...bar} y={scale.y(known)} height={scale.y(successes) - scale.y(known)} />}
-              <rect class="refused" {...bar} y={scale.y(requests)} height={scale.y(known) - scale.y(requests)} />
-            </g>
-          );
-        })}
+        {series.map((point, index) => (
+          <Bar point={point} x={scale.x(index)} step={scale.step} y={scale.y} name={barTime(point.start, stepMs)} stepMs={stepMs} />
+        ))}
       </Axes>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span> <span class="quiet">· UTC</span>{" "}

@@ -97,7 +97,8 @@ function earlierOf(series: readonly SeriesPoint[], previousSeries: readonly Seri
   return series.map(({ start }) => byStart.get(start - earlierMs[window]) ?? 0);
 }
 
-const Bar = ({
+/** Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. */
+export const Bar = ({
   point,
   x,
   step,

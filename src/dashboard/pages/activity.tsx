@@ -10,6 +10,7 @@ import { ActivityTable } from "../components/activity-table.tsx";
 import { Histogram } from "../components/histogram.tsx";
 import { PageScript, PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
+import { RequestView } from "../components/request-view.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../csv.ts";
@@ -17,7 +18,7 @@ import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { logContext, openLogContext } from "../operation-contexts.ts";
-import { RequestView, readRequestDetails } from "../request-details.tsx";
+import { readRequestDetails } from "../read-request.ts";
 
 const shownAtOnce = 50;
 /** The longest span whose histogram has a bar for each hour. The histogram of a longer span has a bar for each day. */
@@ -228,7 +229,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
           />
           {(query.method !== undefined || query.status !== undefined || query.path !== undefined) && (
             <p class="help">
-              The bars count all requests{query.key_id !== undefined && " of this key"}. The list below has the other filters.
+              The bars count all requests{query.key_id !== undefined && " of this key"}. The other filters apply only to the list below.
             </p>
           )}
         </section>

@@ -148,14 +148,13 @@ const Attention = ({
           <a class="break" href={`/webhooks/${webhook.id}`}>
             {webhook.url}
           </a>{" "}
-          fails
+          is failing.
           {webhook.failingSince !== null && (
             <>
               {" "}
-              since <Age timeMs={webhook.failingSince} now={now} />
+              The first failed attempt was <Age timeMs={webhook.failingSince} now={now} />.
             </>
           )}
-          .
         </li>
       ))}
       {expiring.map((key) => (

@@ -1,8 +1,9 @@
 import { Hono } from "hono";
 import { showPage } from "../components/layout.tsx";
+import { RequestView } from "../components/request-view.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { needs } from "../needs.ts";
-import { RequestView, readRequestDetails } from "../request-details.tsx";
+import { readRequestDetails } from "../read-request.ts";
 
 /** The page of one request. The list of requests shows the same beside it. */
 export const requestPages = new Hono<PageEnv>();

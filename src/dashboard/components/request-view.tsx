@@ -1,0 +1,190 @@
+import { openMs } from "../../activity/entry.ts";
+import type { ReadEntry } from "../../activity/read-activity.ts";
+import { requestOrigin } from "../../http/request-url.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import type { Operation } from "../../openapi/document.ts";
+import type { PageContext } from "../context.ts";
+import { explain } from "../explain-failure.ts";
+import { newNonce } from "../form-idempotency.ts";
+import { counted, duration } from "../format.ts";
+import { visitorMay } from "../permissions.tsx";
+import type { RequestDetails } from "../read-request.ts";
+import { Action } from "./fields.tsx";
+import { Code, CopyButton } from "./secret.tsx";
+import { StatusCode } from "./status.tsx";
+import { Age, Moment } from "./time.tsx";
+import { Trace } from "./trace.tsx";
+
+/** Quotes text for a shell. A client chose the path, so the path can contain any character. */
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** Returns a curl command that repeats the request. The command lacks the original query string and body, because they are not stored. */
+function curlOf({ method, path }: ReadEntry, origin: string): string {
+  const how = method === "GET" ? "" : method === "HEAD" ? " -I" : ` -X ${method}`;
+  const body = /^(?:POST|PUT|PATCH)$/.test(method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
+  return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
+}
+
+/** The route in the log of a request to another API that has not named it. */
+const notGiven = "-";
+
+/** Returns the scope that an operation needs. */
+const scopeOf = (operation: Operation | undefined): string | undefined =>
+  Object.values((operation?.security as Record<string, string[]>[] | undefined)?.[0] ?? {})[0]?.[0];
+
+/** Returns a query string with the id from the request's path. The API console uses this query string to fill in the id. */
+function idQuery({ path, route }: ReadEntry): string {
+  const at = route.split("/").indexOf("{id}");
+  const id = at === -1 ? undefined : path.split("/")[at];
+  return id ? `?${new URLSearchParams({ id })}` : "";
+}
+
+const isOpen = ({ id }: ReadEntry, now: number): boolean => now < timeOfId(id) + openMs;
+
+/** Renders what the visitor can do about a denied request or a failed delivery. Renders nothing if there is nothing to do. */
+function Fixes({ c, details, missingScope }: { c: PageContext; details: RequestDetails; missingScope: string | undefined }) {
+  const { entry, caused } = details;
+  const failing = caused
+    .flatMap(({ deliveries }) => deliveries)
+    .filter(({ status, attempts }) => status === "failed" || (status === "pending" && attempts.length > 0));
+  const key = `/keys/${entry.keyId}`;
+  const fixes = [
+    missingScope !== undefined && visitorMay(c, "keys") && (
+      <a class="button main" href={`${key}?add=${encodeURIComponent(missingScope)}#change`}>
+        Add scope {missingScope}
+      </a>
+    ),
+    entry.errorCode === "rate_limit_exceeded" && visitorMay(c, "keys") && (
+      <a class="button main" href={`${key}#field-hourly_limit`}>
+        Raise the limit
+      </a>
+    ),
+    ...(visitorMay(c, "webhooks")
+      ? failing.map((delivery) =>
+          delivery.status === "pending" ? (
+            <Action action={`/deliveries/${delivery.id}/attempt`} kind="main">
+              Try again
+            </Action>
+          ) : (
+            <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
+              Try again
+            </Action>
+          ),
+        )
+      : []),
+  ].filter((fix) => fix !== false);
+  return fixes.length === 0 ? null : <p class="buttons fixes">{fixes}</p>;
+}
+
+/** Renders everything that is known about one request. */
+export function RequestView({ c, details, now }: { c: PageContext; details: RequestDetails; now: number }) {
+  const { entry, operation } = details;
+  const explanation = explain(entry);
+  const missingScope = entry.errorCode === "insufficient_scope" ? scopeOf(operation) : undefined;
+  // Requests to another API cannot be repeated here.
+  const isOwn = entry.route.startsWith("/api/v1/");
+  return (
+    <>
+      {explanation && (
+        <section class="note alert" aria-labelledby="why">
+          <h2 id="why">{(entry.status ?? 0) < 500 ? "Why this was refused" : "Why this failed"}</h2>
+          <p>
+            <StatusCode status={entry.status} /> {entry.errorCode && <code>{entry.errorCode}</code>}
+          </p>
+          <p>
+            {explanation.why} {explanation.what}
+            {missingScope && (
+              <>
+                {" "}
+                The operation needs the scope <code>{missingScope}</code>.
+              </>
+            )}
+            {entry.problem && ` ${entry.problem.detail}`}
+          </p>
+          {explanation.header && (
+            <p class="quiet">
+              The header <code>{explanation.header}</code> of the response contains more information for the client.
+            </p>
+          )}
+          <p>
+            <a href={`/keys/${entry.keyId}`}>View the key</a> ·{" "}
+            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status ?? "none"}`}>Similar requests</a>
+          </p>
+        </section>
+      )}
+      {entry.status === null && (
+        <section class="note" aria-labelledby="open">
+          <h2 id="open">The response is not known</h2>
+          <p>
+            {isOpen(entry, now)
+              ? "Another API has served this request. It can report its response until ten minutes after the request."
+              : "Another API has served this request, and has not reported its response. The success rate and the response times leave the request out."}
+          </p>
+        </section>
+      )}
+      <Trace details={details} />
+      <Fixes c={c} details={details} missingScope={missingScope} />
+      <section class="panel" aria-labelledby="request">
+        <h2 id="request">The request</h2>
+        <dl class="facts">
+          <dt>When</dt>
+          <dd>
+            <Moment timeMs={timeOfId(entry.id)} />, <Age timeMs={timeOfId(entry.id)} now={now} />
+          </dd>
+          <dt>Took</dt>
+          <dd>{duration(entry.durationMs)}</dd>
+          <dt>Operation</dt>
+          <dd>
+            <code class="break">
+              {entry.method} {entry.route === notGiven ? entry.path : entry.route}
+            </code>
+          </dd>
+          <dt>Key</dt>
+          <dd>
+            <a href={`/keys/${entry.keyId}`}>
+              <bdi>{entry.keyName ?? entry.keyId}</bdi>
+            </a>
+          </dd>
+          <dt>Limit</dt>
+          <dd>{entry.counted ? `counted as ${counted(entry.cost ?? 1, "unit")} of each limit` : "not counted"}</dd>
+          <dt>From</dt>
+          <dd>
+            {entry.ip ?? (isOwn ? "an address that is no longer stored" : "an address that was not given")}
+            {entry.country && `, ${entry.country}`}
+          </dd>
+          <dt>User agent</dt>
+          <dd class="break">
+            <bdi>{entry.userAgent ?? "none"}</bdi>
+          </dd>
+          {entry.count > 1 && (
+            <>
+              <dt>Represents</dt>
+              <dd>{counted(entry.count, "request")} that were refused in the same way in the same second</dd>
+            </>
+          )}
+          <dt>Request id</dt>
+          <dd>
+            <code class="break" id="request-id">
+              {entry.id}
+            </code>
+            <CopyButton of="#request-id" />
+          </dd>
+        </dl>
+      </section>
+      {isOwn && (
+        <section class="panel" aria-labelledby="again">
+          <h2 id="again">Repeat this request</h2>
+          {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>The body of this request was not stored. Replace {"{}"} with your own body.</p>}
+          <Code label="With curl" id="curl">
+            {curlOf(entry, requestOrigin(c))}
+          </Code>
+          {operation && (
+            <p>
+              <a href={`/docs/api/${operation.operationId}${idQuery(entry)}#try-it`}>The same in the console</a>
+            </p>
+          )}
+        </section>
+      )}
+    </>
+  );
+}
