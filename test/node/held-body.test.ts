@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
 // Sends request bodies in two parts over a socket. A request either has a Content-Length or uses chunked encoding.
@@ -88,7 +88,10 @@ const makeKey = async () => (await api("POST", "/keys", { name: "Acting", scopes
 const allScopes = ["tasks:read", "tasks:write", "users:read", "users:write", "keys:read", "keys:write", "webhooks:read", "webhooks:write"];
 const webhook = { url: "https://hooks.acme.dev/", event_types: ["task.created"] };
 
-describe.each<Framing>(["with a Content-Length", "chunked"])("A key that is revoked or disabled while its body is sent %s", (framing) => {
+// The short form sends only chunked bodies, because the Worker cannot know their length in advance.
+const framings: Framing[] = inject("isLong") ? ["with a Content-Length", "chunked"] : ["chunked"];
+
+describe.each(framings)("A key that is revoked or disabled while its body is sent %s", { tags: ["long"] }, (framing) => {
   it.each<[string, string, (keyId: string) => string, object, string, "revoked" | "disabled"]>([
     ["creates no key", "POST", () => "/keys", { name: "Late" }, "revoked_key", "revoked"],
     ["changes no key", "PATCH", (id) => `/keys/${id}`, { name: "Late" }, "revoked_key", "revoked"],
@@ -122,7 +125,7 @@ describe.each<Framing>(["with a Content-Length", "chunked"])("A key that is revo
   });
 });
 
-describe.each<Framing>(["with a Content-Length", "chunked"])("The Worker, given an incomplete body %s,", (framing) => {
+describe.each(framings)("The Worker, given an incomplete body %s,", { tags: ["long"] }, (framing) => {
   it("returns 401 without the rest of the body if the key is missing or invented", async () => {
     const inventedKey = `dvo_${"0".repeat(16)}_${"0".repeat(40)}`;
     for (const [key, code] of [
