@@ -63,7 +63,7 @@ export const isNearLimit = ({ fixed }: Windows, limits: readonly Limit[]): boole
  */
 export function dueLimitEvents(
   keyId: string,
-  config: KeyConfig,
+  config: Pick<KeyConfig, "accountId" | "name">,
   limits: readonly LimitUsage[],
   notified: Notified,
   now: number,

@@ -106,9 +106,13 @@ function verdictOf({ status, ok }: Response): Pick<Outcome, "status" | "error" |
   return {
     status,
     error: "status",
-    advice: `The receiver responded with ${status}. The receiver must respond with 2xx as soon as it has the event. Check the log of the receiver for the cause.`,
+    advice: statusAdvice(status),
   };
 }
+
+/** Returns the sentence about a response whose status is not 2xx. */
+export const statusAdvice = (status: number): string =>
+  `The receiver responded with ${status}. The receiver must respond with 2xx as soon as it has the event. Check the log of the receiver for the cause.`;
 
 const pauseOf = ({ status, headers }: Response, now: number) =>
   status === 429 || status === 503 ? retryAfterMsOf(headers.get("Retry-After"), now) : null;

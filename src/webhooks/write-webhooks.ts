@@ -171,7 +171,11 @@ export async function authorizeWebhook(context: WebhookReadContext, id: string):
 /**
  * Deletes a webhook. The waiting deliveries of a deleted webhook are not sent. Throws `not_found`, `precondition_failed` or `forbidden`.
  */
-export function deleteWebhook(context: WebhookContext, id: string, precondition: Precondition): Promise<void> {
+export function deleteWebhook(
+  context: WriteContext & Pick<WebhookContext, "scopes">,
+  id: string,
+  precondition: Precondition,
+): Promise<void> {
   const { db, commit } = context;
   return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
     const outcomes = await commit({

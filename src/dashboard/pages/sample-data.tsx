@@ -26,7 +26,7 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
         <>
           <p>
             Everything from before <Moment timeMs={sampleUntil} /> is permanently deleted: {servesSamples && "users, tasks, "}requests,
-            figures and the keys “Production backend”, “Mobile app” and “Nightly export”. These keys stop working. Newer data is kept.
+            figures, and the keys and webhooks that were created before. These keys stop working. Newer data is kept.
           </p>
           <p class="buttons">
             <Action action="/settings/sample-data" kind="danger">

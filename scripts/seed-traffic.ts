@@ -1,0 +1,171 @@
+import { type Entry, notRecorded } from "../src/activity/entry.ts";
+import { denialContent } from "../src/admission/admission.ts";
+import { dueLimitEvents } from "../src/admission/events.ts";
+import { newId, timeOfId } from "../src/ids/ids.ts";
+import type { Key } from "../src/keys/key.ts";
+import { servesSamples } from "../src/registry/manifests.ts";
+import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../src/time/clock.ts";
+import type { WriteContext } from "../src/webhooks/outbox.ts";
+import { type Random, weighted } from "./seed-random.ts";
+
+interface Call {
+  method: string;
+  route: string;
+  status: number;
+  /** The typical response time, in milliseconds. */
+  typicalMs: number;
+  errorCode?: string;
+}
+
+const callsOfSamples: [Call, number][] = [
+  [{ method: "GET", route: "/api/v1/tasks", status: 200, typicalMs: 38 }, 34],
+  [{ method: "GET", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 21 }, 20],
+  [{ method: "GET", route: "/api/v1/users", status: 200, typicalMs: 30 }, 14],
+  [{ method: "GET", route: "/api/v1/users/{id}", status: 200, typicalMs: 19 }, 10],
+  [{ method: "POST", route: "/api/v1/tasks", status: 201, typicalMs: 64 }, 8],
+  [{ method: "PATCH", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 71 }, 7],
+  [{ method: "GET", route: "/api/v1/analytics", status: 200, typicalMs: 120 }, 3],
+  [{ method: "GET", route: "/api/v1/tasks/{id}", status: 404, typicalMs: 18, errorCode: "not_found" }, 0.9],
+  [{ method: "POST", route: "/api/v1/tasks", status: 422, typicalMs: 9, errorCode: "invalid_body" }, 0.5],
+  [{ method: "PATCH", route: "/api/v1/tasks/{id}", status: 412, typicalMs: 22, errorCode: "precondition_failed" }, 0.2],
+  [{ method: "GET", route: "/api/v1/keys", status: 403, typicalMs: 4, errorCode: "insufficient_scope" }, 0.15],
+  [{ method: "GET", route: "/api/v1/tasks", status: 503, typicalMs: 900, errorCode: "unavailable" }, 0.06],
+];
+
+/** Requests to an API of the team, as `npm run sample-api` serves it. */
+const callsOfTeam: [Call, number][] = [
+  [{ method: "GET", route: "/orders", status: 200, typicalMs: 38 }, 48],
+  [{ method: "GET", route: "/orders/{id}", status: 200, typicalMs: 21 }, 34],
+  [{ method: "POST", route: "/orders", status: 201, typicalMs: 64 }, 15],
+  [{ method: "GET", route: "/orders/{id}", status: 404, typicalMs: 18 }, 0.9],
+  [{ method: "POST", route: "/orders", status: 422, typicalMs: 9 }, 0.5],
+  [{ method: "GET", route: "/orders", status: 503, typicalMs: 900 }, 0.06],
+];
+
+const calls = servesSamples ? callsOfSamples : callsOfTeam;
+/** The call that most clients make. */
+const usual = (servesSamples ? callsOfSamples : callsOfTeam)[0]?.[0] as Call;
+
+const origins = [
+  ["198.51.100.24", "DE", "northwind-backend/4.2 (node)"],
+  ["203.0.113.77", "SE", "NorthwindMobile/2.8 (iOS 26)"],
+  ["192.0.2.140", "PL", "curl/8.11.1"],
+  ["198.51.100.201", "FR", "acme-partner/1.3 (python)"],
+] as const;
+
+/** The keys that make requests, each with its share of the requests. The second key reaches its limit. */
+export type SeedClients = readonly [SeedClient, SeedClient, ...SeedClient[]];
+type SeedClient = readonly [key: Key, share: number];
+
+interface Seeding {
+  random: Random;
+  accountId: string;
+  clients: SeedClients;
+  // The ids in the request paths are invented. No resources with these ids exist.
+  userId: string;
+  taskId: string;
+}
+
+/** The number of requests that the second key makes in vain after it has reached its limit. */
+const deniedRequests = 687;
+
+/** The hour from noon of yesterday (UTC), in which the second key reaches its limit. The limit is used up at 12:41. */
+const limitHour = (now: number): number => dayStart(now) - 12 * hourMs;
+const limitReached = (now: number): number => limitHour(now) + 41 * minuteMs;
+
+/** Returns the start of an outage of two hours: 13:00 (UTC) of the latest working day that is at least eight days ago. */
+function outageStart(now: number): number {
+  let day = dayStart(now) - 8 * dayMs;
+  while ([0, 6].includes(new Date(day).getUTCDay())) day -= dayMs;
+  return day + 13 * hourMs;
+}
+
+/** Returns the entries of the request log, up to the last full hour before `now`, with an outage and with an hour of denied requests. */
+export function seedTraffic(given: Omit<Seeding, "userId" | "taskId">, startsAt: number, now: number): Entry[] {
+  const seeding = { ...given, userId: newId("usr", startsAt), taskId: newId("tsk", startsAt) };
+  const { random, clients } = seeding;
+  const outage = outageStart(now);
+  const entries: Entry[] = [];
+  for (let hour = hourStart(startsAt); hour < hourStart(now); hour += hourMs) {
+    const requests = Math.round(requestsIn(hour, startsAt) * (0.75 + random() * 0.5));
+    const isOutage = hour >= outage && hour < outage + 2 * hourMs;
+    for (let index = 0; index < requests; index++) {
+      const call = isOutage && random() < 0.7 ? { ...usual, ...unavailable } : weighted(random, calls);
+      entries.push(entryOf(seeding, weighted(random, clients), hour + Math.floor(random() * hourMs), call));
+    }
+  }
+  return withLimitReached(seeding, entries, now);
+}
+
+const unavailable = { status: 503, typicalMs: 4000, errorCode: "unavailable" };
+
+/** Replaces the requests of the second key in the hour of `limitHour`. In the new requests, the key uses up its limit and goes on. */
+function withLimitReached(seeding: Seeding, entries: readonly Entry[], now: number): Entry[] {
+  const { random, clients } = seeding;
+  const [key] = clients[1];
+  const [from, reached] = [limitHour(now), limitReached(now)];
+  const isReplaced = ({ keyId, id }: Entry) => keyId === key.id && timeOfId(id) >= from && timeOfId(id) < from + hourMs;
+  const requestAt = (time: number): Entry => entryOf(seeding, key, time, usual);
+  const limit = { name: "hour", limit: key.hourlyLimit, used: key.hourlyLimit } as const;
+  const { message } = denialContent("rate_limit_exceeded", { scope: null, limits: [{ ...limit, per: "hour", resetsAt: from + hourMs }] });
+  const denial = {
+    status: 429,
+    durationMs: 2,
+    errorCode: "rate_limit_exceeded",
+    admitted: false,
+    counted: false,
+    violated: ["hour"],
+    limits: [limit],
+    problem: { detail: message, errors: [] },
+  };
+  return [
+    ...entries.filter((entry) => !isReplaced(entry)),
+    ...Array.from({ length: key.hourlyLimit }, () => requestAt(from + Math.floor(random() * (reached - from)))),
+    ...Array.from({ length: deniedRequests }, () => ({ ...requestAt(reached + Math.floor(random() * 16 * minuteMs)), ...denial })),
+  ];
+}
+
+/** Stores the events of the hour in which `key` reaches its limit. */
+export async function seedLimitEvents(at: (time: number) => WriteContext, key: Key, now: number): Promise<void> {
+  const context = at(limitReached(now));
+  const hour = { name: "hour", per: "hour", limit: key.hourlyLimit, used: key.hourlyLimit, resetsAt: limitHour(now) + hourMs } as const;
+  const { events } = dueLimitEvents(key.id, key, [hour], {}, context.now);
+  await context.commit({ result: null, events, statements: [] });
+}
+
+/**
+ * Returns the average number of requests for an hour. Traffic is high in European working hours, and low at night and at weekends. Traffic
+ * also grows over time.
+ */
+function requestsIn(hour: number, startsAt: number): number {
+  const date = new Date(hour);
+  const working = Math.max(0, Math.sin(((date.getUTCHours() - 5) / 14) * Math.PI));
+  const weekend = [0, 6].includes(date.getUTCDay()) ? 0.35 : 1;
+  const growth = 1 + ((hour - startsAt) / (60 * dayMs)) * 0.25;
+  return (8 + 92 * working) * weekend * growth;
+}
+
+function entryOf({ random, accountId, clients, userId, taskId }: Seeding, key: Key, time: number, call: Call): Entry {
+  const place = clients.findIndex(([{ id }]) => id === key.id);
+  const [ip, country, userAgent] = origins[place] ?? origins[0];
+  const isDenied = call.errorCode === "insufficient_scope";
+  return {
+    accountId,
+    id: newId("req", time),
+    keyId: key.id,
+    method: call.method,
+    path: call.route.replace("{id}", call.route.includes("users") ? userId : call.route.includes("tasks") ? taskId : "4711"),
+    route: call.route,
+    status: call.status,
+    durationMs: Math.max(1, Math.round(call.typicalMs * Math.exp((random() + random() + random() - 1.5) * 0.9))),
+    ip,
+    country,
+    userAgent,
+    errorCode: call.errorCode ?? null,
+    admitted: !isDenied,
+    counted: !isDenied,
+    count: 1,
+    secret: "current",
+    ...notRecorded,
+  };
+}
