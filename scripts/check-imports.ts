@@ -106,8 +106,10 @@ export const mayImport: Record<string, readonly string[]> = {
   operator: ["api", "dashboard", "docs", "http", "openapi", "operations", "verification", ...below],
   // The documentation, as pages in the layout of the overview and in machine-readable formats.
   docs: ["dashboard", "openapi", "http", "operations", ...below],
+  // The search over everything that a member can open: keys, webhooks, requests, pages and the documentation.
+  search: ["dashboard", "docs", "openapi", "http", ...below],
   scheduled: ["operations", "references", ...below],
-  surfaces: ["api", "routes", "dashboard", "docs", "operator", "verification", "openapi", "http", ...below],
+  surfaces: ["api", "routes", "dashboard", "docs", "search", "operator", "verification", "openapi", "http", ...below],
   app: ["surfaces", "http", "verification"],
   index: ["app", "scheduled", "activity", "admission", "service-tokens", "verification", "webhooks"],
 };

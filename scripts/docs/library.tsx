@@ -1,10 +1,14 @@
+import { CodeTabs } from "../../src/dashboard/components/code-tabs.tsx";
 import type { BuiltLibrary } from "../../src/docs/library.ts";
+import type { BuiltPage, DocPage } from "../../src/docs/page.ts";
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { Console } from "./console.tsx";
 import { builtGroups } from "./contents.tsx";
+import { Home } from "./home.tsx";
 import { operationPath } from "./markdown.ts";
+import { operationParts, type Place } from "./pages/operations.ts";
 import { docPages } from "./pages.ts";
-import { renderMarkdown } from "./render.ts";
+import { headingsOf, highlight, renderMarkdown } from "./render.ts";
 import { buildIndex } from "./search.ts";
 import { teamPages } from "./team.ts";
 
@@ -21,9 +25,29 @@ export function buildLibrary(
   team: { document: JsonObject; guides: Readonly<Record<string, string>> },
 ): BuiltLibrary {
   const places = new Map(operationsIn(document).map((place) => [operationPath(place.operation.operationId), place]));
-  const pages = docPages(document, guides).map((page) => {
+  const plain = docPages(document, guides);
+  const pages = plain.map((page): BuiltPage => {
     const place = places.get(page.path);
-    return { ...page, html: renderMarkdown(page.markdown), ...(place && { console: String(<Console document={document} {...place} />) }) };
+    if (place) return operationPage(document, page, place);
+    if (page.path === "/docs") return { ...page, html: String(<Home document={document} pages={plain} />), headings: [] };
+    const html = renderMarkdown(page.markdown);
+    return { ...page, html, headings: headingsOf(page.markdown, html) };
   });
   return { pages, groups: builtGroups(document, pages), ...buildIndex(pages), team: teamPages(team.document, team.guides) };
+}
+
+/** Returns the page of an operation, whose samples and console stand beside the article. */
+function operationPage(document: JsonObject, page: DocPage, place: Place): BuiltPage {
+  const { intro, samples, article } = operationParts(document, place);
+  const html = renderMarkdown(article);
+  return {
+    ...page,
+    html,
+    headings: headingsOf(page.markdown, html),
+    intro: renderMarkdown(intro),
+    samples: String(
+      <CodeTabs name="call" samples={samples.map(([language, name, code]) => [language, code, highlight(code, name)] as const)} />,
+    ),
+    console: String(<Console document={document} {...place} />),
+  };
 }

@@ -1,4 +1,9 @@
 import { Marked, type Tokens } from "marked";
+import type { Heading } from "../../src/docs/page.ts";
+// biome-ignore lint/correctness/useImportExtensions: the types beside the file mislead the rule.
+import { highlight } from "./highlight.mjs";
+
+export { highlight };
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escapeHtml = (text: string) => text.replaceAll(/[&<>"]/g, (character) => escapes[character] ?? "");
@@ -33,7 +38,7 @@ export function renderMarkdown(markdown: string): string {
       code({ text, lang }: Tokens.Code) {
         code += 1;
         const label = `${languages[lang?.split(" ")[0] ?? ""] ?? "Text"} ${code}`;
-        return `<div class="sample"><section class="code" tabindex="0" aria-label="${label}"><pre><code id="code-${code}">${escapeHtml(text)}</code></pre></section>
+        return `<div class="sample"><section class="code" tabindex="0" aria-label="${label}"><pre><code id="code-${code}">${highlight(text, lang)}</code></pre></section>
 <p class="buttons"><button type="button" data-copy="#code-${code}" hidden aria-label="Copy ${label}">Copy</button> <span role="status" data-copied></span></p></div>\n`;
       },
       table({ header, rows }: Tokens.Table) {
@@ -55,4 +60,24 @@ export function renderMarkdown(markdown: string): string {
     },
   });
   return marked.parse(markdown, { async: false });
+}
+
+/** Returns the headings of a page that the HTML has an anchor for, in order. */
+export function headingsOf(markdown: string, html: string): Heading[] {
+  const anchors = [...html.matchAll(/<h\d id="([^"]+)">(.*?) <a class="anchor"/g)].map(([, id = "", text = ""]) => ({
+    id,
+    text: text.replaceAll(/<[^>]*>/g, ""),
+  }));
+  const headings: Heading[] = [];
+  let [offset, isCode, next] = [0, false, 0];
+  for (const line of markdown.split("\n")) {
+    if (line.startsWith("```")) isCode = !isCode;
+    const anchor = anchors[next];
+    if (!isCode && anchor && /^##+ /.test(line) && slugOf(line) === anchor.id.replace(/-\d+$/, "")) {
+      headings.push({ at: offset, ...anchor });
+      next++;
+    }
+    offset += line.length + 1;
+  }
+  return headings;
 }

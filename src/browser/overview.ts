@@ -1,15 +1,31 @@
 import { age, ahead } from "../time/relative-time.ts";
 import { enhance, writeTimes } from "./parts/enhance.ts";
+import { makeSuggesting } from "./parts/suggest.ts";
 
 // This script adds conveniences to every page. Every page also works without the script.
 
-// The "/" key moves the focus to the search field.
-const search = document.querySelector<HTMLInputElement>("#search");
+// The keys "/" and Ctrl K (on a Mac, Command K) move the focus to the search field.
+const search = document.querySelector<HTMLInputElement>("#search, #docs-search");
 document.addEventListener("keydown", (event) => {
-  const target = event.target as HTMLElement;
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || target.closest("input, textarea, select, [contenteditable]")) return;
+  const isCommand = event.ctrlKey || event.metaKey;
+  const isTyping = (event.target as HTMLElement).closest("input, textarea, select, [contenteditable]") !== null;
+  if (!(isCommand ? event.key.toLowerCase() === "k" : event.key === "/" && !isTyping) || !search) return;
   event.preventDefault();
-  search?.focus();
+  search.focus();
+  search.select();
+});
+for (const input of document.querySelectorAll<HTMLInputElement>("input[data-suggest]")) makeSuggesting(input);
+
+// A choice of language is kept for the other samples in this browser.
+const languageName = "language";
+const radiosOf = (language: string | null) =>
+  document.querySelectorAll<HTMLInputElement>(`input[data-language="${CSS.escape(language ?? "")}"]`);
+for (const radio of radiosOf(localStorage.getItem(languageName))) radio.checked = true;
+document.addEventListener("change", ({ target }) => {
+  const language = (target as HTMLElement).dataset.language;
+  if (language === undefined) return;
+  localStorage.setItem(languageName, language);
+  for (const radio of radiosOf(language)) radio.checked = true;
 });
 
 // On a narrow screen, scroll the navigation to the current section.
@@ -31,6 +47,16 @@ for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]")
     const ticked = link.dataset.ticks?.split(" ") ?? [];
     for (const box of document.querySelectorAll<HTMLInputElement>('input[name="scopes"]')) box.checked = ticked.includes(box.value);
   });
+
+// A button fills in the time of expiry, in UTC as the label of the field says.
+const dayMs = 86_400_000;
+for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-expires-in]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const field = document.querySelector<HTMLInputElement>('input[name="expires_at"]');
+    if (field) field.value = new Date(Date.now() + Number(button.dataset.expiresIn) * dayMs).toISOString().slice(0, 16);
+  });
+}
 
 // Submit each form only once. Only the first response can show a one-time secret, and a second response would replace that page.
 document.addEventListener("submit", (event) => {
@@ -58,7 +84,7 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(source.textContent ?? "");
     status.textContent = "Copied.";
-    if (source === secret) isKept = true;
+    if (source.matches("[data-secret], [data-secret-line]")) isKept = true;
   } catch {
     const reveal = document.querySelector<HTMLInputElement>(".reveal input");
     if (reveal) reveal.checked = true;

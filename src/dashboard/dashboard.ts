@@ -6,6 +6,7 @@ import { deliveriesPages } from "./pages/deliveries.tsx";
 import { keyPages } from "./pages/key.tsx";
 import { keyRevocationPages } from "./pages/key-revocation.tsx";
 import { keyRotationPages } from "./pages/key-rotation.tsx";
+import { keySettingsPages } from "./pages/key-settings.tsx";
 import { keysPages } from "./pages/keys.tsx";
 import { limitsPages } from "./pages/limits.tsx";
 import { memberRemovalPages } from "./pages/member-removal.tsx";
@@ -15,12 +16,12 @@ import { ownSignInPages } from "./pages/own-sign-in.tsx";
 import { redeliveryPages } from "./pages/redelivery.tsx";
 import { requestPages } from "./pages/request.tsx";
 import { sampleDataPages } from "./pages/sample-data.tsx";
-import { search } from "./pages/search.tsx";
 import { settingsPages } from "./pages/settings.tsx";
 import { usagePages } from "./pages/usage.tsx";
 import { webhookPages } from "./pages/webhook.tsx";
 import { webhookDeletionPages } from "./pages/webhook-deletion.tsx";
 import { webhookSecretPages } from "./pages/webhook-secret.tsx";
+import { webhookSettingsPages } from "./pages/webhook-settings.tsx";
 import { webhooksPages } from "./pages/webhooks.tsx";
 import { confirmPages } from "./step-up.tsx";
 
@@ -34,12 +35,14 @@ export function createPages() {
     limitsPages,
     keysPages,
     keyPages,
+    keySettingsPages,
     keyRotationPages,
     keyRevocationPages,
     deliveriesPages,
     redeliveryPages,
     webhooksPages,
     webhookPages,
+    webhookSettingsPages,
     webhookDeletionPages,
     webhookSecretPages,
     activityPages,
@@ -50,7 +53,6 @@ export function createPages() {
     memberRemovalPages,
     ownSignInPages,
     sampleDataPages,
-    search,
   ];
   for (const some of all) pages.route("/", some);
   return pages;

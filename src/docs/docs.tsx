@@ -7,6 +7,7 @@ import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine } from "../dashboard/session.ts";
+import { wantsJson } from "../dashboard/suggestions.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
 import { unlessKnown } from "./caching.ts";
@@ -15,8 +16,18 @@ import { library, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
 import { nearestPages } from "./nearest-pages.ts";
 import { readOwnIds, withOwnIds } from "./own-ids.ts";
-import { type BuiltPage, type DocPage, demoKeyPlaceholder } from "./page.ts";
-import { type Found, maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf } from "./search-index.ts";
+import { type BuiltPage, type DocPage, demoKeyPlaceholder, type Heading } from "./page.ts";
+import {
+  type Found,
+  maxFound,
+  maxQueryCharacters,
+  maxQueryWords,
+  maxSuggestions,
+  nameOf,
+  pathOf,
+  queryWordsOf,
+  suggestionOf,
+} from "./search-index.ts";
 
 const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
 
@@ -46,7 +57,8 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);
     const isTooLong = text.length > maxQueryCharacters || words.length > maxQueryWords;
     const origin = requestOrigin(c);
-    const found = isTooLong ? [] : search.find(words).map(({ page, line }) => ({ page, line: servedFrom(line, origin) }));
+    const found = isTooLong ? [] : search.find(words).map((each) => ({ ...each, line: servedFrom(each.line, origin) }));
+    if (wantsJson(c)) return c.json({ results: found.slice(0, maxSuggestions).map(suggestionOf) }, 200, uncached);
     const status = isTooLong ? 400 : 200;
     if (urlOf(c).pathname.endsWith(".md") || prefersMarkdown(c))
       return c.body(isTooLong ? `${tooLong}\n` : searchMarkdown(text, found, pages.length), status, markdownHeaders);
@@ -64,10 +76,10 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
             </Empty>
           ) : (
             <ul class="lines">
-              {found.map(({ page, line }) => (
+              {found.map((each) => (
                 <li>
-                  <a href={page.path}>{page.title}</a> <span class="quiet">{page.kind}</span>
-                  <span class="quiet break">{line}</span>
+                  <a href={pathOf(each)}>{nameOf(each)}</a> <span class="quiet">{each.page.kind}</span>
+                  <span class="quiet break">{each.line}</span>
                 </li>
               ))}
             </ul>
@@ -168,6 +180,7 @@ const Search = ({ text }: { text: string }) => (
         value={text}
         maxlength={maxQueryCharacters}
         placeholder="Search operations, guides, errors and events"
+        data-suggest="/search /docs/search"
       />
       <button type="submit">Search</button>
     </form>
@@ -215,10 +228,15 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
       <>
         <Search text="" />
         <div class={page.path === "/docs" ? "documentation" : "documentation with-contents"}>
-          <div>
-            <article class="panel prose">{raw(servedFrom(own(page.html), origin))}</article>
-            {console && raw(console)}
-          </div>
+          {page.intro && <div class="panel prose intro">{raw(own(page.intro))}</div>}
+          {page.samples && (
+            <aside class="beside" aria-label="Samples and console">
+              <section class="panel">{raw(servedFrom(own(page.samples), origin))}</section>
+              {console && raw(console)}
+            </aside>
+          )}
+          <article class={page.path === "/docs" ? "prose" : "panel prose"}>{raw(servedFrom(own(page.html), origin))}</article>
+          {!page.samples && <OnThisPage headings={page.headings} />}
           {page.path !== "/docs" && raw(library().contents(page.path))}
         </div>
         {console && <PageScript name="console" c={c} />}
@@ -233,6 +251,23 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   kept.store(name, nonce, html);
   return c.html(html, 200, uncached);
 }
+
+const minHeadings = 3;
+
+/** Renders links to the parts of a long page. */
+const OnThisPage = ({ headings }: { headings: readonly Heading[] }) =>
+  headings.length < minHeadings ? null : (
+    <nav class="beside on-this-page" aria-label="On this page">
+      <p>On this page</p>
+      <ul>
+        {headings.map(({ id, text }) => (
+          <li>
+            <a href={`#${id}`}>{raw(text)}</a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
 
 function showMissing(c: PageContext, pages: readonly DocPage[], path: string) {
   return showPage(

@@ -1,13 +1,18 @@
-import type { DocPage } from "./page.ts";
+import type { Suggestion } from "../dashboard/suggestions.ts";
+import type { DocPage, Heading } from "./page.ts";
 
 export interface Found {
   page: DocPage;
+  /** The part of the page in which the line stands. Null if the line stands before the first heading. */
+  part: Heading | null;
   /** A line that contains a searched word, or the summary of the page if no line contains such a word. */
   line: string;
 }
 
 /** The maximum number of pages that a search returns. */
 export const maxFound = 30;
+/** The maximum number of pages that are suggested while the reader types. */
+export const maxSuggestions = 8;
 /**
  * The maximum length of a query, in characters. Anyone can search without signing in. The limits of a query therefore keep every search
  * cheap.
@@ -37,6 +42,12 @@ export interface Posting {
   line: number;
 }
 
+/** Returns the path of the part of the page that was found. */
+export const pathOf = ({ page, part }: Pick<Found, "page" | "part">): string => (part ? `${page.path}#${part.id}` : page.path);
+/** Returns the title of the page, with the heading of the part that was found. */
+export const nameOf = ({ page, part }: Pick<Found, "page" | "part">): string => (part ? `${page.title}: ${part.text}` : page.title);
+export const suggestionOf = (found: Found): Suggestion => ({ kind: found.page.kind, name: nameOf(found), path: pathOf(found) });
+
 export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 
 /** Returns the distinct words of a query, in lower case. */
@@ -48,15 +59,17 @@ function lineAt({ markdown }: DocPage, offset: number): string {
   return plain(end === -1 ? markdown.slice(offset) : markdown.slice(offset, end));
 }
 
+type Indexed = DocPage & { headings?: readonly Heading[] };
+
 /** The prebuilt search index of all pages. A search reads the text of only those pages that it returns. */
 export class SearchIndex {
-  readonly #pages: readonly DocPage[];
+  readonly #pages: readonly Indexed[];
   /** All indexed words, sorted so that words with the same prefix are adjacent. */
   readonly #words: readonly string[];
   /** A flat list of postings for each indexed word. Every posting takes three numbers: page, bits and line. */
   readonly #postings: readonly (readonly number[])[];
 
-  constructor(pages: readonly DocPage[], words: readonly string[], postings: readonly (readonly number[])[]) {
+  constructor(pages: readonly Indexed[], words: readonly string[], postings: readonly (readonly number[])[]) {
     [this.#pages, this.#words, this.#postings] = [pages, words, postings];
   }
 
@@ -82,7 +95,11 @@ export class SearchIndex {
       .filter((found) => found.words === words.length)
       .toSorted((one, other) => other.score - one.score)
       .slice(0, maxFound)
-      .map(({ page, line }) => ({ page, line: line === -1 ? plain(page.summary) : lineAt(page, line) }));
+      .map(({ page, line }) => ({
+        page,
+        part: line === -1 ? null : (page.headings?.findLast(({ at }) => at < line) ?? null),
+        line: line === -1 ? plain(page.summary) : lineAt(page, line),
+      }));
   }
 
   /** Yields the postings of a word, and of longer words that start with it. A word of fewer than three characters matches only itself. */

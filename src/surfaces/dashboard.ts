@@ -9,6 +9,7 @@ import { sameOrigin } from "../http/same-origin.ts";
 import { pageSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
+import { searchPages } from "../search/search.tsx";
 
 /**
  * Creates the dashboard pages for members. Each route declares which access the route requires. A route without this declaration responds
@@ -25,5 +26,6 @@ export function createDashboard(build: Build): Surface {
     requireAccess(build),
   );
   app.route("/", createPages());
+  app.route("/", searchPages);
   return { serves: () => true, app };
 }

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, lt, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { newestFirst, type Page } from "../db/page.ts";
@@ -55,4 +55,16 @@ export async function readDelivery(context: ReadContext, id: string): Promise<De
   ]);
   if (!delivery) throw new Failure("not_found", "There is no such delivery.");
   return { ...delivery, attempts: made };
+}
+
+/** Returns the latest attempt of each of the given deliveries, by the id of the delivery. A delivery without an attempt has no entry. */
+export async function readLatestAttempts({ db }: ReadContext, of: readonly Delivery[]): Promise<Map<string, Attempt>> {
+  const ids = JSON.stringify(of.map(({ id }) => id));
+  const latest = await db
+    .select()
+    .from(attempts)
+    .where(
+      sql`(${attempts.deliveryId}, ${attempts.id}) IN (SELECT value, (SELECT max(id) FROM attempts WHERE delivery_id = value) FROM json_each(${ids}))`,
+    );
+  return new Map(latest.map((attempt) => [attempt.deliveryId, attempt]));
 }

@@ -113,7 +113,7 @@ async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name
   await waitForHeading(page, "Create a key");
   await fill("Name", name);
   await press("Create key");
-  await waitForHeading(page, "Key created");
+  await waitForHeading(page, "Copy your key now");
   const first = await secretOn(page);
   expect(await me(first)).toBe(200);
   await expect
@@ -131,7 +131,7 @@ async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name
   await press("Rotate");
   await waitForHeading(page, `Rotate ${name}`);
   await press("Rotate");
-  await waitForHeading(page, "The new secret");
+  await waitForHeading(page, "Copy the new secret now");
   const second = await secretOn(page);
   expect([await me(first), await me(second), await me(second)]).toEqual([200, 200, 200]);
   await page.goto(at("/keys"));
@@ -163,7 +163,7 @@ it("A member with only a keyboard can create, rotate and revoke a key, copy its 
   await page.goto(at("/keys/new"));
   await input.fill("Name", "Copied");
   await input.press("Create key");
-  await waitForHeading(page, "Key created");
+  await waitForHeading(page, "Copy your key now");
   await input.press("Copy");
   await page.getByText(/Copied\.|press Ctrl\+C/).waitFor();
   await page.goto(at("/"));

@@ -196,7 +196,7 @@ describe("The page of a new secret", () => {
       await page.getByLabel("Name", { exact: true }).fill("Uncopied");
       await page.getByRole("button", { name: "Create key" }).click();
       const secret = await page.getByLabel("Secret key", { exact: true }).textContent();
-      await page.getByRole("button", { name: "Copy" }).click();
+      await page.getByRole("button", { name: "Copy", exact: true }).click();
       await page.getByText("press Ctrl+C").waitFor();
       expect(await page.evaluate("getSelection().toString().trim()")).toBe(secret?.trim());
       expect(await page.getByText("Copied.", { exact: true }).count()).toBe(0);
@@ -218,7 +218,7 @@ describe("The page of a new secret", () => {
       await page.goto(at("localhost", "/keys/new"));
       await page.getByLabel("Name", { exact: true }).fill("Pressed twice");
       await page.getByRole("button", { name: "Create key" }).dblclick();
-      await page.getByRole("heading", { level: 1, name: "Key created" }).waitFor();
+      await page.getByRole("heading", { level: 1, name: "Copy your key now" }).waitFor();
       expect(await page.getByLabel("Secret key", { exact: true }).textContent()).toMatch(/^dvo_/);
     } finally {
       await page.close({ runBeforeUnload: false });

@@ -128,7 +128,7 @@ describe("The first owner", () => {
     await page.getByRole("button", { name: "Create key" }).click();
     const secret = (await page.getByLabel("Secret key", { exact: true }).textContent())?.trim() ?? "";
     expect(secret).toMatch(/^dvo_/);
-    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByRole("button", { name: "Copy", exact: true }).click();
     await page.getByText("Copied.").waitFor();
     const response = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
     expect(response.status).toBe(200);

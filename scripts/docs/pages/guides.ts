@@ -4,7 +4,7 @@ import { servesSamples } from "../../../src/registry/manifests.ts";
 import { figures, withFigures } from "../figures.ts";
 
 const guides = [
-  ["quick-start", "How to get from a clone to a verified webhook in six steps."],
+  ["quick-start", "How to get from a key to a verified webhook in six steps."],
   ["authentication", "The format of keys, their scopes and rotation, and what to do about a leaked key."],
   ["limits", "How the hourly limit works, which headers describe it, and how to back off."],
   ["errors", "The parts of an error, every code, and the order of the checks."],

@@ -2,7 +2,7 @@ import type { DocPage } from "../../../src/docs/page.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../../src/openapi/document.ts";
 import { operationPath, paragraphs } from "../markdown.ts";
 
-const quickStart = "/docs/guides/quick-start";
+export const quickStart = "/docs/guides/quick-start";
 
 const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");
 
@@ -23,7 +23,7 @@ export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocP
     markdown: paragraphs(
       "# Documentation",
       ...(pages.some(({ path }) => path === quickStart)
-        ? [`New here? The [quick start](${quickStart}) takes you from a clone to a verified webhook in six steps.`]
+        ? [`New here? The [quick start](${quickStart}) takes you from a key to a verified webhook in six steps.`]
         : []),
       "## Guides",
       listOf(of("Guide")),

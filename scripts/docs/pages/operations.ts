@@ -1,7 +1,8 @@
 import { STATUS_CODES } from "node:http";
 import { exampleIdNote } from "../../../src/docs/own-ids.ts";
 import { type DocPage, originPlaceholder } from "../../../src/docs/page.ts";
-import { exampleOrigin } from "../../../src/errors/explanations.ts";
+import { exampleOrigin, explanations } from "../../../src/errors/explanations.ts";
+import type { FailureCode } from "../../../src/errors/failure.ts";
 import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../../src/openapi/document.ts";
 import { errorPath, fence, jsonFence, operationPath, paragraphs, table } from "../markdown.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
@@ -58,46 +59,66 @@ export function responsesOf(document: JsonObject, { operation }: Place): string 
   return paragraphs("## Responses", ...served);
 }
 
+/** Returns the errors of an operation as one table, and the response to the first of them. */
 function errorsOf(document: JsonObject, { operation }: Place, instance: string): string {
   const all = codesOf(document, operation.responses);
-  if (all.length === 0) return "";
+  const [first] = all;
+  if (!first) return "";
+  const rows = all.flatMap(({ status, codes }) =>
+    codes.map((code) => [status, `[\`${code}\`](${errorPath(code)})`, explanations[code as FailureCode].why]),
+  );
   return paragraphs(
     "## Errors",
-    "The [errors guide](/docs/guides/errors) describes the error responses. Each code has its own page.",
-    ...all.map(({ status, codes, example }) =>
-      paragraphs(
-        `### ${status} ${STATUS_CODES[status] ?? ""}`,
-        codes.map((code) => `[\`${code}\`](${errorPath(code)})`).join(", "),
-        jsonFence({ ...(example as object), instance }),
-      ),
-    ),
+    table(["Status", "Code", "Cause"], rows),
+    "Every error has the same form, which the [errors guide](/docs/guides/errors) describes. An example:",
+    jsonFence({ ...(first.example as object), instance }),
   );
 }
 
-/** Builds the documentation page of an operation. The page starts with a curl sample. */
-function operationPage(document: JsonObject, place: Place): DocPage {
+/** The parts of the page of an operation. The HTML shows the samples beside the article, and the Markdown has them in it. */
+export interface OperationParts {
+  intro: string;
+  samples: readonly (readonly [language: string, fenceName: string, code: string])[];
+  article: string;
+}
+
+/** Returns the parts of the page of an operation, as Markdown. */
+export function operationParts(document: JsonObject, place: Place): OperationParts {
   const { method, path, operation } = place;
   const call = callOf(document, place, originPlaceholder);
+  return {
+    intro: paragraphs(`\`${method.toUpperCase()} ${path}\``, String(operation.description), path.includes("{") && exampleIdNote),
+    samples: [
+      ["curl", "sh", inCurl(call)],
+      ["JavaScript", "js", inJavaScript(call)],
+      ["Python", "python", inPython(call)],
+    ],
+    article: paragraphs(
+      parameterTable(document, place),
+      bodyOf(document, place),
+      responsesOf(document, place),
+      errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, originPlaceholder),
+    ),
+  };
+}
+
+/** Builds the documentation page of an operation. The Markdown starts with a curl sample. */
+function operationPage(document: JsonObject, place: Place): DocPage {
+  const { method, path, operation } = place;
+  const { intro, samples, article } = operationParts(document, place);
+  const [[, , curl] = ["", "", ""], ...others] = samples;
   return {
     path: operationPath(operation.operationId),
     title: String(operation.summary),
     kind: "Operation",
     summary: `${method.toUpperCase()} ${path}. ${String(operation.description)}`,
     markdown: paragraphs(
-      fence("sh", inCurl(call)),
+      fence("sh", curl),
       `# ${operation.summary}`,
-      `\`${method.toUpperCase()} ${path}\``,
-      String(operation.description),
-      path.includes("{") && exampleIdNote,
-      parameterTable(document, place),
-      bodyOf(document, place),
+      intro,
       "## The same in other languages",
-      "### JavaScript",
-      fence("js", inJavaScript(call)),
-      "### Python",
-      fence("python", inPython(call)),
-      responsesOf(document, place),
-      errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, originPlaceholder),
+      ...others.map(([language, name, code]) => paragraphs(`### ${language}`, fence(name, code))),
+      article,
     ),
   };
 }

@@ -3,55 +3,83 @@ import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
 import { attemptsAfter, maxAttempts } from "../../webhooks/schedule.ts";
 import { counted, integer } from "../format.ts";
 import { Code } from "./secret.tsx";
-import { StatusCode } from "./status.tsx";
+import { resultOf, StatusCode } from "./status.tsx";
 import { Ahead, Moment } from "./time.tsx";
 
-/** Returns the number of attempts that were counted but not stored. An attempt that is still running is excluded. */
-const unrecorded = ({ attemptsMade, attempts, claim }: Delivery & { attempts: readonly Attempt[] }) =>
-  attemptsMade - attempts.length - (claim === null ? 0 : 1);
+type WithAttempts = Delivery & { attempts: readonly Attempt[] };
 
-/** Renders all past and planned attempts of a delivery, in order. */
-export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly Attempt[] }; now: number }) => (
-  <ol class="timeline" aria-label="Attempts">
-    {delivery.attempts.map((each) => (
-      <li class={each.error === null ? "good" : "bad"}>
-        <span aria-hidden="true">{each.error === null ? "✓" : "✕"}</span> <Moment timeMs={each.at} />:{" "}
-        {each.error === null ? "delivered" : each.status === null ? each.error : `response ${each.status}`}, {integer(each.durationMs)} ms
-      </li>
-    ))}
-    {unrecorded(delivery) > 0 && (
-      <li class="plain">
-        <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} not recorded. The account had used up its storage, or
-        the attempt was interrupted.
-      </li>
-    )}
-    {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
-      <li class="plain">
-        <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {maxAttempts}:{" "}
-        <Ahead timeMs={delivery.nextAttemptAt} now={now} />, <Moment timeMs={delivery.nextAttemptAt} />
-      </li>
-    )}
-    {delivery.status === "pending" &&
-      delivery.nextAttemptAt !== null &&
-      attemptsAfter(delivery.attemptsMade, delivery.nextAttemptAt).map((at, index) => (
-        <li class="later">
-          <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 2 + index}, if the attempts before it fail: about{" "}
-          <Moment timeMs={at} />
+/** Returns the number of attempts that were counted but not stored. An attempt that is still running is excluded. */
+const unrecorded = ({ attemptsMade, attempts, claim }: WithAttempts) => attemptsMade - attempts.length - (claim === null ? 0 : 1);
+
+/** Renders all past and planned attempts of a delivery, in order. Each past attempt opens to its request and response. The latest one is open. */
+export const Timeline = ({ delivery, now }: { delivery: WithAttempts; now: number }) => {
+  const { attempts, status, attemptsMade, nextAttemptAt } = delivery;
+  const later = status === "pending" && nextAttemptAt !== null ? attemptsAfter(attemptsMade, nextAttemptAt) : [];
+  const last = later.at(-1);
+  return (
+    <ol class="timeline" aria-label="Attempts">
+      {attempts.map((each, index) => (
+        <li>
+          <PastAttempt attempt={each} number={index + 1} delivery={delivery} isOpen={index === attempts.length - 1} />
         </li>
       ))}
-  </ol>
-);
+      {unrecorded(delivery) > 0 && (
+        <li class="quiet">
+          <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} not recorded. The account had used up its storage, or
+          the attempt was interrupted.
+        </li>
+      )}
+      {status === "pending" && nextAttemptAt !== null && (
+        <li>
+          <span aria-hidden="true">◌</span> Attempt {attemptsMade + 1} of {maxAttempts}: <Ahead timeMs={nextAttemptAt} now={now} />,{" "}
+          <Moment timeMs={nextAttemptAt} />
+        </li>
+      )}
+      {last !== undefined && (
+        <li class="quiet">
+          <details>
+            <summary>
+              {counted(later.length, "more attempt")} if these fail, the last at about <Moment timeMs={last} />
+            </summary>
+            <ol>
+              {later.map((at, index) => (
+                <li>
+                  Attempt {attemptsMade + 2 + index}: about <Moment timeMs={at} />
+                </li>
+              ))}
+            </ol>
+          </details>
+        </li>
+      )}
+    </ol>
+  );
+};
 
-/** Renders the request and the response of one attempt. */
-export const AttemptPanel = ({ attempt: made, number, delivery }: { attempt: Attempt; number: number; delivery: Delivery }) => (
-  <section class="panel" aria-labelledby={`attempt-${number}`}>
-    <h2 id={`attempt-${number}`}>
-      Attempt {number}: {made.status === null ? (made.error ?? "no response") : <StatusCode status={made.status} />}
-    </h2>
-    {made.advice && <p>{made.advice}</p>}
+interface PastAttemptProps {
+  attempt: Attempt;
+  number: number;
+  delivery: Delivery;
+  isOpen: boolean;
+}
+
+const PastAttempt = ({ attempt: made, number, delivery, isOpen }: PastAttemptProps) => (
+  <details open={isOpen}>
+    <summary>
+      Attempt {number}{" "}
+      {made.status === null ? (
+        <span class="state bad">
+          <span aria-hidden="true">✕</span> {resultOf(made)}
+        </span>
+      ) : (
+        <StatusCode status={made.status} />
+      )}{" "}
+      <span class="quiet">
+        after {integer(made.durationMs)} ms, <Moment timeMs={made.at} />
+      </span>
+    </summary>
     <div class="columns">
       <div>
-        <h3>Sent</h3>
+        <h3>Sent, with the body below</h3>
         <Code label={`Headers of attempt ${number}`}>{`POST
 content-type: application/json
 webhook-id: ${delivery.eventId}
@@ -59,47 +87,43 @@ webhook-timestamp: ${Math.floor(made.at / 1000)}
 webhook-signature: v1,…`}</Code>
       </div>
       <div>
-        <h3>Response after {integer(made.durationMs)} ms</h3>
+        <h3>Response</h3>
         <Code label={`Response to attempt ${number}`}>
           {made.status === null
-            ? "no response"
-            : [
-                String(made.status),
-                ...Object.entries(made.responseHeaders).map(([name, value]) => `${name}: ${value}`),
-                "",
-                made.responseBody,
-              ].join("\n")}
+            ? resultOf(made)
+            : [String(made.status), headersOf(made), "", readable(made.responseBody)].join("\n").trim()}
         </Code>
         {made.bodyIsCut && <p class="help">The response was longer. Only the beginning of the response is kept.</p>}
       </div>
     </div>
-  </section>
+  </details>
 );
 
-const resultOf = ({ status, error }: Attempt) => (status === null ? (error ?? "no response") : String(status));
+/** Returns JSON with one member per line, and any other text as it is. */
+function readable(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
 
 const headersOf = ({ responseHeaders }: Attempt) =>
   Object.entries(responseHeaders)
     .map(([name, value]) => `${name}: ${value}`)
-    .join("\n") || "none";
+    .join("\n");
 
 /**
  * Renders two attempts of a delivery side by side and marks the differences. `chosen` contains the numbers of the two attempts. The first
  * attempt of a delivery has the number 1.
  */
-export const ComparedAttempts = ({
-  delivery,
-  chosen,
-}: {
-  delivery: Delivery & { attempts: readonly Attempt[] };
-  chosen: [number, number];
-}) => {
+export const ComparedAttempts = ({ delivery, chosen, isOpen }: { delivery: WithAttempts; chosen: [number, number]; isOpen: boolean }) => {
   const { attempts } = delivery;
   const [a, b] = chosen.map((number) => attempts[number - 1]);
   if (attempts.length < 2) return null;
   return (
-    <section class="panel" aria-labelledby="compare">
-      <h2 id="compare">Two attempts compared</h2>
+    <details class="panel" id="compare" open={isOpen}>
+      <summary>Compare two attempts</summary>
       <form class="filters" method="get" action={`/deliveries/${delivery.id}#compare`}>
         {(["attempt", "with"] as const).map((name, place) => (
           <>
@@ -134,7 +158,7 @@ export const ComparedAttempts = ({
               <Compared
                 numbers={chosen}
                 name="Headers"
-                is={[<pre>{headersOf(a)}</pre>, <pre>{headersOf(b)}</pre>]}
+                is={[<pre>{headersOf(a) || "none"}</pre>, <pre>{headersOf(b) || "none"}</pre>]}
                 isSame={headersOf(a) === headersOf(b)}
               />
               <Compared
@@ -147,7 +171,7 @@ export const ComparedAttempts = ({
           </table>
         </section>
       )}
-    </section>
+    </details>
   );
 };
 

@@ -1,9 +1,16 @@
-import type { Delivery } from "../../webhooks/read-deliveries.ts";
+import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
 import { DeliveryState } from "./status.tsx";
-import { Age, Ahead } from "./time.tsx";
+import { Age, LogTime } from "./time.tsx";
 
-export const DeliveryTable = ({ deliveries, now }: { deliveries: readonly Delivery[]; now: number }) => (
-  <table class="cards">
+interface DeliveryTableProps {
+  deliveries: readonly Delivery[];
+  /** The latest attempts, by the id of the delivery. */
+  latest: ReadonlyMap<string, Attempt>;
+  now: number;
+}
+
+export const DeliveryTable = ({ deliveries, latest, now }: DeliveryTableProps) => (
+  <table class="cards one-line">
     <thead>
       <tr>
         <th scope="col">Event</th>
@@ -11,7 +18,6 @@ export const DeliveryTable = ({ deliveries, now }: { deliveries: readonly Delive
         <th scope="col" class="number">
           Attempts
         </th>
-        <th scope="col">Next attempt</th>
         <th scope="col">When</th>
       </tr>
     </thead>
@@ -25,16 +31,16 @@ export const DeliveryTable = ({ deliveries, now }: { deliveries: readonly Delive
             {delivery.redeliveryOf && <span class="quiet"> again</span>}
           </th>
           <td>
-            <DeliveryState status={delivery.status} />
+            <DeliveryState delivery={delivery} latest={latest.get(delivery.id)} now={now} />
           </td>
           <td class="number" data-label="Attempts">
             {delivery.attemptsMade}
           </td>
-          <td data-label="Next">
-            {delivery.nextAttemptAt === null ? <span class="quiet">none</span> : <Ahead timeMs={delivery.nextAttemptAt} now={now} />}
-          </td>
           <td>
-            <Age timeMs={delivery.createdAt} now={now} />
+            <LogTime timeMs={delivery.createdAt} />{" "}
+            <span class="quiet">
+              <Age timeMs={delivery.createdAt} now={now} />
+            </span>
           </td>
         </tr>
       ))}

@@ -28,7 +28,8 @@ export const control = (field: Field) => ({
   autofocus: isFirstInvalid(field.formError, field.name),
 });
 
-const Help = ({ name, help, formError }: Field) => (
+/** Renders the help text and the error of a field. */
+export const Help = ({ name, help, formError }: Field) => (
   <>
     {help && (
       <p class="help" id={`${fieldId(name)}-help`}>
@@ -67,12 +68,26 @@ interface TextField extends Field {
   min?: number;
   max?: number;
   maxlength?: number;
+  /** Whether the field gets the focus when the page opens. */
+  autofocus?: boolean;
   /** The number of lines of a text area. Without `rows`, the field has one line. */
   rows?: number;
 }
 
 /** Renders a text field with the submitted text, or with `value` if no text was submitted. */
-export const TextField = ({ form, type = "text", value, required, placeholder, min, max, maxlength, rows, ...field }: TextField) => {
+export const TextField = ({
+  form,
+  type = "text",
+  value,
+  required,
+  placeholder,
+  min,
+  max,
+  maxlength,
+  autofocus,
+  rows,
+  ...field
+}: TextField) => {
   const typed = form.optional(field.name) ?? value;
   return (
     <Labelled {...field}>
@@ -83,6 +98,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
       ) : (
         <input
           {...control(field)}
+          {...(autofocus && { autofocus })}
           type={type}
           value={typed}
           required={required}

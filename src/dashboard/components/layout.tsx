@@ -119,9 +119,9 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
           <search>
             <form class="search" method="get" action="/search">
               <label class="unseen" for="search">
-                Search keys, webhooks, requests and pages
+                Search keys, webhooks, requests, pages and documentation
               </label>
-              <input id="search" name="q" type="search" placeholder="Search" autocomplete="off" />
+              <input id="search" name="q" type="search" placeholder="Search (Ctrl K)" autocomplete="off" data-suggest="/search" />
             </form>
           </search>
         )}

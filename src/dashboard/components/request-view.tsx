@@ -50,7 +50,7 @@ function Fixes({ c, details, missingScope }: { c: PageContext; details: RequestD
   const key = `/keys/${entry.keyId}`;
   const fixes = [
     missingScope !== undefined && visitorMay(c, "keys") && (
-      <a class="button main" href={`${key}?add=${encodeURIComponent(missingScope)}#change`}>
+      <a class="button main" href={`${key}/settings?add=${encodeURIComponent(missingScope)}#change`}>
         Add scope {missingScope}
       </a>
     ),

@@ -36,6 +36,17 @@ export const OneTimeSecret = ({
       </a>
     </p>
     <p role="status" data-copied />
+    <h3>Or set it in a shell</h3>
+    <div class="sample">
+      <section class="code" tabindex={0} aria-label="The command for a shell">
+        <pre>
+          <code id="export" data-secret-line>
+            export {variable}=<span class="masked">{secret}</span>
+          </code>
+        </pre>
+      </section>
+      <CopyButton of="#export" what="the command for a shell" />
+    </div>
     {children}
   </section>
 );
@@ -55,27 +66,36 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   </section>
 );
 
-/** Renders code in a scrollable box. With `id`, the box has a "Copy" button. The button needs JavaScript. */
-export const Code = ({ children, label, id }: { children: string; label: string; id?: string }) => (
+/** Renders code in a scrollable box. With `id`, the box has a button that copies it. The button needs JavaScript. */
+export const Code = ({ children, label, id }: { children: Child; label: string; id?: string }) => (
   <>
     <section class="code" tabindex={0} aria-label={label}>
       <pre>
         <code id={id}>{children}</code>
       </pre>
     </section>
-    {id && <CopyButton of={`#${id}`} />}
+    {id && <CopyButton of={`#${id}`} what={label} />}
   </>
 );
 
 /**
- * Renders a button that copies the text of an element. The button stays hidden if JavaScript is off. `of` is the CSS selector of the
- * element.
+ * Renders a button that copies the text of an element. `of` is the CSS selector of the element. With `what`, the button is an icon. The button
+ * stays hidden if JavaScript is off.
  */
-export const CopyButton = ({ of }: { of: string }) => (
+export const CopyButton = ({ of, what }: { of: string; what?: string }) => (
   <p class="buttons">
-    <button type="button" data-copy={of} hidden>
-      Copy
-    </button>
+    {what === undefined ? (
+      <button type="button" data-copy={of} hidden>
+        Copy
+      </button>
+    ) : (
+      <button type="button" class="icon" data-copy={of} title="To the clipboard" aria-label={`To the clipboard: ${what}`} hidden>
+        <svg width="14" height="14" viewBox="0 0 14 14" fill="none" stroke="currentColor" aria-hidden="true">
+          <rect x="4.5" y="4.5" width="8" height="8" rx="1.5" />
+          <path d="M2.5 9.5h-1v-8h8v1" />
+        </svg>
+      </button>
+    )}
     <span role="status" data-copied />
   </p>
 );

@@ -1,15 +1,19 @@
 import { STATUS_CODES } from "node:http";
+import type { Child } from "hono/jsx";
 import type { z } from "zod";
 import type { KeyStatus } from "../../keys/key.ts";
-import type { Delivery } from "../../webhooks/read-deliveries.ts";
-import type { WebhookData } from "../../webhooks/schemas.ts";
+import type { WebhookHealth } from "../../webhooks/health.ts";
+import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
+import { type WebhookData, webhookData } from "../../webhooks/schemas.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
+import { Ahead } from "./time.tsx";
 
 // Every state has an icon, a word and a color. No state relies on color alone.
 
 type Tone = "good" | "warn" | "bad" | "plain";
 const marks: Record<Tone, string> = { good: "✓", warn: "!", bad: "✕", plain: "◌" };
 
-const State = ({ tone, children }: { tone: Tone; children: string }) => (
+const State = ({ tone, children }: { tone: Tone; children: Child }) => (
   <span class={`state ${tone}`}>
     <span aria-hidden="true">{marks[tone]}</span> {children}
   </span>
@@ -26,9 +30,54 @@ export const StatusCode = ({ status }: { status: number | null }) =>
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };
 export const KeyState = ({ status }: { status: KeyStatus }) => <State tone={keyTones[status]}>{status}</State>;
 
-type WebhookStatus = z.infer<typeof WebhookData>["status"];
-const webhookTones: Record<WebhookStatus, Tone> = { active: "good", disabled: "plain", failing: "bad" };
+type WebhookStatus = z.infer<typeof WebhookData>["status"] | "degraded";
+const webhookTones: Record<WebhookStatus, Tone> = { active: "good", disabled: "plain", degraded: "warn", failing: "bad" };
 export const WebhookState = ({ status }: { status: WebhookStatus }) => <State tone={webhookTones[status]}>{status}</State>;
 
+/** The share of successful attempts below which a webhook that is not failing is degraded. */
+const healthyShare = 0.9;
+
+/**
+ * Returns the status of a webhook for the overview. A webhook is degraded if its latest delivery succeeded, but more than a tenth of its latest
+ * attempts failed.
+ */
+export function webhookStatus(webhook: Webhook, { attempts, succeeded }: Pick<WebhookHealth, "attempts" | "succeeded">): WebhookStatus {
+  const { status } = webhookData(webhook);
+  return status === "active" && succeeded < healthyShare * attempts ? "degraded" : status;
+}
+
 const deliveryTones: Record<Delivery["status"], Tone> = { delivered: "good", pending: "plain", failed: "bad", held: "warn" };
-export const DeliveryState = ({ status }: { status: Delivery["status"] }) => <State tone={deliveryTones[status]}>{status}</State>;
+const errorWords: Record<NonNullable<Attempt["error"]>, string> = {
+  unreachable: "no connection",
+  timeout: "no response",
+  redirect: "redirect",
+  status: "error",
+  refused_url: "URL not allowed",
+};
+
+/** Returns what the receiver said in an attempt, for example "500" or "no connection". */
+export const resultOf = ({ status, error }: Pick<Attempt, "status" | "error">): string =>
+  status !== null ? String(status) : error === null ? "delivered" : errorWords[error];
+
+/**
+ * Renders the state of a delivery. `latest` is the latest attempt. If it failed, the state says how, and when the next attempt is made: "500, again in
+ * 4 min".
+ */
+export const DeliveryState = ({
+  delivery: { status, nextAttemptAt },
+  latest,
+  now,
+}: {
+  delivery: Pick<Delivery, "status" | "nextAttemptAt">;
+  latest: Pick<Attempt, "status" | "error"> | undefined;
+  now: number;
+}) => {
+  const isRetried = status === "pending" && latest !== undefined && latest.error !== null;
+  if (!isRetried)
+    return <State tone={deliveryTones[status]}>{status === "failed" && latest ? `failed, ${resultOf(latest)}` : status}</State>;
+  return (
+    <State tone="warn">
+      {resultOf(latest)}, again {nextAttemptAt === null ? "soon" : <Ahead timeMs={nextAttemptAt} now={now} />}
+    </State>
+  );
+};

@@ -1,45 +1,66 @@
 import { eventCatalogue } from "../../events/catalogue.ts";
 import { percent } from "../../usage/percent.ts";
 import type { WebhookHealth } from "../../webhooks/health.ts";
-import { type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
-import { webhookData } from "../../webhooks/schemas.ts";
+import { type Attempt, type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
 import { DeliveryTable } from "./delivery-table.tsx";
 import { Empty } from "./notice.tsx";
-import { WebhookState } from "./status.tsx";
-import { Age, Ahead } from "./time.tsx";
+import { WebhookState, webhookStatus } from "./status.tsx";
+import { Age, Ahead, Moment } from "./time.tsx";
 
-/** Renders the settings and the health of a webhook. */
+/** Renders the health of a webhook on one line. */
 export const WebhookFacts = ({ webhook, health, now }: { webhook: Webhook; health: WebhookHealth; now: number }) => (
-  <section class="panel" aria-labelledby="facts" id="webhook-facts" data-refresh>
+  <section class="panel" aria-label="Health of the webhook" id="webhook-facts" data-refresh>
+    <dl class="summary">
+      <div>
+        <dt>Status</dt>
+        <dd>
+          <WebhookState status={webhookStatus(webhook, health)} />
+        </dd>
+      </div>
+      <div>
+        <dt>Success rate</dt>
+        <dd>
+          {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
+          <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
+        </dd>
+      </div>
+      <div>
+        <dt>p95</dt>
+        <dd>{milliseconds(health.p95Ms)}</dd>
+      </div>
+      <div>
+        <dt>Backlog</dt>
+        <dd>
+          {counted(health.waiting, "delivery", "deliveries")}
+          {health.oldestWaitingAt !== null && (
+            <span class="quiet">
+              , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
+            </span>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Events</dt>
+        <dd>{webhook.eventTypes.includes("*") ? "all" : counted(webhook.eventTypes.length, "type")}</dd>
+      </div>
+    </dl>
+  </section>
+);
+
+/** Renders the settings of a webhook. */
+export const WebhookSettings = ({ webhook, now }: { webhook: Webhook; now: number }) => (
+  <section class="panel" aria-labelledby="facts">
     <h2 id="facts">The webhook</h2>
     <dl class="facts">
-      <dt>Status</dt>
+      <dt>Id</dt>
       <dd>
-        <WebhookState status={webhookData(webhook).status} />
+        <code class="break">{webhook.id}</code>
       </dd>
-      <dt>Success rate</dt>
+      <dt>Created</dt>
       <dd>
-        {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
-        <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
-      </dd>
-      <dt>p95</dt>
-      <dd>{milliseconds(health.p95Ms)}</dd>
-      <dt>Backlog</dt>
-      <dd>
-        {counted(health.waiting, "delivery", "deliveries")}
-        {health.oldestWaitingAt !== null && (
-          <>
-            , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
-          </>
-        )}
-      </dd>
-      <dt>Events</dt>
-      <dd class="scopes">
-        {webhook.eventTypes.map((type) => (
-          <code>{type}</code>
-        ))}
+        <Moment timeMs={webhook.createdAt} />
       </dd>
       {webhook.description && (
         <>
@@ -49,9 +70,11 @@ export const WebhookFacts = ({ webhook, health, now }: { webhook: Webhook; healt
           </dd>
         </>
       )}
-      <dt>Id</dt>
-      <dd>
-        <code class="break">{webhook.id}</code>
+      <dt>Events</dt>
+      <dd class="scopes">
+        {webhook.eventTypes.map((type) => (
+          <code>{type}</code>
+        ))}
       </dd>
       {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
         <>
@@ -71,6 +94,8 @@ interface DeliveriesPanelProps {
   /** The values of the filter that the visitor has selected. */
   filter: { status: Delivery["status"] | undefined; eventType: string | undefined };
   deliveries: readonly Delivery[];
+  /** The latest attempts, by the id of the delivery. */
+  latest: ReadonlyMap<string, Attempt>;
   /** The position of the next page, or null on the last page. */
   next: string | null;
   isFirstPage: boolean;
@@ -80,7 +105,17 @@ interface DeliveriesPanelProps {
 }
 
 /** Renders a page of the deliveries of a webhook, with their filter. */
-export const DeliveriesPanel = ({ webhook, health, filter, deliveries, next, isFirstPage, isManageable, now }: DeliveriesPanelProps) => {
+export const DeliveriesPanel = ({
+  webhook,
+  health,
+  filter,
+  deliveries,
+  latest,
+  next,
+  isFirstPage,
+  isManageable,
+  now,
+}: DeliveriesPanelProps) => {
   const query = (more: Record<string, string | undefined>) => {
     const all = { status: filter.status, event_type: filter.eventType, ...more };
     const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString();
@@ -142,7 +177,7 @@ export const DeliveriesPanel = ({ webhook, health, filter, deliveries, next, isF
         </Empty>
       ) : (
         <div id="latest-deliveries" data-refresh={isFirstPage || undefined}>
-          <DeliveryTable deliveries={deliveries} now={now} />
+          <DeliveryTable deliveries={deliveries} latest={latest} now={now} />
         </div>
       )}
       {next !== null && (

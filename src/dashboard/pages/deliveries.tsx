@@ -5,7 +5,7 @@ import { readEvent } from "../../events/read-events.ts";
 import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
-import { AttemptPanel, ComparedAttempts, Timeline } from "../components/attempts.tsx";
+import { ComparedAttempts, Timeline } from "../components/attempts.tsx";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done } from "../components/notice.tsx";
@@ -71,37 +71,33 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
         <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>The next attempt is being made now. The response appears below.</Done>
       )}
       <Alert formError={formError} />
-      <div id="progress" data-refresh={delivery.status === "pending" || undefined}>
-        <section class="panel" aria-labelledby="state">
-          <h2 id="state">Delivery status</h2>
-          <p>
-            <DeliveryState status={delivery.status} />{" "}
-            {webhook === null && delivery.status !== "delivered"
-              ? "The webhook was deleted, so nothing more is sent."
-              : sentences[delivery.status]}
-          </p>
-          {latest?.advice && (
-            <p>
-              <strong>{latest.advice}</strong>
-            </p>
-          )}
-          {delivery.redeliveryOf && (
-            <p>
-              This delivery repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
-            </p>
-          )}
-          <Timeline delivery={delivery} now={now} />
+      <section class="panel" aria-labelledby="attempts" id="progress" data-refresh={delivery.status === "pending" || undefined}>
+        <header>
+          <h2 id="attempts">Attempts</h2>
+          <DeliveryState delivery={delivery} latest={latest} now={now} />
           {delivery.status === "pending" && visitorMay(c, "webhooks") && (
-            <p class="buttons">
-              <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
-            </p>
+            <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
           )}
-        </section>
-        {delivery.attempts.toReversed().map((each, index) => (
-          <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
-        ))}
-      </div>
-      <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
+        </header>
+        <p>
+          {latest?.advice ??
+            (webhook === null && delivery.status !== "delivered"
+              ? "The webhook was deleted, so nothing more is sent."
+              : sentences[delivery.status])}
+        </p>
+        {delivery.redeliveryOf && (
+          <p>
+            This delivery repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
+          </p>
+        )}
+        <Timeline delivery={delivery} now={now} />
+        {webhook && visitorMay(c, "webhooks") && (
+          <p class="help">
+            {delivery.status === "pending" && "“Try now” makes the next attempt at once. "}“Redeliver” sends the event again, as a new
+            delivery with attempts of its own.
+          </p>
+        )}
+      </section>
       <section class="panel" aria-labelledby="event">
         <h2 id="event">The event</h2>
         {event ? (
@@ -115,6 +111,11 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
           <p class="quiet">This event no longer exists, because events are deleted after 30 days.</p>
         )}
       </section>
+      <ComparedAttempts
+        delivery={delivery}
+        chosen={comparedIn(c, delivery.attempts.length)}
+        isOpen={c.req.query("attempt") !== undefined || c.req.query("with") !== undefined}
+      />
     </>,
   );
 };

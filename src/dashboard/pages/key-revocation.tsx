@@ -12,7 +12,8 @@ import { counted, integer } from "../format.ts";
 import { attempt } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { keyContext, openLogContext } from "../operation-contexts.ts";
-import { backToKey, showKey } from "./key.tsx";
+import { showKey } from "./key.tsx";
+import { backToKey } from "./key-frame.tsx";
 
 /** The pages that show the recent requests of a key and then revoke the key. */
 export const keyRevocationPages = new Hono<PageEnv>();

@@ -14,7 +14,8 @@ import { attempt, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { keyContext, openLogContext, readContext } from "../operation-contexts.ts";
 import { requireGrantableScopes } from "../permissions.tsx";
-import { backToKey, showKey } from "./key.tsx";
+import { showKey } from "./key.tsx";
+import { backToKey } from "./key-frame.tsx";
 import { showSecret } from "./keys.tsx";
 
 /** The pages that rotate the secret of a key or end an overlap. During the overlap, the old secret still works. */
@@ -52,7 +53,7 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
 keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => {
   const form = await readForm(c);
   const parsed = parseInput(KeyRotation, { overlap_seconds: form.number("overlap_seconds") });
-  if ("formError" in parsed) return showKey(c, { form, formError: parsed.formError });
+  if ("formError" in parsed) return showKey(c, { formError: parsed.formError });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(async () => {
     requireGrantableScopes(c, (await readKeyRow(readContext(c), idOf(c))).scopes);
@@ -67,7 +68,7 @@ keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => 
     );
   const { key, secretKey } = rotated.result.result;
   return showSecret(c, {
-    title: "The new secret",
+    title: "Copy the new secret now",
     key,
     secretKey,
     call: `POST /api/v1/keys/${key.id}/rotate {"overlap_seconds": ${parsed.input.overlap_seconds}}`,

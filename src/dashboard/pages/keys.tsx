@@ -1,19 +1,19 @@
 import { Hono } from "hono";
-import type { Account } from "../../accounts/account.ts";
 import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
-import type { Limit } from "../../admission/window.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses } from "../../keys/key.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { NewKey, newKeyOf } from "../../keys/schemas.ts";
-import { defaultScopes, descriptionOf, scopes } from "../../keys/scopes.ts";
+import { defaultScopes, scopes } from "../../keys/scopes.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
-import { type Choice, Choices, TextField } from "../components/fields.tsx";
+import { CodeTabs } from "../components/code-tabs.tsx";
+import { TextField } from "../components/fields.tsx";
+import { KeyFields, keyInputOf } from "../components/key-fields.tsx";
 import { KeyTable } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Empty } from "../components/notice.tsx";
-import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
+import { OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../forms.ts";
@@ -124,14 +124,6 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
     { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: formError ? 422 : 200 },
     <>
       <Alert formError={formError} />
-      <nav class="filters" aria-label="Presets of scopes">
-        <span class="quiet">Presets:</span>
-        {Object.entries(presets).map(([id, { name, scopes }]) => (
-          <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
-            {name}
-          </a>
-        ))}
-      </nav>
       <form class="panel form" method="post" action="/keys">
         <input type="hidden" name="nonce" value={newNonce()} />
         <input type="hidden" name="scopes_shown" value="yes" />
@@ -140,10 +132,19 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
           formError={formError}
           name="name"
           label="Name"
-          help="The name of the key, for example the name of the client that uses it."
+          help="For example the client that uses the key."
           required
           maxlength={100}
+          autofocus={formError === undefined}
         />
+        <nav class="presets" aria-label="Presets of scopes">
+          <span class="quiet">Scopes for:</span>
+          {Object.entries(presets).map(([id, { name, scopes }]) => (
+            <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
+              {name}
+            </a>
+          ))}
+        </nav>
         <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account} />
         <button class="main" type="submit">
           Create key
@@ -152,118 +153,6 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
     </>,
   );
 }
-
-/** The periods of the limits beside the hourly limit, and the labels of their fields. */
-const otherPeriods = [
-  ["second", "Limit per second"],
-  ["minute", "Limit per minute"],
-  ["day", "Limit per day"],
-  ["month", "Limit per month"],
-] as const;
-
-const choiceOf = (scope: string): Choice => {
-  const meaning = descriptionOf(scope);
-  return meaning === undefined ? [scope] : [scope, meaning];
-};
-
-/** Renders the form fields for a key's scopes, limits, allowed IPs and expiry. */
-export const KeyFields = ({
-  form,
-  formError,
-  options,
-  ticked,
-  account,
-  values,
-}: {
-  form: Form;
-  formError?: FormError | undefined;
-  /** The scopes that the visitor may select. */
-  options: readonly string[];
-  ticked: readonly string[];
-  account: Pick<Account, "limitCeiling" | "keyLimits">;
-  values?: { hourlyLimit: string; otherLimits: readonly Limit[]; expiresAt: string; allowedIps: string };
-}) => (
-  <>
-    <Choices
-      formError={formError}
-      name="scopes"
-      label="Scopes"
-      help="The scopes of the key. Select only the scopes that its client needs."
-      options={options.map(choiceOf)}
-      ticked={ticked}
-    />
-    <TextField
-      form={form}
-      formError={formError}
-      name="hourly_limit"
-      label="Hourly limit"
-      type="number"
-      min={1}
-      max={account.limitCeiling}
-      value={values?.hourlyLimit}
-      placeholder={String(account.limitCeiling)}
-      help={`The number of units in a clock hour, from 1 to ${account.limitCeiling}. A request usually uses one unit. If this field is empty, the limit is ${account.limitCeiling}.`}
-    />
-    {otherPeriods.map(([per, label]) => {
-      const highest = account.keyLimits.find((each) => each.per === per)?.limit;
-      return (
-        <TextField
-          form={form}
-          formError={formError}
-          name={`limit_${per}`}
-          label={label}
-          type="number"
-          min={1}
-          {...(highest !== undefined && { max: highest })}
-          value={values?.otherLimits.find((each) => each.per === per)?.limit.toString()}
-          help={
-            highest === undefined
-              ? `If this field is empty, the key has no limit per ${per}.`
-              : `The number of units per ${per}, from 1 to ${highest}. If this field is empty, the limit is ${highest}.`
-          }
-        />
-      );
-    })}
-    <TextField
-      form={form}
-      formError={formError}
-      name="allowed_ips"
-      label="Allowed IPs"
-      rows={3}
-      value={values?.allowedIps}
-      placeholder="203.0.113.0/24"
-      help="IP addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
-    />
-    <TextField
-      form={form}
-      formError={formError}
-      name="expires_at"
-      label="Expires at (UTC)"
-      type="datetime-local"
-      value={values?.expiresAt}
-      help="If this field is empty, the key never expires."
-    />
-  </>
-);
-
-/** Returns the limits beside the hourly limit, or undefined if the form has no fields for them. */
-const limitsIn = (form: Form) =>
-  otherPeriods.some(([per]) => form.has(`limit_${per}`))
-    ? otherPeriods.flatMap(([per]) => {
-        const limit = form.number(`limit_${per}`);
-        return limit === undefined ? [] : [{ per, limit }];
-      })
-    : undefined;
-
-/** Returns the fields of a key form in the input format of the API. */
-export const keyInputOf = (form: Form) => ({
-  name: form.text("name"),
-  scopes: form.ticked("scopes"),
-  hourly_limit: form.number("hourly_limit"),
-  limits: limitsIn(form),
-  allowed_ips: form.words("allowed_ips"),
-  expires_at: form.time("expires_at") ?? null,
-});
 
 keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
 
@@ -297,7 +186,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
       <ShownBefore path={`/keys/${made.result.repeated}`} what="A key" />,
     );
   const { key, secretKey } = made.result.result;
-  return showSecret(c, { title: "Key created", key, secretKey, call: "POST /api/v1/keys" });
+  return showSecret(c, { title: "Copy your key now", key, secretKey, call: "POST /api/v1/keys" });
 });
 
 /** Responds with the page that shows a secret key once. */
@@ -328,18 +217,29 @@ export function showSecret(
       </div>
       <OneTimeSecret label="Secret key" secret={secretKey} variable="API_KEY" file={`${key.id}.env`}>
         <h3>Try it</h3>
-        <Code label="With curl">{`curl ${origin}/api/v1/me -H "Authorization: Bearer $API_KEY"`}</Code>
-        <Code label="In JavaScript">{`const response = await fetch("${origin}/api/v1/me", {
+        <CodeTabs
+          name="first-call"
+          samples={[
+            ["curl", `curl ${origin}/api/v1/me -H "Authorization: Bearer $API_KEY"`],
+            [
+              "JavaScript",
+              `const response = await fetch("${origin}/api/v1/me", {
   headers: { Authorization: \`Bearer \${process.env.API_KEY}\` },
 });
-console.log(await response.json());`}</Code>
-        <Code label="In Python">{`import json, os, urllib.request
+console.log(await response.json());`,
+            ],
+            [
+              "Python",
+              `import json, os, urllib.request
 
 request = urllib.request.Request(
     "${origin}/api/v1/me",
     headers={"Authorization": "Bearer " + os.environ["API_KEY"]},
 )
-print(json.load(urllib.request.urlopen(request)))`}</Code>
+print(json.load(urllib.request.urlopen(request)))`,
+            ],
+          ]}
+        />
       </OneTimeSecret>
       <section class="panel" aria-labelledby="waiting">
         <h2 id="waiting">First request</h2>

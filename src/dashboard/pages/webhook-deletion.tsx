@@ -10,7 +10,7 @@ import { counted } from "../format.ts";
 import { attempt } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
-import { showWebhook } from "./webhook.tsx";
+import { showDeliveries } from "./webhook.tsx";
 import { webhooksTrail } from "./webhooks.tsx";
 
 /** The page that asks before a webhook is deleted. */
@@ -43,5 +43,5 @@ webhookDeletionPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) =>
 
 webhookDeletionPages.post("/webhooks/:id/delete", needs("webhooks", "always"), async (c) => {
   const deleted = await attempt(() => deleteWebhook(webhookContext(c), idOf(c), always));
-  return "formError" in deleted ? showWebhook(c, { formError: deleted.formError }) : c.redirect("/webhooks?done=deleted", 303);
+  return "formError" in deleted ? showDeliveries(c, { formError: deleted.formError }) : c.redirect("/webhooks?done=deleted", 303);
 });

@@ -58,7 +58,7 @@ webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always
     );
   const { webhook, secret } = rotated.result.result;
   return showSigningSecret(c, {
-    title: "The new secret",
+    title: "Copy the signing secret now",
     webhook,
     secret,
     call: `POST /api/v1/webhooks/${webhook.id}/rotate-secret {"overlap_seconds": ${parsed.input.overlap_seconds}}`,

@@ -1,23 +1,21 @@
 import { Hono } from "hono";
-import { eventCatalogue } from "../../events/catalogue.ts";
 import { percent } from "../../usage/percent.ts";
 import { readHealth, type WebhookHealth } from "../../webhooks/health.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
-import { NewWebhook, webhookData } from "../../webhooks/schemas.ts";
-import { maxUrl } from "../../webhooks/url-rules.ts";
+import { NewWebhook } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { createWebhook, maxWebhooks } from "../../webhooks/write-webhooks.ts";
-import { type Choice, Choices, TextField } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
 import { OneTimeSecret, ShownBefore } from "../components/secret.tsx";
-import { WebhookState } from "../components/status.tsx";
+import { WebhookState, webhookStatus } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
+import { WebhookFields, webhookInputOf } from "../components/webhook-fields.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
-import { attempt, Form, type FormError, parseInput, readForm, type Sent } from "../forms.ts";
+import { attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
@@ -29,7 +27,12 @@ export const webhooksPages = new Hono<PageEnv>();
 webhooksPages.get("/webhooks", needs("session"), async (c) => {
   const context = readContext(c);
   const webhooks = await listWebhooks(context, { limit: maxWebhooks });
-  const healths = await Promise.all(webhooks.map(({ id }) => readHealth(context, id)));
+  const shown = await Promise.all(
+    webhooks.map(async (webhook): Promise<ShownWebhook> => {
+      const health = await readHealth(context, webhook.id);
+      return { webhook, health, status: webhookStatus(webhook, health) };
+    }),
+  );
   const isDeleted = c.req.query("done") === "deleted";
   return showPage(
     c,
@@ -69,9 +72,11 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
               </tr>
             </thead>
             <tbody>
-              {webhooks.map((webhook, index) => (
-                <WebhookRow webhook={webhook} health={healths[index] as WebhookHealth} now={context.now} />
-              ))}
+              {shown
+                .toSorted((a, b) => statusOrder.indexOf(a.status) - statusOrder.indexOf(b.status))
+                .map((each) => (
+                  <WebhookRow {...each} now={context.now} />
+                ))}
             </tbody>
           </table>
         </section>
@@ -120,7 +125,7 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
     );
   const { webhook, secret } = made.result.result;
   return showSigningSecret(c, {
-    title: "Webhook created",
+    title: "Copy the signing secret now",
     webhook,
     secret,
     call: "POST /api/v1/webhooks",
@@ -128,7 +133,16 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
   });
 });
 
-const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: WebhookHealth; now: number }) => (
+interface ShownWebhook {
+  webhook: Webhook;
+  health: WebhookHealth;
+  status: ReturnType<typeof webhookStatus>;
+}
+
+/** Webhooks that need attention come first. */
+const statusOrder: ShownWebhook["status"][] = ["failing", "degraded", "active", "disabled"];
+
+const WebhookRow = ({ webhook, health, status, now }: ShownWebhook & { now: number }) => (
   <tr class="row">
     <th scope="row" class="path">
       <a class="whole" href={`/webhooks/${webhook.id}`}>
@@ -141,7 +155,7 @@ const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: Webhoo
       )}
     </th>
     <td>
-      <WebhookState status={webhookData(webhook).status} />
+      <WebhookState status={status} />
     </td>
     <td class="quiet">{webhook.eventTypes.includes("*") ? "all" : counted(webhook.eventTypes.length, "type")}</td>
     <td class="number" data-label="Success rate">
@@ -154,57 +168,12 @@ const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: Webhoo
       {health.waiting === 0 ? dash : integer(health.waiting)}
       {health.oldestWaitingAt !== null && (
         <div class="quiet">
-          <Age timeMs={health.oldestWaitingAt} now={now} />
+          oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
         </div>
       )}
     </td>
   </tr>
 );
-
-export const WebhookFields = ({
-  form,
-  formError,
-  ticked,
-  webhook,
-}: {
-  form: Form;
-  formError?: FormError | undefined;
-  ticked: readonly string[];
-  webhook?: Webhook;
-}) => (
-  <>
-    <TextField
-      form={form}
-      formError={formError}
-      name="url"
-      label="URL"
-      type="url"
-      value={webhook?.url}
-      required
-      maxlength={maxUrl}
-      placeholder="https://hooks.example.com/overview"
-      help="The URL that receives the events, with https and a public host. On a laptop, http to the same machine is allowed too."
-    />
-    <TextField form={form} formError={formError} name="description" label="Description" value={webhook?.description} maxlength={500} />
-    <Choices
-      formError={formError}
-      name="event_types"
-      label="Event types"
-      options={[
-        ["*", "All events, including event types that are added later."],
-        ...eventCatalogue.kinds.map(({ type, description }): Choice => [type, description]),
-      ]}
-      ticked={ticked}
-    />
-  </>
-);
-
-/** Returns the fields of a webhook form in the input format of the API. */
-export const webhookInputOf = (form: Form) => ({
-  url: form.text("url"),
-  description: form.text("description"),
-  event_types: form.all("event_types"),
-});
 
 /** Responds with the page that shows a signing secret once. */
 export function showSigningSecret(

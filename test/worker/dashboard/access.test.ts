@@ -122,7 +122,7 @@ describe("A recent sign-in", () => {
     expect([asksForConfirmation(stepUp), hidden(stepUp.text, "name")]).toEqual([true, "Wide"]);
     expect(await readKey()).toEqual(before);
     const changed = await post(`/keys/${keyId}`, { ...fields, name: "Wide", confirm_code: codes[0] ?? "" });
-    expect([changed.status, changed.headers.get("Location")]).toEqual([303, `/keys/${keyId}?done=changed`]);
+    expect([changed.status, changed.headers.get("Location")]).toEqual([303, `/keys/${keyId}/settings?done=changed`]);
     expect((await readKey()).name).toBe("Wide");
   });
 
@@ -146,7 +146,7 @@ describe("A recent sign-in", () => {
       expect(asksForConfirmation(await post(`/webhooks/${id}`, { ...same, ...change })), JSON.stringify(change)).toBe(true);
     expect((await call("GET", `/api/v1/webhooks/${id}`, { key })).body).toMatchObject(same);
     const confirmed = { ...same, url: "https://hooks.acme.dev/two", confirm_code: codes[0] ?? "" };
-    expect((await post(`/webhooks/${id}`, confirmed)).headers.get("Location")).toBe(`/webhooks/${id}?done=changed`);
+    expect((await post(`/webhooks/${id}`, confirmed)).headers.get("Location")).toBe(`/webhooks/${id}/settings?done=changed`);
   });
 
   it("is required before a member ends the session of another member, but not before a member ends an own session", async () => {

@@ -146,12 +146,12 @@ describe("The page of a key", () => {
     const unchanged = { scopes: ["tasks:read"], allowed_ips: ["203.0.113.1"], hourly_limit: 100, expires_at: "2030-01-02T03:04:05.678Z" };
     expect((await post(`/keys/${keyId}`, { name: "Name alone" })).status).toBe(303);
     expect(await readKey(ownerKey, keyId)).toMatchObject({ name: "Name alone", ...unchanged });
-    const oldRevision = hidden((await get(`/keys/${keyId}`)).text, "revision");
+    const oldRevision = hidden((await get(`/keys/${keyId}/settings`)).text, "revision");
     await call("PATCH", `/api/v1/keys/${keyId}`, { key: ownerKey, body: { hourly_limit: 50 } });
     const late = await post(`/keys/${keyId}`, { name: "Too late", hourly_limit: "100", revision: oldRevision });
     expect([late.status, late.text.includes("somebody else has changed this meanwhile")]).toEqual([422, true]);
     expect((await readKey(ownerKey, keyId)).hourly_limit).toBe(50);
-    const revision = hidden((await get(`/keys/${keyId}`)).text, "revision");
+    const revision = hidden((await get(`/keys/${keyId}/settings`)).text, "revision");
     expect((await post(`/keys/${keyId}`, { name: "In time", hourly_limit: "", revision, scopes_shown: "yes" })).status).toBe(303);
     expect(await readKey(ownerKey, keyId)).toMatchObject({ name: "In time", hourly_limit: 5000, scopes: [] });
   });

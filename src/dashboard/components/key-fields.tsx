@@ -1,0 +1,141 @@
+import type { Account } from "../../accounts/account.ts";
+import type { Limit } from "../../admission/window.ts";
+import type { Form, FormError } from "../forms.ts";
+import { TextField } from "./fields.tsx";
+import { ScopeChoices } from "./scope-choices.tsx";
+
+/** The periods of the limits beside the hourly limit, and the labels of their fields. */
+const otherPeriods = [
+  ["second", "Limit per second"],
+  ["minute", "Limit per minute"],
+  ["day", "Limit per day"],
+  ["month", "Limit per month"],
+] as const;
+
+/** The fields that are folded until they are used. */
+const advanced = [...otherPeriods.map(([per]) => `limit_${per}`), "limits", "allowed_ips"];
+
+const isAdvancedUsed = (formError: FormError | undefined, values: KeyValues | undefined): boolean =>
+  advanced.some((name) => formError?.fieldErrors.has(name)) ||
+  (values !== undefined && (values.otherLimits.length > 0 || values.allowedIps !== ""));
+
+/** Renders buttons that fill in the time of expiry. They need JavaScript. */
+const ExpiryChips = () => (
+  <p class="chips">
+    {[7, 30, 90, 365].map((days) => (
+      <button type="button" data-expires-in={days} hidden>
+        {days === 365 ? "a year" : `${days} days`}
+      </button>
+    ))}
+  </p>
+);
+
+/** The current values of a key, as text for its form. */
+interface KeyValues {
+  hourlyLimit: string;
+  otherLimits: readonly Limit[];
+  expiresAt: string;
+  allowedIps: string;
+}
+
+/** Renders the form fields for a key's scopes, limits, allowed IPs and expiry. */
+export const KeyFields = ({
+  form,
+  formError,
+  options,
+  ticked,
+  account,
+  values,
+}: {
+  form: Form;
+  formError?: FormError | undefined;
+  /** The scopes that the visitor may select. */
+  options: readonly string[];
+  ticked: readonly string[];
+  account: Pick<Account, "limitCeiling" | "keyLimits">;
+  values?: KeyValues;
+}) => (
+  <>
+    <ScopeChoices formError={formError} options={options} ticked={ticked} />
+    <div class="pair">
+      <TextField
+        form={form}
+        formError={formError}
+        name="hourly_limit"
+        label="Hourly limit"
+        type="number"
+        min={1}
+        max={account.limitCeiling}
+        value={values?.hourlyLimit}
+        placeholder={String(account.limitCeiling)}
+        help={`From 1 to ${account.limitCeiling} units in a clock hour. A request usually uses one unit. If this field is empty, the limit is ${account.limitCeiling}.`}
+      />
+      <div>
+        <TextField
+          form={form}
+          formError={formError}
+          name="expires_at"
+          label="Expires at (UTC)"
+          type="datetime-local"
+          value={values?.expiresAt}
+          help="If this field is empty, the key never expires."
+        />
+        <ExpiryChips />
+      </div>
+    </div>
+    <details class="field" open={isAdvancedUsed(formError, values)}>
+      <summary>More limits and allowed IP addresses</summary>
+      <div class="more-fields">
+        {otherPeriods.map(([per, label]) => {
+          const highest = account.keyLimits.find((each) => each.per === per)?.limit;
+          return (
+            <TextField
+              form={form}
+              formError={formError}
+              name={`limit_${per}`}
+              label={label}
+              type="number"
+              min={1}
+              {...(highest !== undefined && { max: highest })}
+              value={values?.otherLimits.find((each) => each.per === per)?.limit.toString()}
+              help={
+                highest === undefined
+                  ? `If this field is empty, the key has no limit per ${per}.`
+                  : `The number of units per ${per}, from 1 to ${highest}. If this field is empty, the limit is ${highest}.`
+              }
+            />
+          );
+        })}
+        <TextField
+          form={form}
+          formError={formError}
+          name="allowed_ips"
+          label="Allowed IPs"
+          rows={3}
+          value={values?.allowedIps}
+          placeholder="203.0.113.0/24"
+          help="IP addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
+        />
+      </div>
+    </details>
+  </>
+);
+
+/** Returns the limits beside the hourly limit, or undefined if the form has no fields for them. */
+const limitsIn = (form: Form) =>
+  otherPeriods.some(([per]) => form.has(`limit_${per}`))
+    ? otherPeriods.flatMap(([per]) => {
+        const limit = form.number(`limit_${per}`);
+        return limit === undefined ? [] : [{ per, limit }];
+      })
+    : undefined;
+
+/** Returns the fields of a key form in the input format of the API. */
+export const keyInputOf = (form: Form) => ({
+  name: form.text("name"),
+  scopes: form.ticked("scopes"),
+  hourly_limit: form.number("hourly_limit"),
+  limits: limitsIn(form),
+  allowed_ips: form.words("allowed_ips"),
+  expires_at: form.time("expires_at") ?? null,
+});

@@ -1,0 +1,41 @@
+import { maxUrl } from "../../webhooks/url-rules.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
+import type { Form, FormError } from "../forms.ts";
+import { EventChoices } from "./event-choices.tsx";
+import { TextField } from "./fields.tsx";
+
+export const WebhookFields = ({
+  form,
+  formError,
+  ticked,
+  webhook,
+}: {
+  form: Form;
+  formError?: FormError | undefined;
+  ticked: readonly string[];
+  webhook?: Webhook;
+}) => (
+  <>
+    <TextField
+      form={form}
+      formError={formError}
+      name="url"
+      label="URL"
+      type="url"
+      value={webhook?.url}
+      required
+      maxlength={maxUrl}
+      placeholder="https://hooks.example.com/overview"
+      help="The URL that receives the events, with https and a public host. On a laptop, http to the same machine is allowed too."
+    />
+    <TextField form={form} formError={formError} name="description" label="Description" value={webhook?.description} maxlength={500} />
+    <EventChoices formError={formError} ticked={ticked} />
+  </>
+);
+
+/** Returns the fields of a webhook form in the input format of the API. */
+export const webhookInputOf = (form: Form) => ({
+  url: form.text("url"),
+  description: form.text("description"),
+  event_types: form.all("event_types"),
+});

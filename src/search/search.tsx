@@ -1,0 +1,112 @@
+import { Hono } from "hono";
+import { prefixOf } from "../credentials/key-format.ts";
+import { showPage, uncached } from "../dashboard/components/layout.tsx";
+import { Empty } from "../dashboard/components/notice.tsx";
+import type { PageContext, PageEnv } from "../dashboard/context.ts";
+import { readKeyChoices } from "../dashboard/key-choices.ts";
+import { needs } from "../dashboard/needs.ts";
+import { openLogContext } from "../dashboard/operation-contexts.ts";
+import { type Suggestion, wantsJson } from "../dashboard/suggestions.ts";
+import { library } from "../docs/library.ts";
+import { maxQueryCharacters, maxQueryWords, maxSuggestions, queryWordsOf, suggestionOf } from "../docs/search-index.ts";
+import { listWebhooks } from "../webhooks/read-webhooks.ts";
+import { maxWebhooks } from "../webhooks/write-webhooks.ts";
+
+const pages = [
+  ["Overview", "/"],
+  ["Usage", "/usage"],
+  ["API Keys", "/keys"],
+  ["Create a key", "/keys/new"],
+  ["Webhooks", "/webhooks"],
+  ["Add a webhook", "/webhooks/new"],
+  ["Activity", "/activity"],
+  ["Documentation", "/docs"],
+  ["Settings", "/settings"],
+] as const;
+
+/** The path of the page for each kind of id. */
+const byId: readonly (readonly [form: RegExp, path: string, kind: string])[] = [
+  [/^req_[0-9a-f]{32}$/, "/activity/", "Request"],
+  [/^key_[0-9A-Za-z]{16}$/, "/keys/", "API key"],
+  [/^whk_[0-9a-f]{32}$/, "/webhooks/", "Webhook"],
+  [/^dlv_[0-9a-f]+$/, "/deliveries/", "Delivery"],
+];
+
+/** The maximum number of pages of the documentation among the results. */
+const maxDocs = 8;
+
+/** Returns the keys, webhooks, pages and pages of the documentation that contain a text. The text is not empty. */
+async function find(c: PageContext, text: string): Promise<Suggestion[]> {
+  const context = await openLogContext(c);
+  const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
+  const wanted = text.toLowerCase();
+  const has = (...parts: string[]) => parts.some((part) => part.toLowerCase().includes(wanted));
+  // If the text is a full secret key, search only for its public part.
+  const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
+  const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
+  return [
+    ...keys
+      .filter(({ id, name, last4 }) => has(name, id, prefixOf(id), last4) || prefixOf(id) === publicPart)
+      .map(({ id, name }) => ({ kind: "API key", name, path: `/keys/${id}` })),
+    ...webhooks
+      .filter(({ id, url, description }) => has(url, description, id))
+      .map(({ id, url }) => ({ kind: "Webhook", name: url, path: `/webhooks/${id}` })),
+    ...pages.filter(([name]) => has(name)).map(([name, path]) => ({ kind: "Page", name, path })),
+    ...(words.length > maxQueryWords ? [] : library().search.find(words).slice(0, maxDocs).map(suggestionOf)),
+  ];
+}
+
+/** Returns the page that a text names: the id of a resource, or the path of requests, for example "GET /api/v1/tasks". */
+function named(text: string): Suggestion | null {
+  const direct = byId.find(([form]) => form.test(text));
+  if (direct) return { kind: direct[2], name: text, path: direct[1] + text };
+  const [, method, path] = /^(?:(GET|HEAD|POST|PUT|PATCH|DELETE)\s+)?(\/\S+)$/i.exec(text) ?? [];
+  if (!path) return null;
+  return {
+    kind: "Requests",
+    name: text,
+    path: `/activity?${new URLSearchParams({ ...(method && { method: method.toUpperCase() }), path })}`,
+  };
+}
+
+/**
+ * Finds keys, webhooks, requests, pages and documentation. Redirects to the result if there is only one result. The script of the search field
+ * gets the results as JSON.
+ */
+export const searchPages = new Hono<PageEnv>().get("/search", needs("session"), async (c) => {
+  const text = (c.req.query("q") ?? "").trim();
+  const direct = named(text);
+  const found = direct ? [direct] : text === "" ? [] : await find(c, text);
+  if (wantsJson(c)) return c.json({ results: found.slice(0, maxSuggestions) }, 200, uncached);
+  const [only] = found;
+  if (found.length === 1 && only) return c.redirect(only.path, 303);
+  return showPage(
+    c,
+    { title: "Search" },
+    <section class="panel" aria-label="Found">
+      {found.length === 0 ? (
+        <Empty>
+          {text === ""
+            ? "Type the name of a key, a URL, an id, a page, or words of the documentation."
+            : "No results. The id of a request, key, webhook or delivery opens its page. A path, for example GET /api/v1/usage, opens its requests."}
+        </Empty>
+      ) : (
+        <ul class="lines">
+          {found.map(({ kind, name, path }) => (
+            <li>
+              <a href={path}>
+                <bdi>{name}</bdi>
+              </a>{" "}
+              <span class="quiet">{kind}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {text !== "" && (
+        <p>
+          <a href={`/docs/search?${new URLSearchParams({ q: text })}`}>Search only the documentation for “{text}”</a>
+        </p>
+      )}
+    </section>,
+  );
+});
