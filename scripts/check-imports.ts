@@ -99,7 +99,7 @@ export const mayImport: Record<string, readonly string[]> = {
   // The building blocks of routes, and the routes themselves.
   api: ["http", "openapi", ...below],
   routes: ["api", "http", "openapi", "references", ...below],
-  // Code that runs in the browser and is bundled into public/scripts. Browser code may import only one folder of the Worker's code: `time`.
+  // Code that runs in the browser and is bundled into public/assets. Browser code may import only one folder of the Worker's code: `time`.
   browser: ["time"],
   dashboard: ["openapi", "http", "operations", ...below],
   // The API and the page of the operator. The API authenticates requests by a token, and the page has the layout of the overview.

@@ -68,6 +68,12 @@ for (const form of document.querySelectorAll<HTMLFormElement>("form[data-passkey
   });
 }
 
+/** Says which account a link is for, and who created it. */
+function sentenceAbout({ kind, email, role, account, invited_by: invitedBy }: Record<string, unknown>): string {
+  if (kind !== "invite") return `You are setting up the account “${account}”, and become its owner.`;
+  return `${invitedBy === null ? "You are invited" : `${invitedBy} invites you`} to the account “${account}”, with the role ${role} and the email address ${email}.`;
+}
+
 // A setup or invitation link contains its token in the URL fragment. Browsers do not send the fragment, so no server, log or referrer
 // receives the token.
 const joining = document.querySelector<HTMLFormElement>('form[data-passkey="join"]');
@@ -82,9 +88,9 @@ if (joining) {
         const input = email?.querySelector("input");
         if (input) input.value = String(invitation.email);
         if (email) email.hidden = true;
-        const who = joining.querySelector("[data-joining]");
-        if (who) who.textContent = `You are invited with the role ${invitation.role} and the email address ${invitation.email}.`;
       }
+      const who = joining.querySelector("[data-joining]");
+      if (who) who.textContent = invitation ? sentenceAbout(invitation) : "";
       joining.hidden = false;
       joining.querySelector<HTMLInputElement>("input:not([type=hidden])")?.focus();
     })

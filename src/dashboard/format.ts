@@ -52,11 +52,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 /** Formats a time of day, for example "12:04 UTC". */
 export const timeOfDay = (timeMs: number): string => `${clock.format(timeMs)} UTC`;
 
-/** Returns the label of a chart bar (UTC): "22 Nov" for a day or "12:00" for an hour. */
-export const barName = (timeMs: number, window: string): string =>
-  window === "24h" ? clock.format(timeMs) : `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
-
-/** Returns the label of a bar of the request log (UTC): "22 Nov" for a day or "22 Nov 12:00" for an hour. */
+/** Returns the label of a bar in a chart (UTC): "22 Nov" for a day or "22 Nov 12:00" for an hour. */
 export const barTime = (timeMs: number, stepMs: number): string =>
   stepMs === dayMs ? day(timeMs) : `${day(timeMs)} ${clock.format(timeMs)}`;
 
@@ -64,6 +60,16 @@ export const barTime = (timeMs: number, stepMs: number): string =>
 export const logTime = (timeMs: number): string => `${day(timeMs)} ${seconds.format(timeMs)}`;
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** Formats a span of whole hours (UTC): "26 Nov 12:00 to 13:00", "26 Nov", or "24 Nov to 26 Nov". */
+export function spanOf({ from, to }: { from: number; to: number }): string {
+  if (from % dayMs === 0 && to % dayMs === 0) return to - from === dayMs ? day(from) : `${day(from)} to ${day(to - 1)}`;
+  const end =
+    to - from <= dayMs && (day(from) === day(to) || to % dayMs === 0)
+      ? clock.format(to).replace(/^00:00$/, "24:00")
+      : `${day(to)} ${clock.format(to)}`;
+  return `${day(from)} ${clock.format(from)} to ${end}`;
+}
 
 /** Formats a number in compact form, for example "12.4K". The page must also show the full number near the compact form. */
 export const short = (value: number): string => compact.format(value);

@@ -227,7 +227,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
       },
       <>
         <Search text="" />
-        <div class={page.path === "/docs" ? "documentation" : "documentation with-contents"}>
+        <div class={layoutOf(page)}>
           {page.intro && <div class="panel prose intro">{raw(own(page.intro))}</div>}
           {page.samples && (
             <aside class="beside" aria-label="Samples and console">
@@ -252,7 +252,14 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   return c.html(html, 200, uncached);
 }
 
+/** The number of headings from which a page has links to its parts. */
 const minHeadings = 3;
+
+/** Returns the classes of the columns of a page. They are known before the columns arrive, so that nothing moves. */
+function layoutOf({ path, samples, headings }: BuiltPage): string {
+  if (path === "/docs") return "documentation";
+  return `documentation with-contents ${samples ? "with-samples" : headings.length < minHeadings ? "" : "with-parts"}`.trim();
+}
 
 /** Renders links to the parts of a long page. */
 const OnThisPage = ({ headings }: { headings: readonly Heading[] }) =>

@@ -35,7 +35,7 @@ export const llmsText = (pages: readonly DocPage[], origin: string): string =>
 export const robotsText = (origin: string): string =>
   [
     "User-agent: *",
-    ...["/docs", "/llms.txt", "/style.css", "/scripts/", "/icon.svg", "/favicon.ico"].map((path) => `Allow: ${path}`),
+    ...["/docs", "/llms.txt", "/assets/", "/icon.svg", "/favicon.ico"].map((path) => `Allow: ${path}`),
     "Disallow: /docs/search",
     "Disallow: /",
     "",

@@ -34,6 +34,17 @@ export async function readInvitation({ db, now }: Pick<ReadContext, "db" | "now"
   return invitation;
 }
 
+/** Returns the names of the account and of the member who created an invitation. The second name is null if the operator created it. */
+export async function readParties(db: Db, { accountId, invitedBy }: Invitation): Promise<{ account: string; invitedBy: string | null }> {
+  const [parties] = await db
+    .select({ account: accounts.name, invitedBy: members.name })
+    .from(accounts)
+    .leftJoin(members, and(eq(members.accountId, accounts.id), eq(members.id, invitedBy ?? "")))
+    .where(eq(accounts.id, accountId));
+  if (!parties) throw endedLink();
+  return parties;
+}
+
 /** The details that a person enters to accept an invitation or a setup link. */
 export interface NewMember {
   name: string;

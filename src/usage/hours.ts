@@ -2,7 +2,7 @@ import { dayMs, hourMs } from "../time/clock.ts";
 import { requestsOf, statusTotalsOf } from "./figures.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
-import { usageWindowsAt, type WindowName } from "./windows.ts";
+import { type Covered, spansAt } from "./windows.ts";
 
 /** The number of requests in the UTC hour that starts at `start`. */
 export interface Hour {
@@ -16,9 +16,9 @@ export interface Hour {
  */
 export async function readHours(
   context: OpenedLog,
-  { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
+  { window: covered, keyId }: { window: Covered; keyId?: string | undefined },
 ): Promise<Hour[]> {
-  const { window } = usageWindowsAt(name, context.now);
+  const { window } = spansAt(covered, context.now);
   const keys = keyId === undefined ? "none" : { id: keyId };
   const [hours = []] = await readPeriods(context, [{ by: "hour", spans: [window], keys }]);
   return hours.map(({ start, totals }) => ({ start, requests: requestsOf(statusTotalsOf(totals)) })).filter(({ requests }) => requests > 0);

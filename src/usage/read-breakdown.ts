@@ -20,47 +20,50 @@ export interface Share {
   averageMs: number | null;
 }
 
-/** A cell of the tallies of a key in an hour or day. */
-interface Located extends Cell {
+/** Requests with the same key, route and status, in one hour or day that begins at `start`. */
+export interface LocatedCell extends Cell {
   keyId: string;
   start: number;
 }
 
-const dimensionOf: Record<Dimension, (cell: Located) => string> = {
+const dimensionOf: Record<Dimension, (cell: LocatedCell) => string> = {
   key: ({ keyId }) => keyId,
   route: ({ route }) => route,
   status: ({ status }) => (status === notReported ? "none" : String(status)),
   day: ({ start }) => iso(start - (start % dayMs)).slice(0, 10),
 };
 
-/**
- * Returns the requests of a window, grouped by one dimension. If `span` is "previous", returns the requests of the window before it. The
- * sum of the shares is the total of the window. Days are in chronological order. All other groups are sorted by number of requests, highest
- * first.
- */
-export async function readBreakdown(
-  context: OpenedLog,
-  {
-    window: name,
-    by,
-    keyId,
-    span = "window",
-  }: { window: WindowName; by: Dimension; keyId?: string | undefined; span?: "window" | "previous" },
-): Promise<{ window: Span; shares: Share[] }> {
-  const window = usageWindowsAt(name, context.now)[span];
-  const { days, edges } = daysAndEdges(window);
+/** Returns the requests of a span of whole hours, for the account or for one of its keys. */
+export async function readCells(context: OpenedLog, span: Span, keyId?: string | undefined): Promise<LocatedCell[]> {
+  const { days, edges } = daysAndEdges(span);
   const keys = keyId === undefined ? "all" : { id: keyId };
   const periods = await readPeriods(context, [
     { by: "day", spans: [days], keys },
     { by: "hour", spans: edges, keys },
   ]);
-  const cells = periods
+  return periods
     .flat()
     .flatMap(({ start, tallies }) =>
       [...tallies].flatMap(([id, tally]) => [...tally.cells.values()].map((cell) => ({ ...cell, keyId: id, start }))),
     );
+}
+
+/**
+ * Groups requests by one dimension. The sum of the shares is the total of the cells. Days are in chronological order. All other groups are
+ * sorted by number of requests, highest first.
+ */
+export function sharesBy(by: Dimension, cells: readonly LocatedCell[]): Share[] {
   const shares = [...Map.groupBy(cells, dimensionOf[by])].map(([value, own]) => shareOf(value, own));
-  return { window, shares: shares.toSorted(by === "day" ? byValue : byRequests) };
+  return shares.toSorted(by === "day" ? byValue : byRequests);
+}
+
+/** Returns the requests of a window, grouped by one dimension. */
+export async function readBreakdown(
+  context: OpenedLog,
+  { window: name, by, keyId }: { window: WindowName; by: Dimension; keyId?: string | undefined },
+): Promise<{ window: Span; shares: Share[] }> {
+  const { window } = usageWindowsAt(name, context.now);
+  return { window, shares: sharesBy(by, await readCells(context, window, keyId)) };
 }
 
 const byValue = (a: Share, b: Share): number => (a.value < b.value ? -1 : 1);

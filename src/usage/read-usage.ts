@@ -1,9 +1,9 @@
-import { dayMs, hourMs } from "../time/clock.ts";
+import { hourMs } from "../time/clock.ts";
 import { averageOf, type Figures, figuresOf, notReportedOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
 import { mergeHistograms } from "./histogram.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { type Period, readPeriods, type Wanted } from "./read-periods.ts";
-import { daysAndEdges, type Span, usageWindowsAt, type WindowName } from "./windows.ts";
+import { type Covered, daysAndEdges, type Span, spansAt, stepOf } from "./windows.ts";
 
 /** One bar of the chart. `start` is the start of a UTC hour or day. Part of this hour or day can be outside the window. */
 export interface SeriesPoint {
@@ -25,13 +25,13 @@ export interface Usage extends Figures {
   previousSeries: SeriesPoint[];
 }
 
-/** Returns the figures of an account or of one of its keys. The figures are for a window and for the window before it. */
+/** Returns the figures of an account or of one of its keys. The figures are for the covered time, and for the time that it is compared with. */
 export async function readUsage(
   context: OpenedLog,
-  { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
+  { window: covered, keyId }: { window: Covered; keyId?: string | undefined },
 ): Promise<Usage> {
-  const { window, previous } = usageWindowsAt(name, context.now);
-  const stepMs = name === "24h" ? hourMs : dayMs;
+  const { window, previous } = spansAt(covered, context.now);
+  const stepMs = stepOf(covered);
   const [wanted, formerWanted] = [wantedFor(window, stepMs, keyId), wantedFor(previous, stepMs, keyId)];
   const periods = await readPeriods(context, [...wanted, ...formerWanted]);
   const [current, former] = [periods.slice(0, wanted.length).flat(), periods.slice(wanted.length).flat()];

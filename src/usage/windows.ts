@@ -16,6 +16,26 @@ export function usageWindowsAt(name: WindowName, now: number): { window: Span; p
   return { window: { from: to - length, to }, previous: { from: to - 2 * length, to: to - length } };
 }
 
+/** The time that figures cover: a window that ends with the current hour, or a span of whole hours. */
+export type Covered = WindowName | Span;
+
+const weekMs = 7 * dayMs;
+/** The length up to which a span is shown by hour, in milliseconds. */
+const maxByHourMs = 3 * dayMs;
+
+/** Returns the covered span, and the span that it is compared with. Traffic follows the week, so a span is compared with the same weekdays before it. */
+export function spansAt(covered: Covered, now: number): { window: Span; previous: Span } {
+  if (typeof covered === "string") return usageWindowsAt(covered, now);
+  const apart = Math.ceil((covered.to - covered.from) / weekMs) * weekMs;
+  return { window: covered, previous: { from: covered.from - apart, to: covered.to - apart } };
+}
+
+/** Returns the length of one bar in a chart of the covered time: an hour or a day, in milliseconds. */
+export function stepOf(covered: Covered): number {
+  if (typeof covered === "string") return covered === "24h" ? hourMs : dayMs;
+  return covered.to - covered.from <= maxByHourMs ? hourMs : dayMs;
+}
+
 /** Splits a span of whole hours into three parts: the whole UTC days, the hours before these days, and the hours after these days. */
 export function daysAndEdges(span: Span): { days: Span; edges: [Span, Span] } {
   const firstDay = dayStart(span.from + dayMs - 1);

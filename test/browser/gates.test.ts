@@ -1,6 +1,7 @@
 import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { assets } from "../../src/dashboard/assets.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
@@ -151,7 +152,7 @@ describe.each([
 
 describe("Every page", () => {
   it("loads at most 25 KB of script and 25 KB of HTML and CSS, compressed", async () => {
-    const style = gzipSync(await (await fetch(at("/style.css"))).text()).length;
+    const style = gzipSync(await (await fetch(at(assets["style.css"]))).text()).length;
     const tooLarge: string[] = [];
     for (const path of paths) {
       const html = await (await fetch(at(path), { headers: { "Sec-Fetch-Site": "none" } })).text();

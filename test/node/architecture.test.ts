@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { bundle, moduleOf } from "../../scripts/build-browser.ts";
 import { mayImport, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
 import { generated } from "../../scripts/generate.ts";
 import { missingStatements } from "../../scripts/storage-counting.ts";
@@ -181,11 +182,13 @@ describe("A deployed Worker", () => {
   });
 });
 
-describe("The built script of a page", () => {
-  it.each(["overview", "passkeys"])("matches its source in src/browser: %s", async (name) => {
-    const { code, out, err } = await run("esbuild", [`src/browser/${name}.ts`, "--bundle", "--minify", "--format=esm", "--target=es2023"]);
-    expect(code, err).toBe(0);
-    expect(readFileSync(join(root, "public/scripts", `${name}.js`), "utf8")).toBe(out);
+describe("The files that pages load", () => {
+  it("match their sources in src/browser, and have a hash of their content in their names", async () => {
+    const assets = await bundle();
+    expect(readFileSync(join(root, "src/dashboard/assets.ts"), "utf8")).toBe(moduleOf(assets));
+    for (const { path, contents } of assets) expect(readFileSync(join(root, "public", path)).equals(contents), path).toBe(true);
+    expect(readdirSync(join(root, "public/assets")).length).toBe(assets.length);
+    for (const { path } of assets) expect(path).toMatch(/^\/assets\/[a-z]+\.[0-9A-Z]{8}\.(?:js|css)$/);
   });
 });
 

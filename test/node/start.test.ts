@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+import { assets } from "../../src/dashboard/assets.ts";
 import { hourMs } from "../../src/time/clock.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
@@ -188,9 +189,15 @@ describe("npm start", () => {
     for (const id of requestIds) expect(loggedIds).toContain(id);
   });
 
-  it("serves the style sheet of the overview", async () => {
-    const response = await fetch(`${url()}/style.css`);
-    expect([response.status, response.headers.get("X-Content-Type-Options")]).toEqual([200, "nosniff"]);
+  it("serves the style sheet of the overview, which browsers may keep forever", async () => {
+    const response = await fetch(`${url()}${assets["style.css"]}`);
+    const { headers } = response;
+    expect([response.status, headers.get("X-Content-Type-Options"), headers.get("Cache-Control")]).toEqual([
+      200,
+      "nosniff",
+      "public, max-age=31536000, immutable",
+    ]);
+    expect((await fetch(`${url()}/icon.svg`)).headers.get("Cache-Control")).toBe("public, max-age=300");
   });
 
   it("does not serve the database explorer of the local runtime", async () => {

@@ -1,56 +1,67 @@
-// Lets the reader select a span of a chart over time. The chart is then a slider with two ends: the arrow keys move, Shift with them selects a span, and Enter
-// shows the requests of the span. Dragging over the bars selects a span, too. Without this script, a table has the values and the links.
+// Lets the reader read and select in a chart. The chart is then a slider with two ends: the arrow keys move, Shift with them selects a span, and Enter
+// opens the page of the span. Dragging over the bars selects a span, too. Without this script, a table has the values and the links.
 
-/** Makes a chart selectable. Its attribute `data-select` has the address of the list of requests, to which the span is added. */
+/**
+ * Makes a chart selectable. Its attribute `data-select` has the address to which the span is added. If it is empty, the chart can only be read.
+ * `data-columns`: the number of bars in a row of a chart that has several rows.
+ */
 export function makeSelectable(chart: HTMLElement): void {
   const plot = chart.querySelector<HTMLElement>(".plot");
   const bars = [...chart.querySelectorAll<SVGGElement>("[data-from]")];
   const readout = chart.querySelector<HTMLElement>("[data-readout]");
   if (!plot || bars.length === 0) return;
+  const list = chart.dataset.select ?? "";
+  const columns = Number(chart.dataset.columns ?? bars.length);
+  const isGrid = columns < bars.length;
+  const last = bars.length - 1;
   const textOf = (at: number) => bars[at]?.querySelector("title")?.textContent ?? "";
   // The bars at both ends of the selection.
-  let [anchor, end] = [bars.length - 1, bars.length - 1];
+  let [anchor, end] = [last, last];
 
   /** Marks the selected bars, and says what they are. */
   const mark = () => {
-    const [first, last] = [Math.min(anchor, end), Math.max(anchor, end)];
-    for (const [index, bar] of bars.entries()) bar.classList.toggle("marked", index >= first && index <= last);
-    const text = first === last ? textOf(first) : `${textOf(first).split(": ")[0]} to ${textOf(last)}`;
+    const [from, to] = [Math.min(anchor, end), Math.max(anchor, end)];
+    for (const [index, bar] of bars.entries()) bar.classList.toggle("marked", index >= from && index <= to);
+    const text = from === to ? textOf(from) : `${textOf(from).split(": ")[0]} to ${textOf(to)}`;
     if (readout) readout.textContent = text;
     plot.setAttribute("aria-valuenow", String(end));
     plot.setAttribute("aria-valuetext", text);
   };
 
-  /** Shows the requests of the selected span. */
+  /** Opens the page of the selected span. */
   const select = () => {
-    const [start, last] = [bars[Math.min(anchor, end)], bars[Math.max(anchor, end)]];
-    if (!start || !last) return;
-    const url = new URL(chart.dataset.select ?? "/activity", location.href);
-    url.searchParams.set("from", new Date(Number(start.dataset.from)).toISOString());
-    url.searchParams.set("to", new Date(Number(last.dataset.to)).toISOString());
+    const [first, final] = [bars[Math.min(anchor, end)], bars[Math.max(anchor, end)]];
+    if (!first || !final || list === "") return;
+    const url = new URL(list, location.href);
+    url.searchParams.set("from", new Date(Number(first.dataset.from)).toISOString());
+    url.searchParams.set("to", new Date(Number(final.dataset.to)).toISOString());
     location.assign(url);
   };
 
   /** Returns the bar below the pointer. */
-  const barAt = ({ clientX }: PointerEvent): number => {
+  const barAt = ({ clientX, clientY }: PointerEvent): number => {
     const box = plot.querySelector(".area")?.getBoundingClientRect();
     if (!box) return end;
-    return Math.min(bars.length - 1, Math.max(0, Math.floor(((clientX - box.left) / box.width) * bars.length)));
+    const rows = bars.length / columns;
+    const column = Math.min(columns - 1, Math.max(0, Math.floor(((clientX - box.left) / box.width) * columns)));
+    const row = Math.min(rows - 1, Math.max(0, Math.floor(((clientY - box.top) / box.height) * rows)));
+    return row * columns + column;
   };
 
   const attributes = {
     role: "slider",
     tabindex: "0",
-    "aria-label": "Span of time",
+    "aria-label": list === "" ? "Values of the chart" : "Span of time",
     "aria-valuemin": "0",
-    "aria-valuemax": String(bars.length - 1),
+    "aria-valuemax": String(last),
     "aria-valuenow": String(end),
     "aria-valuetext": textOf(end),
   };
   for (const [name, value] of Object.entries(attributes)) plot.setAttribute(name, value);
+  const isSelectable = list !== "";
   let isDragging = false;
   plot.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !isSelectable) return;
     isDragging = true;
     anchor = end = barAt(event);
     plot.setPointerCapture(event.pointerId);
@@ -68,11 +79,11 @@ export function makeSelectable(chart: HTMLElement): void {
   plot.addEventListener("pointercancel", () => (isDragging = false));
   plot.addEventListener("keydown", (event) => {
     if (event.key === "Enter") return select();
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: isGrid ? -columns : 1, ArrowDown: isGrid ? columns : -1 }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    end = Math.min(bars.length - 1, Math.max(0, end + step));
-    if (!event.shiftKey) anchor = end;
+    end = Math.min(last, Math.max(0, end + step));
+    if (!event.shiftKey || !isSelectable) anchor = end;
     mark();
   });
 }

@@ -78,6 +78,9 @@ export const Axes = ({
       ) : null,
     )}
   >
+    <pattern id="part" width={6} height={6} patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+      <line class="hatch" x1={0} x2={0} y1={0} y2={6} />
+    </pattern>
     {quarters.map((share) => (
       <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.max * share)} y2={scale.y(scale.max * share)} />
     ))}

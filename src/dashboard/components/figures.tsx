@@ -1,10 +1,10 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
-import { hourMs, minuteMs } from "../../time/clock.ts";
+import { dayMs, hourMs, minuteMs } from "../../time/clock.ts";
 import type { Hour } from "../../usage/hours.ts";
 import { percent } from "../../usage/percent.ts";
 import type { Usage } from "../../usage/read-usage.ts";
 import {
-  barName,
+  barTime,
   countdown,
   counted,
   dash,
@@ -136,7 +136,7 @@ const RateLimitFigure = ({
   if (highest === null)
     return <Figure name={name} href="/keys" value={dash} noChange="The rate limit usage cannot be read right now. Reload the page." />;
   const peak = busiest
-    ? ` Busiest hour of all keys: ${barName(busiest.start, "30d")}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
+    ? ` Busiest hour of all keys: ${barTime(busiest.start, dayMs)}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
     : "";
   const resets = `resets in ${countdown(highest.resetsAt, now)}${paceOf(highest, now)}`;
   return (

@@ -13,11 +13,10 @@ const otherPeriods = [
 ] as const;
 
 /** The fields that are folded until they are used. */
-const advanced = [...otherPeriods.map(([per]) => `limit_${per}`), "limits", "allowed_ips"];
+const advanced = [...otherPeriods.map(([per]) => `limit_${per}`), "limits"];
 
 const isAdvancedUsed = (formError: FormError | undefined, values: KeyValues | undefined): boolean =>
-  advanced.some((name) => formError?.fieldErrors.has(name)) ||
-  (values !== undefined && (values.otherLimits.length > 0 || values.allowedIps !== ""));
+  advanced.some((name) => formError?.fieldErrors.has(name)) || (values !== undefined && values.otherLimits.length > 0);
 
 /** Renders buttons that fill in the time of expiry. They need JavaScript. */
 const ExpiryChips = () => (
@@ -83,8 +82,18 @@ export const KeyFields = ({
         <ExpiryChips />
       </div>
     </div>
+    <TextField
+      form={form}
+      formError={formError}
+      name="allowed_ips"
+      label="Allowed IPs"
+      rows={2}
+      value={values?.allowedIps}
+      placeholder="203.0.113.0/24"
+      help="IP addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
+    />
     <details class="field" open={isAdvancedUsed(formError, values)}>
-      <summary>More limits and allowed IP addresses</summary>
+      <summary>Limits per second, minute, day and month</summary>
       <div class="more-fields">
         {otherPeriods.map(([per, label]) => {
           const highest = account.keyLimits.find((each) => each.per === per)?.limit;
@@ -106,16 +115,6 @@ export const KeyFields = ({
             />
           );
         })}
-        <TextField
-          form={form}
-          formError={formError}
-          name="allowed_ips"
-          label="Allowed IPs"
-          rows={3}
-          value={values?.allowedIps}
-          placeholder="203.0.113.0/24"
-          help="IP addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
-        />
       </div>
     </details>
   </>

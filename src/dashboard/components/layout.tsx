@@ -4,6 +4,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
 import { maskKeys } from "../../credentials/mask-keys.ts";
 import { urlOf } from "../../http/request-url.ts";
+import { assets } from "../assets.ts";
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
 import { Note } from "./notice.tsx";
@@ -20,7 +21,7 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
         <meta name="color-scheme" content={theme === "auto" ? "light dark" : theme} />
         <title>{title} · Developer Overview</title>
         <link rel="icon" href="/icon.svg" type="image/svg+xml" />
-        <link rel="stylesheet" href="/style.css" />
+        <link rel="stylesheet" href={assets["style.css"]} />
       </head>
       <body>{children}</body>
     </html>
@@ -29,7 +30,7 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
 
 /** Loads one of the project's own scripts. Because of the nonce, the Content-Security-Policy allows the script. */
 export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console" | "log"; c: PageContext }) => (
-  <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
+  <script type="module" src={assets[`${name}.js`]} nonce={c.get("secureHeadersNonce")} />
 );
 
 /** Renders a button that pauses and resumes automatic updates. The button stays hidden if JavaScript is off. */

@@ -1,8 +1,8 @@
-import { dayMs, hourMs } from "../../time/clock.ts";
+import { dayMs, hourMs, iso } from "../../time/clock.ts";
 import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
-import type { WindowName } from "../../usage/windows.ts";
-import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
+import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
+import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 
 /** A change in the account that a chart shows as a vertical line. */
@@ -11,39 +11,45 @@ export interface Mark {
   text: string;
 }
 
+interface RequestsChartProps {
+  series: readonly SeriesPoint[];
+  /** The length of an hour or a day, in milliseconds. */
+  stepMs: number;
+  /** The time that the series covers. Bars that are only partly in it are hatched. */
+  covered: Span;
+  /** The series of an earlier time, and how long before it was. A line shows it behind the bars. */
+  earlier?: { series: readonly SeriesPoint[]; ms: number } | undefined;
+  /** The span that the page is about. Its bars are marked. */
+  selected?: Span | undefined;
+  marks?: readonly Mark[];
+  /** The address to which a selected span is added. */
+  list: string;
+}
+
 /**
  * Renders requests over time as bars, with failed requests at the top of each bar. A line shows the same weekdays before. A table shows the
- * numbers of the bars. With JavaScript, the reader selects a span, which opens the list of its requests. `list`: the address of this list.
+ * numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
  */
-export const RequestsChart = ({
-  usage,
-  window,
-  marks = [],
-  list = "/activity",
-}: {
-  usage: Usage;
-  window: WindowName;
-  marks?: readonly Mark[];
-  list?: string;
-}) => {
-  const { series, previousSeries } = usage;
+export const RequestsChart = ({ series, stepMs, covered, earlier, selected, marks = [], list }: RequestsChartProps) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
-  const earlier = earlierOf(series, previousSeries, window);
-  const scale = scaleOf(series.length, Math.max(highest, ...earlier));
-  const before = earlier.flatMap((requests, index) => {
+  const line = earlier ? requestsBefore(series, earlier) : [];
+  const scale = scaleOf(series.length, Math.max(highest, ...line));
+  const points = line.flatMap((requests, index) => {
     const y = scale.y(requests).toFixed(1);
     return [`${scale.x(index).toFixed(1)},${y}`, `${scale.x(index + 1).toFixed(1)},${y}`];
   });
-  const unit = window === "24h" ? "hour" : "day";
+  const unit = stepMs === hourMs ? "hour" : "day";
+  const before = earlier && beforeOf(earlier.ms);
+  const isPartial = ({ start }: SeriesPoint) => start < covered.from || start + stepMs > covered.to;
   return (
     <figure class="chart" data-select={list}>
       <Axes
         id="requests-chart"
         title={`Requests by ${unit}`}
-        description={`${integer(usage.totalRequests.value)} requests; at most ${integer(highest)} in one ${unit}. The line shows the requests ${comparedWith[window]}.`}
+        description={`${integer(series.reduce((sum, { requests }) => sum + requests, 0))} requests; at most ${integer(highest)} in one ${unit}.${before ? ` The line shows the requests ${before}.` : ""}`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        nameOf={(start) => barName(start, window)}
+        nameOf={(start) => barTime(start, stepMs)}
       >
         {series.map((point, index) => (
           <Bar
@@ -51,37 +57,41 @@ export const RequestsChart = ({
             x={scale.x(index)}
             step={scale.step}
             y={scale.y}
-            name={barName(point.start, window)}
-            stepMs={window === "24h" ? hourMs : dayMs}
+            name={barTime(point.start, stepMs)}
+            stepMs={stepMs}
+            isPartial={isPartial(point)}
+            isSelected={selected !== undefined && point.start < selected.to && point.start + stepMs > selected.from}
           />
         ))}
-        <polyline class="before" fill="none" points={before.join(" ")} />
+        {earlier && <polyline class="before" fill="none" points={points.join(" ")} />}
         {marks.map(({ timeMs, text }) => {
           const x = scale.middle(series.findLastIndex(({ start }) => start <= timeMs)).toFixed(1);
           return (
             <line class="mark" x1={x} x2={x} y1={0} y2={scale.y(0)}>
-              <title>{`${barName(timeMs, window)}: ${text}`}</title>
+              <title>{`${barTime(timeMs, dayMs)}: ${text}`}</title>
             </line>
           );
         })}
       </Axes>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
-        {usage.notReported > 0 && <span class="key unreported">not reported</span>} <span class="key before">{comparedWith[window]}</span>
-        <span class="quiet"> · UTC</span> <span class="quiet" data-readout />
+        {series.some(({ notReported }) => notReported > 0) && <span class="key unreported">not reported</span>}{" "}
+        {before && <span class="key before">{before}</span>}
+        {series.some(isPartial) && <span class="quiet"> · hatched: only part of the {unit}</span>} <span class="quiet">· UTC</span>{" "}
+        <span class="quiet" data-readout />
       </figcaption>
       {marks.length > 0 && (
         <ul class="marks" aria-label="Changes in this period">
           {marks.map(({ timeMs, text }) => (
             <li>
-              <span class="quiet">┆ {barName(timeMs, window)}</span> {text}
+              <span class="quiet">┆ {barTime(timeMs, dayMs)}</span> {text}
             </li>
           ))}
         </ul>
       )}
       <details>
         <summary>Show as a table</summary>
-        <SeriesTable series={series} window={window} />
+        <SeriesTable series={series} stepMs={stepMs} list={list} />
       </details>
     </figure>
   );
@@ -89,15 +99,40 @@ export const RequestsChart = ({
 
 /** How long before a bar the compared time is, in milliseconds. It has the same weekday, because traffic follows the week. */
 const earlierMs: Record<WindowName, number> = { "24h": dayMs, "7d": 7 * dayMs, "30d": 28 * dayMs };
-const comparedWith: Record<WindowName, string> = { "24h": "a day before", "7d": "a week before", "30d": "four weeks before" };
 
-/** Returns the requests of the compared time for each bar. */
-function earlierOf(series: readonly SeriesPoint[], previousSeries: readonly SeriesPoint[], window: WindowName): number[] {
-  const byStart = new Map([...previousSeries, ...series].map(({ start, requests }) => [start, requests]));
-  return series.map(({ start }) => byStart.get(start - earlierMs[window]) ?? 0);
+/** Returns what the chart of a window shows. */
+export const chartOf = (usage: Usage, window: WindowName) => ({
+  series: usage.series,
+  stepMs: stepOf(window),
+  covered: usage.window,
+  earlier: { series: [...usage.previousSeries, ...usage.series], ms: earlierMs[window] },
+});
+
+const numerals = ["two", "three", "four"];
+
+/** Returns how long before a time was, in words: "a week before". */
+export function beforeOf(ms: number): string {
+  if (ms === dayMs) return "a day before";
+  const weeks = ms / (7 * dayMs);
+  return weeks === 1 ? "a week before" : `${numerals[weeks - 2] ?? weeks} weeks before`;
 }
 
-/** Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. */
+/** Returns the requests of the compared time for each bar. */
+function requestsBefore(series: readonly SeriesPoint[], { series: earlier, ms }: { series: readonly SeriesPoint[]; ms: number }): number[] {
+  const byStart = new Map(earlier.map(({ start, requests }) => [start, requests]));
+  return series.map(({ start }) => byStart.get(start - ms) ?? 0);
+}
+
+/** Returns an address with a span added. */
+export function withSpan(list: string, { from, to }: Span): string {
+  const [path = "", query = ""] = list.split("?");
+  return `${path}?${new URLSearchParams([...new URLSearchParams(query), ["from", iso(from)], ["to", iso(to)]])}`;
+}
+
+/**
+ * Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. `isPartial`: whether only a part of it is
+ * counted.
+ */
 export const Bar = ({
   point,
   x,
@@ -105,6 +140,8 @@ export const Bar = ({
   y,
   name,
   stepMs,
+  isPartial = false,
+  isSelected = false,
 }: {
   point: SeriesPoint;
   x: number;
@@ -112,13 +149,15 @@ export const Bar = ({
   y: (value: number) => number;
   name: string;
   stepMs: number;
+  isPartial?: boolean;
+  isSelected?: boolean;
 }) => {
   const inset = step > 6 ? 1.5 : 0.5;
   /** The requests that did not fail, as far as it is known. */
   const known = point.successes + point.notReported;
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (
-    <g data-from={point.start} data-to={point.start + stepMs}>
+    <g data-from={point.start} data-to={point.start + stepMs} class={isSelected ? "marked" : undefined}>
       <title>
         {`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - known)} that failed or were refused${point.notReported > 0 ? ` and ${integer(point.notReported)} without a reported status` : ""}`}
       </title>
@@ -126,17 +165,18 @@ export const Bar = ({
       <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
       {point.notReported > 0 && <rect class="unreported" {...bar} y={y(known)} height={y(point.successes) - y(known)} />}
       <rect class="refused" {...bar} y={y(point.requests)} height={y(known) - y(point.requests)} />
+      {isPartial && <rect fill="url(#part)" {...bar} y={y(point.requests)} height={y(0) - y(point.requests)} />}
     </g>
   );
 };
 
 /** Renders a table of requests and response times, by hour or by day. */
-export const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; window: WindowName }) => (
+export const SeriesTable = ({ series, stepMs, list }: { series: readonly SeriesPoint[]; stepMs: number; list?: string }) => (
   <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
     <table class="cards">
       <thead>
         <tr>
-          <th scope="col">{window === "24h" ? "Hour (UTC)" : "Day (UTC)"}</th>
+          <th scope="col">{stepMs === hourMs ? "Hour (UTC)" : "Day (UTC)"}</th>
           <th scope="col" class="number">
             Requests
           </th>
@@ -160,7 +200,13 @@ export const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]
       <tbody>
         {series.map((point) => (
           <tr>
-            <th scope="row">{barName(point.start, window)}</th>
+            <th scope="row">
+              {list === undefined ? (
+                barTime(point.start, stepMs)
+              ) : (
+                <a href={withSpan(list, { from: point.start, to: point.start + stepMs })}>{barTime(point.start, stepMs)}</a>
+              )}
+            </th>
             <td class="number" data-label="Requests">
               {integer(point.requests)}
             </td>

@@ -15,7 +15,7 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
   if (busiest.requests === 0) return null;
   const sentence = `Busiest: ${days[busiest.day]}s at ${hourName(busiest.hour)} UTC, with ${integer(busiest.requests)} requests.`;
   return (
-    <figure class="chart">
+    <figure class="chart" data-select="" data-columns={24}>
       <Chart
         id="week"
         title="Requests by weekday and hour (UTC)"
@@ -34,7 +34,7 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
         ))}
       >
         {cells.map(({ requests, day, hour }) => (
-          <g>
+          <g data-from={hour} data-to={hour + 1}>
             <title>{`${days[day]} ${hourName(hour)}: ${integer(requests)} requests`}</title>
             <rect class="cell" x={hour * cell.width + 1} y={day * cell.height + 1} width={cell.width - 2} height={cell.height - 2} />
             <rect
@@ -45,10 +45,13 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
               height={cell.height - 2}
               fill-opacity={(requests / busiest.requests).toFixed(2)}
             />
+            <rect class="outline" x={hour * cell.width + 1} y={day * cell.height + 1} width={cell.width - 2} height={cell.height - 2} />
           </g>
         ))}
       </Chart>
-      <figcaption>{sentence}</figcaption>
+      <figcaption class="legend">
+        {sentence} <span class="quiet" data-readout />
+      </figcaption>
       <details>
         <summary>Show as a table</summary>
         <section class="scroll" tabindex={0} aria-label="Requests by weekday and hour, as a table">

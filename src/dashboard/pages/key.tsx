@@ -16,7 +16,7 @@ import { ActivityTable } from "../components/activity-table.tsx";
 import { Action } from "../components/fields.tsx";
 import { Unused } from "../components/key-list.tsx";
 import { Empty } from "../components/notice.tsx";
-import { RequestsChart } from "../components/requests-chart.tsx";
+import { chartOf, RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
@@ -136,7 +136,7 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
         ) : usage.totalRequests.value === 0 ? (
           <Empty>No requests yet. Waiting for the first request.</Empty>
         ) : (
-          <RequestsChart usage={usage} window="7d" list={`/activity?key_id=${key.id}`} />
+          <RequestsChart {...chartOf(usage, "7d")} list={`/usage?window=7d&key_id=${key.id}`} />
         )}
       </section>
       <section class="panel" aria-labelledby="requests">

@@ -4,8 +4,9 @@ import { highestOf, type RateLimitUsage, readLiveUsages } from "../../admission/
 import { type Key, statusOf } from "../../keys/key.ts";
 import { servesSamples } from "../../registry/manifests.ts";
 import { dayMs } from "../../time/clock.ts";
+import { mainDifference } from "../../usage/differences.ts";
 import { requireAsOf } from "../../usage/open-log.ts";
-import { readBreakdown } from "../../usage/read-breakdown.ts";
+import { readCells } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { usageWindowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
@@ -14,12 +15,12 @@ import type { Webhook } from "../../webhooks/webhook.ts";
 import { maxWebhooks } from "../../webhooks/write-webhooks.ts";
 import { readAnnotations } from "../annotations.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
-import { BiggestChange, biggestChange } from "../components/biggest-change.tsx";
+import { DifferenceSentence } from "../components/difference.tsx";
 import { Figures } from "../components/figures.tsx";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
-import { RequestsChart } from "../components/requests-chart.tsx";
+import { chartOf, RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState, WebhookState } from "../components/status.tsx";
 import { Age, Ahead, TimeOfDay } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
@@ -45,7 +46,8 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
   const context = await openLogContext(c);
   const { now } = context;
-  const [usage, highest, { entries }, keys, webhooks, marks, routes, formerRoutes] = await Promise.all([
+  const { window, previous } = usageWindowsAt("30d", now);
+  const [usage, highest, { entries }, keys, webhooks, marks, cells, formerCells] = await Promise.all([
     readUsage(context, { window: "30d" }),
     // If a guard does not respond, only the rate-limit figure is missing.
     readLiveUsages(context).then(
@@ -55,12 +57,11 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     listActivity(context, { filter: {}, limit: entriesShown }),
     readKeyChoices(context),
     listWebhooks(context, { limit: maxWebhooks }),
-    readAnnotations(context, usageWindowsAt("30d", now).window),
-    readBreakdown(context, { window: "30d", by: "route" }),
-    readBreakdown(context, { window: "30d", by: "route", span: "previous" }),
+    readAnnotations(context, window),
+    readCells(context, window),
+    readCells(context, previous),
   ]);
-  // If the previous 30 days had no requests, every route is new. The page then shows no biggest change.
-  const move = usage.totalRequests.previous === 0 ? null : biggestChange(routes.shares, formerRoutes.shares);
+  const difference = mainDifference(cells, formerCells);
   return showPage(
     c,
     { title: "Overview", section: "Overview" },
@@ -75,13 +76,23 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
       </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>
-        {move && <BiggestChange move={move} name={move.value} href="/usage" />}
+        {difference && (
+          <p>
+            Biggest change:{" "}
+            <DifferenceSentence
+              difference={difference}
+              keys={new Map(keys.map((key) => [key.id, key]))}
+              span={window}
+              before="in the 30 days before"
+            />
+          </p>
+        )}
         {usage.totalRequests.value + usage.totalRequests.previous === 0 ? (
           <Empty>
             No requests yet. <a href={firstGuide}>Make the first one</a>
           </Empty>
         ) : (
-          <RequestsChart usage={usage} window="30d" marks={marks} />
+          <RequestsChart {...chartOf(usage, "30d")} marks={marks} list="/usage?window=30d" />
         )}
       </section>
       <div class="columns">

@@ -5,7 +5,7 @@ import { Failure, failures } from "../../errors/failure.ts";
 import { originOf } from "../../http/client-address.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { accessConfig } from "../../identity/access.ts";
-import { acceptInvitation, readInvitation } from "../../identity/join.ts";
+import { acceptInvitation, readInvitation, readParties } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
@@ -25,6 +25,13 @@ import { setSession } from "../session-cookie.ts";
 
 const maxUserAgent = 256;
 const firstPasskey = "My first passkey";
+
+/** Explains what most people have used, but do not know by this name. */
+const PasskeyHelp = () => (
+  <p class="help">
+    A passkey replaces a password. Your device keeps it, and asks for your fingerprint, your face or your PIN before it is used.
+  </p>
+);
 
 const sessionOrigin = (c: PageContext): SessionOrigin => ({
   ...originOf(c),
@@ -77,6 +84,9 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
     <Page title="Sign in">
       <main class="panel notice">
         <h1>Sign in</h1>
+        <p>
+          to the developer overview at <strong>{urlOf(c).host}</strong>. Your passkey decides which account opens.
+        </p>
         {c.req.query("unsent") && (
           <p role="alert">Your session had ended, so your form was not processed. Sign in, and send the form again.</p>
         )}
@@ -87,6 +97,7 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
           <button class="main" type="submit" data-needs-script hidden>
             Sign in with a passkey
           </button>
+          <PasskeyHelp />
           <p class="field-error" role="alert" data-error hidden />
         </form>
         <noscript>
@@ -188,6 +199,7 @@ function showSetup(c: PageContext, formError?: FormError) {
             <button class="main" type="submit">
               Create passkey
             </button>
+            <PasskeyHelp />
           </form>
         )}
         <p class="field-error" role="alert" data-error hidden />
@@ -203,12 +215,15 @@ function showSetup(c: PageContext, formError?: FormError) {
 
 signInPages.get("/setup", (c) => showSetup(c));
 
-/** Returns the kind, email address and role of an invitation. Without a valid token, the response reveals nothing about an account. */
+/** Returns what an invitation is for. Without a valid token, the response reveals nothing about an account. */
 signInPages.post("/setup/check", (c) =>
   respondJson(c, async () => {
     const form = await readForm(c);
-    const { kind, email, role } = await readInvitation(readContext(c), form.text("token"));
-    return { kind, email, role };
+    const context = readContext(c);
+    const invitation = await readInvitation(context, form.text("token"));
+    const { kind, email, role } = invitation;
+    const { account, invitedBy } = await readParties(context.db, invitation);
+    return { kind, email, role, account, invited_by: invitedBy };
   }),
 );
 

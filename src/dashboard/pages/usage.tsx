@@ -1,36 +1,52 @@
 import { Hono } from "hono";
+import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
-import { iso } from "../../time/clock.ts";
-import { classes, rateOf } from "../../usage/figures.ts";
+import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
+import { mainDifference } from "../../usage/differences.ts";
+import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
 import { requireAsOf, requireLatest } from "../../usage/open-log.ts";
-import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
-import { readUsage } from "../../usage/read-usage.ts";
-import { usageWindowsAt, type WindowName, windowHours } from "../../usage/windows.ts";
+import { type Dimension, readCells, sharesBy } from "../../usage/read-breakdown.ts";
+import { readSeries, readUsage } from "../../usage/read-usage.ts";
+import { type Covered, type Span, spansAt, stepOf, type WindowName, windowHours } from "../../usage/windows.ts";
+import { queryIn } from "../activity-query.ts";
 import { readAnnotations } from "../annotations.ts";
+import { ActivityTable } from "../components/activity-table.tsx";
+import { Breakdown, breakdownTitles, orders } from "../components/breakdown.tsx";
+import { DifferenceSentence } from "../components/difference.tsx";
 import { Figures } from "../components/figures.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { LimitTable } from "../components/limit-table.tsx";
 import { Empty } from "../components/notice.tsx";
-import { RequestsChart, SeriesTable } from "../components/requests-chart.tsx";
+import { beforeOf, chartOf, RequestsChart, SeriesTable } from "../components/requests-chart.tsx";
 import { TimeOfDay } from "../components/time.tsx";
 import { TimesChart } from "../components/times-chart.tsx";
 import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvHeaders, csvOf } from "../csv.ts";
-import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
+import { counted, integer, milliseconds, spanOf } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { openLogContext } from "../operation-contexts.ts";
 
-const maxShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
-const columns: Record<Dimension, string> = { key: "Key", route: "Route", status: "Status", day: "Day (UTC)" };
-const titles: Record<Dimension, string> = { key: "By key", route: "By route", status: "By status", day: "By day" };
+const entriesShown = 10;
 
 const windowOf = (c: PageContext): WindowName =>
   (Object.keys(windowHours) as WindowName[]).find((name) => name === c.req.query("window")) ?? "30d";
+
+/** The longest time that a span may lie in the past. */
+const longestAgoMs = 400 * dayMs;
+
+/** Returns the span in the query, rounded to whole hours. Returns null if there is none, or if it is not a span of the past. */
+function selectedIn(c: PageContext, now: number): Span | null {
+  const { from: first, to: last } = queryIn(c).query;
+  if (first === undefined || last === undefined) return null;
+  const from = Math.max(hourStart(first), hourStart(now - longestAgoMs));
+  const to = Math.min(hourStart(last + hourMs - 1), hourStart(now) + hourMs);
+  return from < to ? { from, to } : null;
+}
 
 export const usagePages = new Hono<PageEnv>();
 
@@ -38,23 +54,39 @@ usagePages.get("/usage", needs("session"), async (c) => {
   const window = windowOf(c);
   const context = await openLogContext(c);
   const { now } = context;
+  const selected = selectedIn(c, now);
+  const covered: Covered = selected ?? window;
+  const spans = spansAt(covered, now);
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(context, keyId);
-  const [usage, limit, keys, marks, hours, ...breakdowns] = await Promise.all([
-    readUsage(context, { window, keyId }),
+  const [usage, limit, keys, marks, hours, cells, formerCells, around, log] = await Promise.all([
+    readUsage(context, { window: covered, keyId }),
     // If a guard does not respond, only the rate-limit figure is missing.
     (keyId === undefined ? readLiveUsages(context).then((usages) => highestOf(usages, now)) : readKeyUsage(context, keyId)).catch(
       () => null,
     ),
     readKeyChoices(context),
-    readAnnotations(context, usageWindowsAt(window, now).window),
-    readHours(context, { window, keyId }),
-    ...dimensions.map((by) => readBreakdown(context, { window, by, keyId })),
+    selected ? [] : readAnnotations(context, spans.window),
+    readHours(context, { window: covered, keyId }),
+    readCells(context, spans.window, keyId),
+    readCells(context, spans.previous, keyId),
+    selected && readSeriesAround(c, selected, keyId),
+    selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
-  const address = (more: { window?: WindowName }) => `/usage?${new URLSearchParams({ window, ...(keyId && { key_id: keyId }), ...more })}`;
-  const sharesBy = (by: Dimension) => breakdowns[dimensions.indexOf(by)]?.shares ?? [];
+  const order = orders.find((each) => each === c.req.query("sort"));
+  const bare = { window, ...(keyId && { key_id: keyId }) };
+  const here = { ...bare, ...(selected && { from: iso(selected.from), to: iso(selected.to) }), ...(order && { sort: order }) };
+  const address = (more: Record<string, string>) => `/usage?${new URLSearchParams({ ...here, ...more })}`;
+  const list = `/usage?${new URLSearchParams(bare)}`;
+  const title = selected ? spanOf(selected) : `Last ${windowNames[window]}`;
+  const before = selected ? beforeOf(spans.window.from - spans.previous.from) : `in the ${windowNames[window]} before`;
+  const difference = mainDifference(cells, formerCells);
   const total = usage.totalRequests.value;
+  const chart = around ?? chartOf(usage, window);
+  const breakdown = (by: Dimension) => (
+    <Breakdown by={by} shares={sharesBy(by, cells)} names={names} order={order} address={address} span={spans.window} keyId={keyId} />
+  );
   return showPage(
     c,
     {
@@ -76,12 +108,15 @@ usagePages.get("/usage", needs("session"), async (c) => {
     <>
       <nav class="filters" aria-label="Window">
         {(Object.keys(windowHours) as WindowName[]).map((name) => (
-          <a href={address({ window: name })} aria-current={name === window ? "page" : undefined}>
+          <a
+            href={`/usage?${new URLSearchParams({ ...bare, window: name })}`}
+            aria-current={name === window && selected === null ? "page" : undefined}
+          >
             {windowNames[name]}
           </a>
         ))}
         <form class="inline" method="get" action="/usage">
-          <input type="hidden" name="window" value={window} />
+          {Object.entries(here).map(([name, value]) => name !== "key_id" && <input type="hidden" name={name} value={value} />)}
           <label class="unseen" for="key_id">
             Key
           </label>
@@ -99,14 +134,35 @@ usagePages.get("/usage", needs("session"), async (c) => {
           as of <TimeOfDay timeMs={requireAsOf(context)} />
         </span>
       </nav>
+      {selected && (
+        <p class="chips">
+          <a href={list} aria-label={`Remove the span ${spanOf(selected)}`}>
+            {spanOf(selected)} UTC <span aria-hidden="true">✕</span>
+          </a>
+        </p>
+      )}
+      <p class="difference" id="difference" data-refresh>
+        {selected && <>{spanOf(selected)}: </>}
+        {difference ? (
+          <DifferenceSentence
+            difference={difference}
+            keys={new Map(keys.map((each) => [each.id, each]))}
+            span={spans.window}
+            keyId={keyId}
+            before={before}
+          />
+        ) : (
+          selected && <>nothing differs notably from {before}.</>
+        )}
+      </p>
       <div id="figures" data-refresh>
         <Figures
           usage={usage}
           highest={limit}
           now={now}
           busiest={busiestOf(hours)}
-          title={`API Usage - Last ${windowNames[window]}`}
-          before={window === "30d" ? undefined : `in the ${windowNames[window]} before`}
+          title={`API Usage - ${title}`}
+          before={selected ? spanOf(spans.previous) : window === "30d" ? undefined : before}
         />
       </div>
       {key && limit?.limits && limit.limits.length > 1 && (
@@ -117,15 +173,10 @@ usagePages.get("/usage", needs("session"), async (c) => {
       )}
       <section class="panel" aria-labelledby="requests" id="requests-part" data-refresh>
         <h2 id="requests">Requests</h2>
-        {total === 0 ? (
+        {total === 0 && selected === null ? (
           <Empty>No requests in the last {windowNames[window]}.</Empty>
         ) : (
-          <RequestsChart
-            usage={usage}
-            window={window}
-            marks={marks}
-            list={keyId === undefined ? "/activity" : `/activity?key_id=${encodeURIComponent(keyId)}`}
-          />
+          <RequestsChart {...chart} selected={selected ?? undefined} marks={marks} list={list} />
         )}
         <dl class="facts inline">
           {classes.map((name) => (
@@ -142,13 +193,34 @@ usagePages.get("/usage", needs("session"), async (c) => {
           )}
         </dl>
       </section>
+      {selected && (
+        <section class="panel" aria-labelledby="log" id="log-part" data-refresh>
+          <header>
+            <h2 id="log">Requests of this time</h2>
+            <a
+              href={`/activity?${new URLSearchParams({ ...(keyId && { key_id: keyId }), from: iso(selected.from), to: iso(selected.to) })}`}
+            >
+              All in the log
+            </a>
+          </header>
+          {!log || log.entries.length === 0 ? (
+            <Empty>The log has no requests of this time. Figures are kept longer than the log.</Empty>
+          ) : (
+            <ActivityTable entries={log.entries} now={now} brief />
+          )}
+        </section>
+      )}
       <section class="panel" aria-labelledby="times" id="times-part" data-refresh>
         <h2 id="times">Response time</h2>
-        {usage.avgResponseTimeMs.value === null ? <Empty>No request was admitted.</Empty> : <TimesChart usage={usage} window={window} />}
+        {usage.avgResponseTimeMs.value === null ? (
+          <Empty>No request was admitted.</Empty>
+        ) : (
+          <TimesChart usage={usage} series={chart.series} stepMs={chart.stepMs} list={list} />
+        )}
         {usage.avgResponseTimeMs.value !== null && (
           <details>
             <summary>Show as a table</summary>
-            <SeriesTable series={usage.series} window={window} />
+            <SeriesTable series={chart.series} stepMs={chart.stepMs} list={list} />
           </details>
         )}
         <dl class="facts inline">
@@ -166,7 +238,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           are accurate to 5 %.
         </p>
       </section>
-      {window !== "24h" && total > 0 && (
+      {selected === null && window !== "24h" && total > 0 && (
         <section class="panel" aria-labelledby="week" id="week-part" data-refresh>
           <h2 id="week">By weekday and hour</h2>
           <WeekHours week={weekOf(hours)} />
@@ -177,114 +249,43 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <div class="stack">
             {together.map((by) => (
               <section class="panel" aria-labelledby={`by-${by}`}>
-                <h2 id={`by-${by}`}>{titles[by]}</h2>
-                <Breakdown by={by} shares={sharesBy(by)} names={names} total={total} />
+                <h2 id={`by-${by}`}>{breakdownTitles[by]}</h2>
+                {breakdown(by)}
               </section>
             ))}
           </div>
         ))}
       </div>
       <section class="panel" aria-labelledby="by-day" id="days-part" data-refresh>
-        <h2 id="by-day">{titles.day}</h2>
+        <h2 id="by-day">{breakdownTitles.day}</h2>
         <details>
-          <summary>Show {counted(sharesBy("day").length, "day")}</summary>
-          <Breakdown by="day" shares={sharesBy("day")} names={names} total={total} />
+          <summary>Show {counted(sharesBy("day", cells).length, "day")}</summary>
+          {breakdown("day")}
         </details>
       </section>
     </>,
   );
 });
 
-const Breakdown = ({
-  by,
-  shares,
-  names,
-  total,
-}: {
-  by: Dimension;
-  shares: readonly Share[];
-  names: ReadonlyMap<string, string>;
-  total: number;
-}) => {
-  const shown = by === "day" ? shares : shares.slice(0, maxShares);
-  const rest = shares.slice(shown.length).reduce((sum, { requests }) => sum + requests, 0);
-  return (
-    <>
-      {shares.length === 0 ? (
-        <Empty>No requests.</Empty>
-      ) : (
-        <section class="scroll" tabindex={0} aria-label={`${titles[by]}, as a table`}>
-          <table class="cards">
-            <thead>
-              <tr>
-                <th scope="col">{columns[by]}</th>
-                <th scope="col" class="number">
-                  Requests
-                </th>
-                <th scope="col" class="number">
-                  Share
-                </th>
-                <th scope="col" class="number">
-                  Success
-                </th>
-                <th scope="col" class="number">
-                  Average
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((of) => (
-                <tr>
-                  <th scope="row" class="name">
-                    {by === "key" ? (
-                      <a href={`/keys/${of.value}`}>
-                        <bdi>{names.get(of.value) ?? of.value}</bdi>
-                      </a>
-                    ) : (
-                      <code>{of.value}</code>
-                    )}
-                  </th>
-                  <td class="number" data-label="Requests">
-                    {integer(of.requests)}
-                  </td>
-                  <td class="number" data-label="Share">
-                    {share(of.requests, total)}
-                  </td>
-                  <td class="number" data-label="Success">
-                    {rate(rateOf(of))}
-                  </td>
-                  <td class="number" data-label="Average">
-                    {exactMilliseconds(of.averageMs)}
-                  </td>
-                </tr>
-              ))}
-              {rest > 0 && (
-                <tr>
-                  <th scope="row">all others</th>
-                  <td class="number" data-label="Requests">
-                    {integer(rest)}
-                  </td>
-                  <td class="number" data-label="Share">
-                    {share(rest, total)}
-                  </td>
-                  <td />
-                  <td />
-                </tr>
-              )}
-            </tbody>
-          </table>
-        </section>
-      )}
-    </>
-  );
-};
+/** Returns the chart around a selected span: the hours of its days if it is short, and else the days of the span. */
+async function readSeriesAround(c: PageContext, selected: Span, keyId: string | undefined) {
+  const context = await openLogContext(c);
+  const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
+  const stepMs = stepOf(covered);
+  const earlierMs = spansAt(covered, context.now).window.from - spansAt(covered, context.now).previous.from;
+  const [series, earlier] = await Promise.all([
+    readSeries(context, covered, stepMs, keyId),
+    readSeries(context, { from: covered.from - earlierMs, to: covered.to - earlierMs }, stepMs, keyId),
+  ]);
+  return { series, stepMs, covered, earlier: { series: earlier, ms: earlierMs } };
+}
 
 usagePages.get("/usage.csv", needs("session"), async (c) => {
   const context = await openLogContext(c);
   requireLatest(context);
   const keyId = c.req.query("key_id") || undefined;
   if (keyId !== undefined) await readKeyRow(context, keyId);
-  const { series } = await readUsage(context, { window: windowOf(c), keyId });
+  const { series } = await readUsage(context, { window: selectedIn(c, context.now) ?? windowOf(c), keyId });
   const csv = csvOf(
     ["start", "requests", "successes", "not_reported", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
     series.map((point) => [

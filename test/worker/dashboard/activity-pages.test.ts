@@ -86,9 +86,9 @@ describe("The page of a request", () => {
     const { accountId, key, keyId } = await makeTenant({ hourlyLimit: 1, scopes: ["tasks:read"] });
     const browser = browse(accountId);
     const denied = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/users", { key })));
-    expect(denied.text).toContain(`href="/keys/${keyId}?add=users%3Aread#change"`);
+    expect(denied.text).toContain(`href="/keys/${keyId}/settings?add=users%3Aread#change"`);
     expect(textOf(denied)).toContain("Add scope users:read");
-    const form = await browser.get(`/keys/${keyId}?add=users%3Aread`);
+    const form = await browser.get(`/keys/${keyId}/settings?add=users%3Aread`);
     expect(form.text).toMatch(/<input[^>]*value="users:read"[^>]*checked/);
     expect((await browser.get(`/keys/${keyId}`)).text).not.toMatch(/<input[^>]*value="users:read"[^>]*checked/);
     await call("GET", "/api/v1/tasks", { key });

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import packageJson from "../../../package.json" with { type: "json" };
 import { createApp } from "../../../src/app.ts";
+import { assets } from "../../../src/dashboard/assets.ts";
 import { daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../../src/dashboard/format.ts";
 import { dayMs } from "../../../src/time/clock.ts";
 import { age } from "../../../src/time/relative-time.ts";
@@ -76,7 +77,7 @@ describe("The overview", () => {
     );
     expect((await openOverview(accountId)).headers.get("Content-Security-Policy")).not.toContain(nonce);
     for (const [script] of text.matchAll(/<script[^>]*>[^<]*/g))
-      expect(script).toBe(`<script type="module" src="/scripts/overview.js" nonce="${nonce}">`);
+      expect(script).toBe(`<script type="module" src="${assets["overview.js"]}" nonce="${nonce}">`);
     expect(headers.get("Cache-Control")).toBe("no-store");
     expect(headers.get("X-Request-Id")).toMatch(/^req_/);
     expect(text).not.toMatch(/ style=| on[a-z]+=|https?:\/\//);

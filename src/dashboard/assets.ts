@@ -1,0 +1,10 @@
+// Written by `npm run browser`.
+
+/** The paths of the files that pages load. The name of a file changes with its content. */
+export const assets = {
+  "console.js": "/assets/console.7JYINQ7A.js",
+  "log.js": "/assets/log.QI3Z3GV2.js",
+  "overview.js": "/assets/overview.OWRLQCRT.js",
+  "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
+  "style.css": "/assets/style.JTKSAJVE.css",
+} as const;
