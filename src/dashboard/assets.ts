@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.QI3Z3GV2.js",
   "overview.js": "/assets/overview.OWRLQCRT.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.JTKSAJVE.css",
+  "style.css": "/assets/style.NATS7LCF.css",
 } as const;

@@ -110,8 +110,8 @@ function traffic(now: readonly LocatedCell[], before: readonly LocatedCell[]): D
 }
 
 /**
- * Returns how the requests of a time differ most from those of the time that it is compared with: denied requests first, then failed requests,
- * rejected requests, slower responses, and last the number of requests. Returns null if nothing differs notably.
+ * Returns how the requests of a time differ most from those of the time that it is compared with. Denied requests come first, then failed
+ * requests, rejected requests, slower responses, and last the number of requests. Returns null if nothing differs notably.
  */
 export function mainDifference(now: readonly LocatedCell[], before: readonly LocatedCell[]): Difference | null {
   const reported = (cells: readonly LocatedCell[]) => cells.filter(({ status }) => status !== notReported);

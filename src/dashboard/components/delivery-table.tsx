@@ -11,6 +11,12 @@ interface DeliveryTableProps {
 
 export const DeliveryTable = ({ deliveries, latest, now }: DeliveryTableProps) => (
   <table class="cards one-line">
+    <colgroup>
+      <col />
+      <col class="w-result" />
+      <col class="w-count" />
+      <col class="w-when" />
+    </colgroup>
     <thead>
       <tr>
         <th scope="col">Event</th>

@@ -21,9 +21,11 @@ export const EventChoices = ({ ticked, formError }: { ticked: readonly string[];
           name={field.name}
           value="*"
           checked={ticked.includes("*")}
+          aria-label="*"
+          aria-describedby="all-events"
           autofocus={isFirstInvalid(formError, field.name)}
         />
-        <span>All events, including types that are added later</span>
+        <span id="all-events">All events, including types that are added later</span>
       </label>
       <div class="event-groups">
         {groups.map(([group, kinds]) => (

@@ -31,7 +31,17 @@ export const KeyTable = ({
   days: ReadonlyMap<string, readonly number[]>;
   usages: ReadonlyMap<string, RateLimitUsage>;
 }) => (
-  <table class="cards">
+  <table class="cards one-line">
+    <colgroup>
+      <col />
+      <col class="w-key" />
+      <col class="w-state" />
+      <col class="w-scopes" />
+      <col class="w-used" />
+      <col class="w-expires" />
+      <col class="w-hour" />
+      <col class="w-week" />
+    </colgroup>
     <thead>
       <tr>
         <th scope="col">Name</th>
@@ -51,7 +61,7 @@ export const KeyTable = ({
         const used = usages.get(key.id)?.used ?? 0;
         return (
           <tr class="row">
-            <th scope="row" class="name">
+            <th scope="row" class="name" title={key.name}>
               <a class="whole" href={`/keys/${key.id}`}>
                 <bdi>{key.name}</bdi>
               </a>
@@ -62,7 +72,9 @@ export const KeyTable = ({
             <td>
               <KeyState status={statusOf(key, now)} />
             </td>
-            <td data-label="Scopes">{scopesInWords(key.scopes)}</td>
+            <td data-label="Scopes" title={scopesInWords(key.scopes)}>
+              {scopesInWords(key.scopes)}
+            </td>
             <td data-label="Last used">
               {key.lastUsedAt === null ? (
                 <span class="quiet">

@@ -63,7 +63,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
             isSelected={selected !== undefined && point.start < selected.to && point.start + stepMs > selected.from}
           />
         ))}
-        {earlier && <polyline class="before" fill="none" points={points.join(" ")} />}
+        {earlier && ["halo", "before"].map((name) => <polyline class={name} fill="none" points={points.join(" ")} />)}
         {marks.map(({ timeMs, text }) => {
           const x = scale.middle(series.findLastIndex(({ start }) => start <= timeMs)).toFixed(1);
           return (

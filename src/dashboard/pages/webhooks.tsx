@@ -54,7 +54,15 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
         </Empty>
       ) : (
         <section class="panel" aria-label="Webhooks">
-          <table class="cards">
+          <table class="cards one-line">
+            <colgroup>
+              <col />
+              <col class="w-state" />
+              <col class="w-count" />
+              <col class="w-expires" />
+              <col class="w-count" />
+              <col class="w-backlog" />
+            </colgroup>
             <thead>
               <tr>
                 <th scope="col">URL</th>
@@ -144,14 +152,15 @@ const statusOrder: ShownWebhook["status"][] = ["failing", "degraded", "active", 
 
 const WebhookRow = ({ webhook, health, status, now }: ShownWebhook & { now: number }) => (
   <tr class="row">
-    <th scope="row" class="path">
+    <th scope="row" class="path" title={`${webhook.url} ${webhook.description}`.trim()}>
       <a class="whole" href={`/webhooks/${webhook.id}`}>
         {webhook.url}
       </a>
       {webhook.description && (
-        <div class="quiet">
+        <span class="quiet">
+          {" "}
           <bdi>{webhook.description}</bdi>
-        </div>
+        </span>
       )}
     </th>
     <td>
@@ -167,9 +176,10 @@ const WebhookRow = ({ webhook, health, status, now }: ShownWebhook & { now: numb
     <td class="number" data-label="Backlog">
       {health.waiting === 0 ? dash : integer(health.waiting)}
       {health.oldestWaitingAt !== null && (
-        <div class="quiet">
-          oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
-        </div>
+        <span class="quiet">
+          {" "}
+          from <Age timeMs={health.oldestWaitingAt} now={now} />
+        </span>
       )}
     </td>
   </tr>

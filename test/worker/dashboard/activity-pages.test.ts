@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { newKeyId } from "../../../src/credentials/key-format.ts";
-import { hourMs } from "../../../src/time/clock.ts";
+import { dayMs, hourMs, hourStart } from "../../../src/time/clock.ts";
 import { type Browser, browse } from "../support/browse.ts";
-import { type Answer, call, makeTenant } from "../support/client.ts";
+import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { newPath, receiver } from "../support/receiver.ts";
 
@@ -221,5 +221,74 @@ describe("The usage page", () => {
     expect(head).toBe("start,requests,successes,not_reported,avg_response_time_ms,p50_ms,p95_ms,p99_ms");
     const sum = (column: number) => rows.reduce((total, row) => total + Number(row.split(",")[column]), 0);
     expect([sum(1), sum(2)]).toEqual([4, 3]);
+  });
+
+  it("shows the figures, breakdowns and requests of a selected span, and what differs from a week before", async () => {
+    const { accountId, keyId } = await makeTenant({ hourlyLimit: 200 });
+    const { keyId: otherId } = await makeKey(accountId, { name: "Other" });
+    const from = hourStart(Date.now() - 50 * hourMs);
+    const [noon, weekBefore] = [from + hourMs / 2, from + hourMs / 2 - 7 * dayMs];
+    const of = (id: string, count: number, time: number, more = {}) =>
+      Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId: id }, time + n, more));
+    const denied = { status: 429, admitted: false, counted: false, errorCode: "rate_limit_exceeded" };
+    await write([
+      ...of(keyId, 40, noon),
+      ...of(keyId, 30, noon + 1000, denied),
+      ...of(otherId, 20, noon),
+      ...of(keyId, 40, weekBefore),
+      ...of(otherId, 20, weekBefore),
+      // Outside of the span.
+      ...of(otherId, 9, from - hourMs),
+    ]);
+    const { get } = browse(accountId);
+    const span = new URLSearchParams({ from: new Date(from).toISOString(), to: new Date(from + hourMs).toISOString() });
+    const page = await get(`/usage?${span}`);
+    const text = textOf(page);
+    expect(text).toContain("Total Requests 90 +50.0% against 60");
+    expect(text).toMatch(/ \d\d:00 to \d\d:00: Test key , 30 requests denied, limit 200, against 0 a week before\./);
+    expect(page.text).toContain(`href="/activity?status=429&amp;key_id=${keyId}&amp;from=`);
+    expect(text).toMatch(/By key .* Test key 70 77\.78% .* Other 20 22\.22%/);
+    const [, ...rows] = (await get(`/usage.csv?${span}`)).text.trim().split("\r\n");
+    expect(rows.map((row) => row.split(",").slice(1, 3))).toEqual([["90", "60"]]);
+    expect(textOf(await get(`/usage?${span}&key_id=${otherId}`))).toContain("nothing differs notably from a week before");
+    // A span that is not one of the past is ignored.
+    expect(textOf(await get("/usage?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00Z"))).toContain("Last 30 days");
+  });
+
+  it("sorts its breakdowns by the column that the reader chooses", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const now = Date.now();
+    const of = (route: string, count: number, more = {}) =>
+      Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId }, now - hourMs - n, { route, path: route, ...more }));
+    await write([...of("/often", 5), ...of("/failing", 3, { status: 500 }), ...of("/slow", 2, { durationMs: 900 })]);
+    const routesBy = async (query: string) =>
+      [...(await browse(accountId).get(`/usage${query}`)).text.matchAll(/<code>(\/\w+)<\/code>/g)].map(([, route]) => route).slice(0, 3);
+    expect(await routesBy("")).toEqual(["/often", "/failing", "/slow"]);
+    expect((await routesBy("?sort=success"))[0]).toBe("/failing");
+    expect((await routesBy("?sort=average"))[0]).toBe("/slow");
+  });
+});
+
+describe("The search", () => {
+  it("finds keys, webhooks, ids, pages and parts of the documentation, as a page and as suggestions", async () => {
+    const { accountId, key, keyId } = await makeTenant();
+    await call("POST", "/api/v1/webhooks", { key, body: { url: "https://hooks.search.dev/orders", event_types: ["key.created"] } });
+    const { get } = browse(accountId);
+    const suggest = async (q: string) => {
+      const { body } = await get(`/search?${new URLSearchParams({ q })}`, { Accept: "application/json" });
+      return body.results.map(({ kind, path }: { kind: string; path: string }) => `${kind} ${path.replace(/whk_\w+/, "whk")}`);
+    };
+    expect(await suggest("test ke")).toContain(`API key /keys/${keyId}`);
+    expect(await suggest("search.dev")).toEqual(["Webhook /webhooks/whk"]);
+    expect(await suggest(`req_${"0".repeat(32)}`)).toEqual([`Request /activity/req_${"0".repeat(32)}`]);
+    expect(await suggest("verify signature python")).toEqual(["Guide /docs/guides/webhooks#verify-what-arrives"]);
+    expect(await suggest("settings")).toContain("Page /settings");
+    expect(await suggest("")).toEqual([]);
+    expect(await suggest("GET /api/v1/tasks")).toEqual(["Requests /activity?method=GET&path=%2Fapi%2Fv1%2Ftasks"]);
+    expect((await get("/search?q=webhook")).text).toContain("Add a webhook");
+    const { body } = await call("GET", "/docs/search?q=verify+signature+python", { Accept: "application/json" });
+    expect(body.results).toEqual([
+      { kind: "Guide", name: "Webhooks: Verify what arrives", path: "/docs/guides/webhooks#verify-what-arrives" },
+    ]);
   });
 });

@@ -120,7 +120,7 @@ describe("The page of a delivery", () => {
     await call("POST", `/api/v1/deliveries/${id}/attempt`, { key });
     await waitForAttempts(tenant, id, 2);
     expect((await readPage("?attempt=2&with=1")).replaceAll(/\s+/g, " ")).toMatch(
-      /Attempt 2 Attempt 1 Same\? .* Result unreachable unreachable = the same/,
+      /Attempt 2 Attempt 1 Same\? .* Result no connection no connection = the same/,
     );
     expect(await readPage("?attempt=7&with=nothing")).toContain("Same?");
   });

@@ -1,0 +1,154 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// What the layout promises: rows of one line, marks that can be seen, nothing that moves on a slow machine, and charts that lead to their span.
+
+let worker: RunningWorker;
+let browser: Browser;
+const at = (path: string) => `http://localhost:${worker.port}${path}`;
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
+  const longName = "A name that is as long as the name of a key can be: ".padEnd(100, "0123456789");
+  const { secret_key: key } = await worker.api("POST", "/keys", { name: longName });
+  await worker.api("POST", "/webhooks", { url: `http://localhost:9/${"path/".repeat(40)}`, description: longName, event_types: ["*"] });
+  for (const path of ["/me", "/tasks/none", `/tasks/${"x".repeat(300)}`])
+    await fetch(at(`/api/v1${path}`), { headers: { Authorization: `Bearer ${key}` } });
+  await vi.waitFor(async () => expect((await worker.api("GET", "/activity?status=404")).data).toHaveLength(2), {
+    timeout: 5000,
+    interval: 100,
+  });
+});
+
+afterAll(async () => {
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+/** Opens a page, and closes it after `work`. */
+async function onPage(path: string, options: Parameters<Browser["newPage"]>[0], work: (page: Page) => Promise<void>): Promise<void> {
+  const page = await browser.newPage(options);
+  try {
+    await page.goto(at(path));
+    await work(page);
+  } finally {
+    await page.close();
+  }
+}
+
+describe.each([1280, 1440])("A row of a list at %i pixels", (width) => {
+  it.each(["/keys", "/webhooks", "/activity"])("has one line, also with the longest names: %s", async (path) => {
+    await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
+      const heights = (await page.evaluate(
+        "[...document.querySelectorAll('main table tbody tr')].map((row) => row.offsetHeight)",
+      )) as number[];
+      expect(heights.length).toBeGreaterThan(0);
+      expect(heights.filter((height) => height > 37)).toEqual([]);
+    });
+  });
+});
+
+/** The marks of charts, each with the property that has its color, and the colors on which it lies. */
+const marks: [selector: string, property: "fill" | "stroke", on: string[]][] = [
+  ["served", "fill", ["panel"]],
+  ["refused", "fill", ["panel"]],
+  ["unreported", "fill", ["panel"]],
+  ["line", "stroke", ["panel", "band"]],
+  ["band", "stroke", ["panel"]],
+  // The line of an earlier time crosses the bars on a halo in the color of the panel.
+  ["before", "stroke", ["panel"]],
+  ["mark", "stroke", ["panel"]],
+  ["hatch", "stroke", ["served", "refused"]],
+  ["zero", "stroke", ["panel"]],
+];
+
+it.each(["light", "dark"] as const)("Each mark of a chart has a contrast of 3:1 against what it lies on: %s", async (colorScheme) => {
+  await onPage("/usage", { colorScheme }, async (page) => {
+    const ratios = (await page.evaluate(`(${contrasts})(${JSON.stringify(marks)})`)) as { mark: string; on: string; ratio: number }[];
+    expect(ratios.length).toBeGreaterThan(marks.length);
+    expect(ratios.filter(({ ratio }) => ratio < 3)).toEqual([]);
+  });
+});
+
+/** Runs in the page. Draws each color on a canvas, because CSS colors have many forms. */
+const contrasts = `(marks) => {
+  const chart = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  document.querySelector(".panel").append(chart);
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const luminance = (color) => {
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((value) => {
+      const share = value / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const colorOf = (name, property) => {
+    const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    mark.setAttribute("class", name);
+    chart.append(mark);
+    return getComputedStyle(mark)[property];
+  };
+  const ground = (name) => name === "panel" ? getComputedStyle(document.querySelector(".panel")).backgroundColor : colorOf(name, "fill");
+  return marks.flatMap(([mark, property, on]) => on.map((name) => {
+    const [a, b] = [luminance(colorOf(mark, property)), luminance(ground(name))].sort((x, y) => y - x);
+    return { mark, on: name, ratio: (a + 0.05) / (b + 0.05) };
+  }));
+}`;
+
+it.each(["/", "/usage", "/activity", "/keys", "/webhooks", "/docs", "/docs/api/createTask", "/docs/guides/limits"])(
+  "Nothing moves while a page loads on a machine that is four times slower: %s",
+  async (path) => {
+    const page = await browser.newPage();
+    const session = await page.context().newCDPSession(page);
+    await session.send("Emulation.setCPUThrottlingRate", { rate: 4 });
+    await page.addInitScript(`
+      window.shift = 0;
+      new PerformanceObserver((list) => list.getEntries().forEach((entry) => { if (!entry.hadRecentInput) shift += entry.value; }))
+        .observe({ type: "layout-shift", buffered: true });
+    `);
+    await page.goto(at(path));
+    // The test needs this fixed wait to show that no content moves after the page has loaded.
+    await page.waitForTimeout(500);
+    expect(await page.evaluate("shift")).toBeLessThanOrEqual(0.02);
+    await page.close();
+  },
+);
+
+describe("A chart", () => {
+  it("opens the usage of the span that the reader selects with the keyboard, which a chip removes", async () => {
+    await onPage("/", {}, async (page) => {
+      await page.getByRole("slider", { name: "Span of time" }).first().focus();
+      await page.keyboard.press("Shift+ArrowLeft");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/usage\?.*from=/);
+      const { searchParams } = new URL(page.url());
+      const days = (Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 86_400_000;
+      expect(days).toBe(2);
+      await page.getByRole("heading", { name: "Requests of this time" }).waitFor();
+      expect(await page.locator("#log-part tbody tr").count()).toBeGreaterThan(2);
+      await page.getByRole("link", { name: /^Remove the span/ }).click();
+      expect(new URL(page.url()).searchParams.get("from")).toBeNull();
+    });
+  });
+
+  it("says the value of each bar and each hour of the week to a reader who uses the keyboard", async () => {
+    await onPage("/usage", {}, async (page) => {
+      const [requests, times] = [page.locator("#requests-part [role=slider]"), page.locator("#times-part [role=slider]")];
+      await requests.focus();
+      await page.keyboard.press("ArrowLeft");
+      await page.keyboard.press("ArrowRight");
+      expect(await requests.getAttribute("aria-valuetext")).toMatch(/^\d+ \w+: \d+ requests/);
+      expect(await page.locator("#requests-part [data-readout]").textContent()).toMatch(/requests/);
+      await times.focus();
+      await page.keyboard.press("ArrowLeft");
+      expect(await times.getAttribute("aria-valuetext")).toMatch(/average/);
+      const week = page.getByRole("slider", { name: "Values of the chart" });
+      await week.focus();
+      await page.keyboard.press("ArrowUp");
+      expect(await week.getAttribute("aria-valuetext")).toBe("Saturday 23:00: 0 requests");
+    });
+  });
+});

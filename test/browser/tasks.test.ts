@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { copyProject, freePort, removeProject } from "../node/project.ts";
+import { startChromium } from "./chromium.ts";
+import { join, type Person, person } from "./people.ts";
+
+// Five tasks that people open the overview for, with the demo account of `npm start`. Each task starts on the overview, and takes at most a few
+// clicks.
+
+let folder: string;
+let port: number;
+let npm: ChildProcess;
+let browser: Browser;
+let ada: Person;
+let page: Page;
+let clicks = 0;
+const at = (path = "/") => `http://localhost:${port}${path}`;
+
+/** Runs `npm start -- --sign-in` in a copy of the project. Returns the setup link. */
+async function start(): Promise<string> {
+  folder = copyProject();
+  port = await freePort();
+  const env = { ...process.env, PORT: String(port) };
+  npm = spawn("npm", ["start", "--silent", "--", "--sign-in"], { cwd: folder, env, detached: true });
+  let output = "";
+  for (const stream of [npm.stdout, npm.stderr]) stream?.on("data", (chunk) => (output += chunk));
+  await vi.waitUntil(() => output.includes("\nReady\n"), { timeout: 110_000, interval: 100 });
+  return /^Setup: (.+)$/m.exec(output)?.[1] ?? "";
+}
+
+beforeAll(async () => {
+  const [setup, chromium] = await Promise.all([start(), startChromium()]);
+  browser = chromium;
+  ada = await person(browser);
+  await join(ada.page, setup, "Ada", "ada@example.com");
+  await ada.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(at()).origin });
+  ada.page.on("dialog", (dialog) => dialog.accept());
+});
+
+afterAll(async () => {
+  await browser?.close();
+  const exited = new Promise((resolve) => npm.once("exit", resolve));
+  process.kill(-(npm.pid ?? 0), "SIGTERM");
+  await exited;
+  removeProject(folder);
+});
+
+beforeEach(async () => {
+  page = ada.page;
+  await page.goto(at());
+  clicks = 0;
+});
+
+async function click(what: Locator): Promise<void> {
+  clicks++;
+  await what.click();
+}
+
+const link = (name: string | RegExp, within = "main") => page.locator(within).getByRole("link", { name, exact: true }).first();
+const button = (name: string) => page.getByRole("button", { name, exact: true });
+
+it("Making a key and calling the API takes at most four clicks", async () => {
+  await click(link("API Keys", "nav.main"));
+  await click(link("Create key"));
+  await page.keyboard.type("Courier");
+  await click(button("Create key"));
+  await click(button("Copy"));
+  await page.getByText("Copied.").waitFor();
+  const key = (await page.evaluate("navigator.clipboard.readText()")) as string;
+  const command = (await page.getByLabel("In curl", { exact: true }).textContent()) ?? "";
+  const [, url = ""] = /curl (\S+)/.exec(command) ?? [];
+  expect((await fetch(url, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
+  await page.getByText("The first request is here").waitFor();
+  expect(clicks).toBeLessThanOrEqual(4);
+});
+
+it("Finding why a customer got a 429 yesterday at noon takes at most three clicks", async () => {
+  await click(page.getByText("Biggest change").getByRole("link", { name: "Mobile app" }));
+  await click(page.locator(".activity tbody a").first());
+  const side = page.locator("#side");
+  await side.getByRole("heading", { name: "Why this was refused" }).waitFor();
+  expect(await side.textContent()).toMatch(/2,000 per hour/);
+  await side.getByRole("link", { name: "Raise the limit" }).waitFor();
+  expect(clicks).toBeLessThanOrEqual(3);
+});
+
+it("Finding why a webhook failed and sending an event again takes at most three clicks", async () => {
+  await click(page.getByLabel("What needs attention").getByRole("link", { name: "http://localhost:4000/fail" }));
+  await page.getByText(/^Failing since/).waitFor();
+  // After a minute, the demo has also tried to reach the receiver of this machine.
+  await page.getByText(/The receiver responded with 500|The connection failed/).waitFor();
+  await click(page.locator("#latest-deliveries tbody a").first());
+  await click(button("Redeliver"));
+  await page.getByRole("status").filter({ hasText: "This is the new delivery." }).waitFor();
+  expect(clicks).toBeLessThanOrEqual(3);
+});
+
+it("Inviting a viewer and removing them takes at most five clicks", async () => {
+  await click(link("Settings", "nav.main"));
+  await page.getByLabel("Email address").fill("vera@example.com");
+  await click(button("Invite"));
+  const vera = await person(browser);
+  await join(vera.page, (await page.getByLabel("Invitation link").textContent()) ?? "", "Vera");
+  await click(link("Settings", "nav.main"));
+  await click(page.getByRole("link", { name: "Remove Vera" }));
+  await click(page.getByRole("button", { name: /^Remove/ }));
+  await page.getByRole("status").filter({ hasText: "was removed" }).waitFor();
+  expect(clicks).toBeLessThanOrEqual(5);
+});
+
+it("Finding out how to verify a signature in Python takes at most two clicks", async () => {
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("verify signature python");
+  await click(page.getByRole("option", { name: /Webhooks: Verify what arrives/ }));
+  await page.getByRole("heading", { level: 2, name: "Verify what arrives" }).waitFor();
+  expect(await page.locator("article").textContent()).toContain("hmac.compare_digest");
+  expect(clicks).toBeLessThanOrEqual(2);
+});
