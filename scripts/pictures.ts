@@ -1,9 +1,9 @@
-import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
+import { dayMs, dayStart, hourMs, iso } from "../src/time/clock.ts";
 import { startChromium } from "../test/browser/chromium.ts";
-import { copyProject, freePort, removeProject } from "../test/node/project.ts";
+import { startDemo } from "../test/node/demo.ts";
 import { root } from "./root.ts";
 
 // `npm run pictures` replaces the screenshots in the README and the documentation. The new screenshots show a newly created demo account.
@@ -11,54 +11,26 @@ import { root } from "./root.ts";
 const folder = join(root, "docs", "pictures");
 const viewport = { width: 1280, height: 860 };
 
-/** Starts a copy of the project with `npm start`. Returns the demo key of the copy, and a function that stops the copy. */
-async function start(copy: string, port: number): Promise<{ key: string; stop(): Promise<void> }> {
-  const child = spawn("npm", ["start"], {
-    cwd: copy,
-    env: { ...process.env, PORT: String(port) },
-    stdio: ["ignore", "pipe", "inherit"],
-    detached: true,
-  });
-  let said = "";
-  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-  await new Promise<void>((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`npm start exited unexpectedly (${code}):\n${said}`)));
-    child.stdout.on("data", (chunk) => {
-      said += chunk;
-      if (/^Ready$/m.test(said)) resolve();
-    });
-  });
-  const stop = async () => {
-    process.kill(-(child.pid ?? 0), "SIGINT");
-    await ended;
-  };
-  return { key: /^Demo API key: (\S+)$/m.exec(said)?.[1] ?? "", stop };
-}
-
-const port = await freePort();
-const copy = copyProject();
-const worker = await start(copy, port);
-const browser = await startChromium();
-const at = (path: string) => `http://localhost:${port}${path}`;
-const api = (method: string, path: string, body?: object) =>
+const [demo, browser] = await Promise.all([startDemo(), startChromium()]);
+const at = (path: string) => `http://localhost:${demo.port}${path}`;
+const send = (method: string, path: string, body?: object) =>
   fetch(at(`/api/v1${path}`), {
     method,
-    headers: { Authorization: `Bearer ${worker.key}`, "Content-Type": "application/json" },
+    headers: { Authorization: `Bearer ${demo.key}`, "Content-Type": "application/json" },
     ...(body && { body: JSON.stringify(body) }),
   });
 
 try {
   mkdirSync(folder, { recursive: true });
-  // The screenshots show a webhook and requests of the current hour, so create the webhook and send the requests here.
-  await api("POST", "/webhooks", {
-    url: at("/nothing"),
-    description: "Tells the warehouse",
-    event_types: ["task.created", "task.completed"],
-  });
-  for (let count = 0; count < 40; count++) await api("GET", count % 9 === 0 ? "/tasks/tsk_1" : "/tasks");
-  await api("POST", "/tasks", { title: "Review the gripper firmware" });
+  // The demo account has no requests of the current hour, so send some.
+  for (let count = 0; count < 40; count++) await send("GET", count % 9 === 0 ? "/tasks/tsk_1" : "/tasks");
   await new Promise((resolve) => setTimeout(resolve, 2000));
-  const picture = async (name: string, path: string, colorScheme: "light" | "dark", go: (page: Page) => Promise<void> = async () => {}) => {
+  const picture = async (
+    name: string,
+    path: string,
+    colorScheme: "light" | "dark",
+    go: (page: Page) => Promise<unknown> = async () => {},
+  ) => {
     const page = await browser.newPage({ viewport, colorScheme });
     await page.goto(at(path));
     await go(page);
@@ -66,12 +38,22 @@ try {
     await page.close();
     console.log(`docs/pictures/${name}.png`);
   };
+  const noon = dayStart(Date.now()) - dayMs / 2;
+  const hour = new URLSearchParams({ window: "30d", from: iso(noon), to: iso(noon + hourMs) });
+  const firstRow = async (page: Page) => {
+    await page.locator("tbody a").first().click();
+    await page.locator("#side h2").first().waitFor();
+  };
   await picture("overview", "/", "light");
   await picture("overview-dark", "/", "dark");
-  await picture("key", "/keys", "light", (page) => page.getByRole("link", { name: "Production backend" }).click());
-  await picture("refused", "/activity?status=404", "light", (page) => page.locator("tbody a").first().click());
+  await picture("usage", `/usage?${hour}`, "light");
+  await picture("refused", `/activity?status=429&${hour}`, "light", firstRow);
+  await picture("delivery", "/webhooks", "light", async (page) => {
+    await page.getByRole("link", { name: "http://localhost:4000/fail" }).click();
+    await page.getByRole("link", { name: "task.updated" }).first().click();
+    await page.getByRole("heading", { name: "Attempts" }).waitFor();
+  });
+  await picture("reference", "/docs/api/createTask", "dark");
 } finally {
-  await browser.close();
-  await worker.stop();
-  removeProject(copy);
+  await Promise.all([browser.close(), demo.stop()]);
 }

@@ -170,7 +170,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   invalid_body: {
     why: "The body of the request was valid JSON, but did not match the schema of the operation.",
-    what: "The response names every invalid member. Responses are not stored, so send the request again to read the response.",
+    what: "The response names every invalid member. Correct these members, and send the request again.",
     detail: "The body is valid JSON, but it does not match the schema of this operation.",
     fieldErrors: [{ detail: "This is not a known name.", code: "unknown_member", pointer: "/colour" }],
   },

@@ -1,49 +1,29 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import type { Browser, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import { copyProject, freePort, removeProject } from "../node/project.ts";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { type Demo, startDemo } from "../node/demo.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
 // Five tasks that people open the overview for, with the demo account of `npm start`. Each task starts on the overview, and takes at most a few
 // clicks.
 
-let folder: string;
-let port: number;
-let npm: ChildProcess;
+let demo: Demo;
 let browser: Browser;
 let ada: Person;
 let page: Page;
 let clicks = 0;
-const at = (path = "/") => `http://localhost:${port}${path}`;
-
-/** Runs `npm start -- --sign-in` in a copy of the project. Returns the setup link. */
-async function start(): Promise<string> {
-  folder = copyProject();
-  port = await freePort();
-  const env = { ...process.env, PORT: String(port) };
-  npm = spawn("npm", ["start", "--silent", "--", "--sign-in"], { cwd: folder, env, detached: true });
-  let output = "";
-  for (const stream of [npm.stdout, npm.stderr]) stream?.on("data", (chunk) => (output += chunk));
-  await vi.waitUntil(() => output.includes("\nReady\n"), { timeout: 110_000, interval: 100 });
-  return /^Setup: (.+)$/m.exec(output)?.[1] ?? "";
-}
+const at = (path = "/") => `http://localhost:${demo.port}${path}`;
 
 beforeAll(async () => {
-  const [setup, chromium] = await Promise.all([start(), startChromium()]);
-  browser = chromium;
+  [demo, browser] = await Promise.all([startDemo("--sign-in"), startChromium()]);
   ada = await person(browser);
-  await join(ada.page, setup, "Ada", "ada@example.com");
+  await join(ada.page, demo.setup, "Ada", "ada@example.com");
   await ada.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(at()).origin });
   ada.page.on("dialog", (dialog) => dialog.accept());
 });
 
 afterAll(async () => {
-  await browser?.close();
-  const exited = new Promise((resolve) => npm.once("exit", resolve));
-  process.kill(-(npm.pid ?? 0), "SIGTERM");
-  await exited;
-  removeProject(folder);
+  await Promise.all([browser?.close(), demo?.stop()]);
 });
 
 beforeEach(async () => {

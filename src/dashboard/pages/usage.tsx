@@ -142,7 +142,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         </p>
       )}
       <p class="difference" id="difference" data-refresh>
-        {selected && <>{spanOf(selected)}: </>}
+        {selected ? `${spanOf(selected)}: ` : difference && "Biggest change: "}
         {difference ? (
           <DifferenceSentence
             difference={difference}
