@@ -15,15 +15,15 @@ for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(
 
 /** The class of each kind of token. Kinds that are not listed look like the code around them. */
 const classes = {
-  string: "text",
-  regexp: "text",
-  number: "value",
-  literal: "value",
-  keyword: "word",
-  built_in: "word",
-  comment: "note",
-  attr: "member",
-  property: "member",
+  string: "token-text",
+  regexp: "token-text",
+  number: "token-value",
+  literal: "token-value",
+  keyword: "token-word",
+  built_in: "token-word",
+  comment: "token-note",
+  attr: "token-member",
+  property: "token-member",
 };
 
 export function highlight(code, language) {
@@ -37,7 +37,7 @@ const escaped = (code) => code.replaceAll("&", "&amp;").replaceAll("<", "&lt;").
 /** Removes the elements without a class. */
 function withoutEmpty(html) {
   const isKept = [];
-  return html.replaceAll(/<span class="(\w*)">|<\/span>/g, (tag, name) => {
+  return html.replaceAll(/<span class="([\w-]*)">|<\/span>/g, (tag, name) => {
     if (name === undefined) return isKept.pop() ? tag : "";
     isKept.push(name !== "");
     return name === "" ? "" : tag;

@@ -18,13 +18,17 @@ export interface ActivityFilter {
   to?: number | undefined;
 }
 
+/** Returns whether a status is among those of a filter. */
+export const hasStatus = (statuses: ActivityFilter["statuses"], status: number): boolean =>
+  statuses === undefined || statuses.some((each) => each === status || (each !== notReported && each === Math.floor(status / 100)));
+
 /** Returns whether an entry matches a filter. The times `from` and `to` of the filter are not compared, because ids contain them. */
 export function matches({ method, statuses, keyId, path }: ActivityFilter, entry: Entry): boolean {
   if (method !== undefined && entry.method !== method) return false;
   if (keyId !== undefined && entry.keyId !== keyId) return false;
   if (path !== undefined && entry.path !== path) return false;
   const status = entry.status ?? notReported;
-  return statuses === undefined || statuses.some((each) => each === status || (each !== notReported && each === Math.floor(status / 100)));
+  return hasStatus(statuses, status);
 }
 
 /** Returns a summary of entries: a Bloom filter of all values by which entries can be filtered. */

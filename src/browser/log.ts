@@ -67,7 +67,8 @@ addEventListener("popstate", () => void show(location.pathname + location.search
 document.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
   const link = (event.target as Element).closest<HTMLAnchorElement>(".activity a.whole, a[data-close]");
-  if (!link || !log) return;
+  // On a narrow screen, there is no room beside the list: the request opens on its own page.
+  if (!link || !log || (!link.matches("[data-close]") && !matchMedia("(min-width: 64rem)").matches)) return;
   event.preventDefault();
   void (link.matches("[data-close]") ? close() : open(link));
 });

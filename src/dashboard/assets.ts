@@ -3,8 +3,8 @@
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
   "console.js": "/assets/console.7JYINQ7A.js",
-  "log.js": "/assets/log.QI3Z3GV2.js",
-  "overview.js": "/assets/overview.OWRLQCRT.js",
+  "log.js": "/assets/log.QECUUUWY.js",
+  "overview.js": "/assets/overview.K6D5WPAI.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.NATS7LCF.css",
+  "style.css": "/assets/style.OCWB6AKE.css",
 } as const;

@@ -52,6 +52,9 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 /** Formats a time of day, for example "12:04 UTC". */
 export const timeOfDay = (timeMs: number): string => `${clock.format(timeMs)} UTC`;
 
+/** Formats the hour of a time (UTC), for example "12:00". */
+export const hourName = (timeMs: number): string => clock.format(timeMs);
+
 /** Returns the label of a bar in a chart (UTC): "22 Nov" for a day or "22 Nov 12:00" for an hour. */
 export const barTime = (timeMs: number, stepMs: number): string =>
   stepMs === dayMs ? day(timeMs) : `${day(timeMs)} ${clock.format(timeMs)}`;
@@ -70,6 +73,9 @@ export function spanOf({ from, to }: { from: number; to: number }): string {
       : `${day(to)} ${clock.format(to)}`;
   return `${day(from)} ${clock.format(from)} to ${end}`;
 }
+
+/** Formats milliseconds for an axis, for example "80 ms" or "1.5 s". */
+export const shortTime = (ms: number): string => (ms < secondMs ? `${Math.round(ms)} ms` : `${compact.format(ms / secondMs)} s`);
 
 /** Formats a number in compact form, for example "12.4K". The page must also show the full number near the compact form. */
 export const short = (value: number): string => compact.format(value);

@@ -220,6 +220,11 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
         trail: page.path === "/docs" ? [] : [["Documentation", "/docs"]],
         action: (
           <>
+            {page.path !== "/docs" && (
+              <a class="to-contents" href="#contents">
+                Contents
+              </a>
+            )}
             {console && <a href="#try-it">Try it</a>}
             <a href={`${page.path}.md`}>As Markdown</a>
           </>

@@ -58,7 +58,7 @@ export class Library {
         ? `<details open>${summary}${list.replace(`href="${path}"`, `href="${path}" aria-current="page"`)}</details>`
         : `<details>${summary}${list}</details>`,
     );
-    return `<nav class="contents" aria-label="Documentation">${shown.join("")}</nav>`;
+    return `<nav class="contents" id="contents" aria-label="Documentation">${shown.join("")}</nav>`;
   }
 }
 

@@ -53,10 +53,10 @@ export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 /** Returns the distinct words of a query, in lower case. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
 
-/** Returns the line that starts at an offset in a page. Removes the Markdown markup. */
+/** Returns the text from an offset in a page to the end of its paragraph. Removes the Markdown markup. */
 function lineAt({ markdown }: DocPage, offset: number): string {
-  const end = markdown.indexOf("\n", offset);
-  return plain(end === -1 ? markdown.slice(offset) : markdown.slice(offset, end));
+  const end = markdown.indexOf("\n\n", offset);
+  return plain((end === -1 ? markdown.slice(offset) : markdown.slice(offset, end)).replaceAll("\n", " "));
 }
 
 type Indexed = DocPage & { headings?: readonly Heading[] };
@@ -129,4 +129,4 @@ const plain = (line: string) =>
   line
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replaceAll(/[`*]/g, "")
-    .slice(0, maxLineCharacters);
+    .replace(new RegExp(`^(.{${maxLineCharacters - 1}}).{2,}$`, "u"), "$1…");

@@ -46,16 +46,15 @@ export const oneOfScopes = `Must be one of ${scopes.join(", ")}.`;
 export const exampleScopes: readonly Scope[] = [...defaultScopes, ...scopes].slice(0, 2);
 
 /**
- * Describes scopes in words, grouped by resource. An example is "tasks, users (read)". If all scopes are given, returns "everything". If there are none,
- * returns "none".
+ * Describes scopes in words, grouped by resource. An example is "tasks (read, write), users (read)". If all scopes are given, returns
+ * "everything". If there are none, returns "none".
  */
 export function scopesInWords(given: readonly string[]): string {
   if (scopes.every((scope) => given.includes(scope))) return "everything";
   const byResource = Map.groupBy(inOrder(given), (scope) => scope.split(":")[0] ?? "");
-  const words = [...byResource].map(([resource, [first, ...more]]) => {
-    const isAll = scopes.filter((scope) => scope.startsWith(`${resource}:`)).length === more.length + 1;
-    return isAll && more.length > 0 ? resource : `${resource} (${first?.split(":")[1]})`;
-  });
+  const words = [...byResource].map(
+    ([resource, own]) => `${resource} (${own.map((scope) => scope.slice(resource.length + 1)).join(", ")})`,
+  );
   return words.join(", ") || "none";
 }
 

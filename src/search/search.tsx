@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { prefixOf } from "../credentials/key-format.ts";
+import { maskKeys } from "../credentials/mask-keys.ts";
 import { showPage, uncached } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
@@ -82,7 +83,7 @@ export const searchPages = new Hono<PageEnv>().get("/search", needs("session"), 
   if (found.length === 1 && only) return c.redirect(only.path, 303);
   return showPage(
     c,
-    { title: "Search" },
+    { title: text === "" ? "Search" : `Search: ${maskKeys(text)}` },
     <section class="panel" aria-label="Found">
       {found.length === 0 ? (
         <Empty>
@@ -102,9 +103,9 @@ export const searchPages = new Hono<PageEnv>().get("/search", needs("session"), 
           ))}
         </ul>
       )}
-      {text !== "" && (
+      {found.length > 0 && (
         <p>
-          <a href={`/docs/search?${new URLSearchParams({ q: text })}`}>Search only the documentation for “{text}”</a>
+          <a href={`/docs/search?${new URLSearchParams({ q: text })}`}>Search only the documentation for “{maskKeys(text)}”</a>
         </p>
       )}
     </section>,

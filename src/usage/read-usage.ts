@@ -39,9 +39,18 @@ export async function readUsage(
   return { window, previous, ...figures, series: seriesOf(current, window, stepMs), previousSeries: seriesOf(former, previous, stepMs) };
 }
 
-/** Returns one point for each hour or day of a span of whole hours. `keyId`: counts only the requests of this key. */
-export async function readSeries(context: OpenedLog, span: Span, stepMs: number, keyId?: string | undefined): Promise<SeriesPoint[]> {
-  return seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId))).flat(), span, stepMs);
+/**
+ * Returns one point for each hour or day of a span of whole hours. `keyId`: counts only the requests of this key. `counts`: returns whether requests with
+ * a status count.
+ */
+export async function readSeries(
+  context: OpenedLog,
+  span: Span,
+  stepMs: number,
+  keyId?: string | undefined,
+  counts?: (status: number) => boolean,
+): Promise<SeriesPoint[]> {
+  return seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId))).flat(), span, stepMs, counts);
 }
 
 function wantedFor(span: Span, stepMs: number, keyId: string | undefined): Wanted[] {
@@ -59,13 +68,13 @@ const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);
 const histogramOf = (periods: readonly Period[]) => mergeHistograms(periods.map(({ totals }) => totals.histogram));
 
 /** Returns one point for each hour or day that overlaps with the span. */
-function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number): SeriesPoint[] {
+function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number, counts = (_status: number) => true): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
   const byStart = Map.groupBy(periods, (period) => startOf(period.start));
   const points: SeriesPoint[] = [];
   for (let start = startOf(from); start < to; start += stepMs) {
     const own = byStart.get(start) ?? [];
-    const tallies = own.flatMap(totalsOfPeriod);
+    const tallies = own.flatMap(totalsOfPeriod).filter(({ status }) => counts(status));
     points.push({
       start,
       requests: requestsOf(tallies),

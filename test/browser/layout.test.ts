@@ -127,7 +127,7 @@ describe("A chart", () => {
       const { searchParams } = new URL(page.url());
       const days = (Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 86_400_000;
       expect(days).toBe(2);
-      await page.getByRole("heading", { name: "Requests of this time" }).waitFor();
+      await page.getByRole("heading", { name: "Requests in this period" }).waitFor();
       expect(await page.locator("#log-part tbody tr").count()).toBeGreaterThan(2);
       await page.getByRole("link", { name: /^Remove the span/ }).click();
       expect(new URL(page.url()).searchParams.get("from")).toBeNull();

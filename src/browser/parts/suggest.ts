@@ -28,14 +28,17 @@ export function makeSuggesting(input: HTMLInputElement): void {
   let timer = 0;
 
   const mark = (option: Element | null | undefined) => {
-    for (const each of list.children) each.ariaSelected = String(each === option);
+    for (const each of list.querySelectorAll("[role=option]")) each.ariaSelected = String(each === option);
     if (option) input.setAttribute("aria-activedescendant", option.id);
     else input.removeAttribute("aria-activedescendant");
     option?.scrollIntoView({ block: "nearest" });
   };
-  const show = (results: readonly Suggestion[]) => {
-    list.replaceChildren(...results.map((result, index) => optionOf(result, `${list.id}-${index}`)));
-    list.hidden = results.length === 0;
+  const show = (results: readonly Suggestion[], text = "") => {
+    const nothing = document.createElement("li");
+    nothing.textContent = "No results";
+    const options = results.map((result, index) => optionOf(result, `${list.id}-${index}`));
+    list.replaceChildren(...(options.length > 0 ? options : [nothing]));
+    list.hidden = options.length === 0 && text === "";
     input.ariaExpanded = String(!list.hidden);
     mark(null);
   };
@@ -49,7 +52,7 @@ export function makeSuggesting(input: HTMLInputElement): void {
       if (results === null) paths.shift();
     }
     // A later question may have been asked in the meantime.
-    if (number === asked) show(results ?? []);
+    if (number === asked) show(results ?? [], text);
   };
 
   show([]);
@@ -60,7 +63,7 @@ export function makeSuggesting(input: HTMLInputElement): void {
   input.addEventListener("keydown", (event) => {
     const marked = list.querySelector('[aria-selected="true"]');
     if (event.key === "Escape") show([]);
-    else if (event.key === "ArrowDown") mark(marked ? (marked.nextElementSibling ?? marked) : list.firstElementChild);
+    else if (event.key === "ArrowDown") mark(marked ? (marked.nextElementSibling ?? marked) : list.querySelector("[role=option]"));
     else if (event.key === "ArrowUp") mark(marked?.previousElementSibling);
     else if (event.key === "Enter" && marked) location.assign(marked.querySelector("a")?.href ?? "");
     else return;

@@ -48,6 +48,7 @@ export const Axes = ({
   scale,
   starts,
   nameOf,
+  textOf = short,
   children,
 }: {
   id: string;
@@ -57,6 +58,8 @@ export const Axes = ({
   starts: readonly number[];
   /** Returns the name of the hour or day that starts at a time. */
   nameOf: (start: number) => string;
+  /** Returns the text of a value on the axis. */
+  textOf?: (value: number) => string;
   children: Child;
 }) => (
   <Chart
@@ -67,7 +70,7 @@ export const Axes = ({
     height={height}
     values={quarters.map((share) => (
       <text class="tick" x="100%" y={scale.y(scale.max * share) + 4} text-anchor="end">
-        {short(scale.max * share)}
+        {textOf(scale.max * share)}
       </text>
     ))}
     names={starts.map((start, index) =>

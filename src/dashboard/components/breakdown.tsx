@@ -73,8 +73,8 @@ export const Breakdown = ({ by, shares, names, order, address, span, keyId }: Br
               <td class="number" data-label="Requests">
                 <svg class="share-bar" width={barWidth} height={6} aria-hidden="true">
                   <rect width={Math.max(1, (barWidth * of.requests) / most).toFixed(1)} height={6} rx={3} />
-                </svg>{" "}
-                {integer(of.requests)}
+                </svg>
+                <span class="count">{integer(of.requests)}</span>
               </td>
               <td class="number" data-label="Share">
                 {share(of.requests, total)}

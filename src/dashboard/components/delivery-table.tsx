@@ -34,7 +34,7 @@ export const DeliveryTable = ({ deliveries, latest, now }: DeliveryTableProps) =
             <a class="whole" href={`/deliveries/${delivery.id}`}>
               <code>{delivery.eventType}</code>
             </a>
-            {delivery.redeliveryOf && <span class="quiet"> again</span>}
+            {delivery.redeliveryOf && <span class="quiet"> again</span>} <code class="quiet">{delivery.eventId}</code>
           </th>
           <td>
             <DeliveryState delivery={delivery} latest={latest.get(delivery.id)} now={now} />

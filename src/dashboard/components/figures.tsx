@@ -149,7 +149,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit, ${resets}.${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
+          : `${highest.used === 0 ? "No key has been used in this hour" : `Key “\u2068${highest.keyName}\u2069”, closest to its limit`}, ${resets}.${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
       }
     />
   );

@@ -1,7 +1,7 @@
 import type { SeriesPoint } from "../../usage/read-usage.ts";
 import { barTime, integer } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
-import { Bar } from "./requests-chart.tsx";
+import { Bar, tickName } from "./requests-chart.tsx";
 
 /**
  * Renders requests over time as bars. With JavaScript, the reader selects a span of time by dragging over the bars, or with the arrow keys. Without it, a
@@ -29,7 +29,7 @@ export const Histogram = ({
         description={`At most ${integer(highest)} requests in one bar.`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        nameOf={(start) => barTime(start, stepMs)}
+        nameOf={tickName(series, stepMs)}
       >
         {series.map((point, index) => (
           <Bar point={point} x={scale.x(index)} step={scale.step} y={scale.y} name={barTime(point.start, stepMs)} stepMs={stepMs} />

@@ -75,7 +75,7 @@ export const KeyTable = ({
             <td data-label="Scopes" title={scopesInWords(key.scopes)}>
               {scopesInWords(key.scopes)}
             </td>
-            <td data-label="Last used">
+            <td data-label={key.lastUsedAt === null ? undefined : "Last used"}>
               {key.lastUsedAt === null ? (
                 <span class="quiet">
                   <Unused keyRow={key} />

@@ -201,7 +201,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
           {visitor && !visitor.signedIn && (
             <>Local mode: anyone on this machine can see these pages. A deployed Worker requires sign-in. </>
           )}
-          Version {version} · <a href="/health">Status</a>
+          Version {version} · <a href="/health">Health as JSON</a>
         </p>
       </footer>
       <PageScript name="overview" c={c} />

@@ -2,7 +2,7 @@ import { dayMs, hourMs, iso } from "../../time/clock.ts";
 import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
-import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
+import { barTime, exactMilliseconds, hourName, integer, milliseconds, rate } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 
 /** A change in the account that a chart shows as a vertical line. */
@@ -40,6 +40,9 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
   });
   const unit = stepMs === hourMs ? "hour" : "day";
   const before = earlier && beforeOf(earlier.ms);
+  // If the whole chart is selected, no mark is needed.
+  const isWhole = selected !== undefined && selected.from <= covered.from && selected.to >= covered.to;
+  const isMarked = ({ start }: SeriesPoint) => selected !== undefined && !isWhole && start < selected.to && start + stepMs > selected.from;
   const isPartial = ({ start }: SeriesPoint) => start < covered.from || start + stepMs > covered.to;
   return (
     <figure class="chart" data-select={list}>
@@ -49,7 +52,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
         description={`${integer(series.reduce((sum, { requests }) => sum + requests, 0))} requests; at most ${integer(highest)} in one ${unit}.${before ? ` The line shows the requests ${before}.` : ""}`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        nameOf={(start) => barTime(start, stepMs)}
+        nameOf={tickName(series, stepMs)}
       >
         {series.map((point, index) => (
           <Bar
@@ -60,7 +63,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
             name={barTime(point.start, stepMs)}
             stepMs={stepMs}
             isPartial={isPartial(point)}
-            isSelected={selected !== undefined && point.start < selected.to && point.start + stepMs > selected.from}
+            isSelected={isMarked(point)}
           />
         ))}
         {earlier && ["halo", "before"].map((name) => <polyline class={name} fill="none" points={points.join(" ")} />)}
@@ -96,6 +99,13 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
     </figure>
   );
 };
+
+/** Returns the names of the bars below a chart. If all bars are hours of one day, only the first name has the day. */
+export function tickName(series: readonly SeriesPoint[], stepMs: number): (start: number) => string {
+  const [first] = series;
+  const isOneDay = stepMs === hourMs && series.length <= 24;
+  return (start) => (isOneDay && start !== first?.start ? hourName(start) : barTime(start, stepMs));
+}
 
 /** How long before a bar the compared time is, in milliseconds. It has the same weekday, because traffic follows the week. */
 const earlierMs: Record<WindowName, number> = { "24h": dayMs, "7d": 7 * dayMs, "30d": 28 * dayMs };

@@ -76,10 +76,10 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
         ? "You have no codes left. Create new codes."
         : `You have ${codesLeft} of 8 codes left. New codes replace these codes.`}
     </p>
-    <p class="buttons">
+    <div class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
         Create new recovery codes
       </Action>
-    </p>
+    </div>
   </section>
 );

@@ -1,8 +1,9 @@
 import { hourMs } from "../../time/clock.ts";
 import type { Figures } from "../../usage/figures.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
-import { barTime, exactMilliseconds, milliseconds } from "../format.ts";
+import { barTime, exactMilliseconds, milliseconds, shortTime } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
+import { tickName } from "./requests-chart.tsx";
 
 interface TimesChartProps {
   /** The figures that describe the chart. */
@@ -29,7 +30,8 @@ export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => 
         description={`Average ${milliseconds(usage.avgResponseTimeMs.value)}, p50 ${milliseconds(usage.p50Ms)}, p95 ${milliseconds(usage.p95Ms)}, p99 ${milliseconds(usage.p99Ms)}.`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        nameOf={(start) => barTime(start, stepMs)}
+        nameOf={tickName(series, stepMs)}
+        textOf={shortTime}
       >
         {series.map(({ start, averageMs, p50Ms, p95Ms, p99Ms }, index) => (
           <g data-from={start} data-to={start + stepMs}>
@@ -44,7 +46,7 @@ export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => 
       </Axes>
       <figcaption class="legend">
         <span class="key line">average</span> <span class="key band">from p50 to p95</span>{" "}
-        <span class="quiet">· milliseconds, lower is better · UTC</span> <span class="quiet" data-readout />
+        <span class="quiet">· lower is better · UTC</span> <span class="quiet" data-readout />
       </figcaption>
     </figure>
   );

@@ -129,7 +129,7 @@ export const DeliveriesPanel = ({
           <>
             {health.waiting > 0 && (
               <span class="quiet">
-                {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. "Redeliver all" includes{" "}
+                {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. “Redeliver all” includes{" "}
                 {health.waiting === 1 ? "it" : "them"}.
               </span>
             )}

@@ -8,11 +8,14 @@ const height = 7 * cell.height;
 
 const hourName = (hour: number) => `${String(hour).padStart(2, "0")}:00`;
 
-/** Renders the number of requests in each hour of the week (UTC). A cell with more requests is more opaque. */
+/** Renders the number of requests in each hour of the week (UTC). A cell with more requests than others is more opaque. */
 export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) => {
   const cells = week.flatMap((hours, day) => hours.map((requests, hour) => ({ requests, day, hour })));
   const busiest = cells.reduce((max, each) => (each.requests > max.requests ? each : max), { requests: 0, day: 0, hour: 0 });
   if (busiest.requests === 0) return null;
+  // The shade of a cell is its rank: one very busy hour leaves the other hours apart.
+  const ranks = [...new Set(cells.map(({ requests }) => requests))].toSorted((a, b) => a - b);
+  const shadeOf = (requests: number) => (requests === 0 ? 0 : ranks.indexOf(requests) / (ranks.length - 1 || 1));
   const sentence = `Busiest: ${days[busiest.day]}s at ${hourName(busiest.hour)} UTC, with ${integer(busiest.requests)} requests.`;
   return (
     <figure class="chart" data-select="" data-columns={24}>
@@ -43,7 +46,7 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
               y={day * cell.height + 1}
               width={cell.width - 2}
               height={cell.height - 2}
-              fill-opacity={(requests / busiest.requests).toFixed(2)}
+              fill-opacity={shadeOf(requests).toFixed(2)}
             />
             <rect class="outline" x={hour * cell.width + 1} y={day * cell.height + 1} width={cell.width - 2} height={cell.height - 2} />
           </g>

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { hasStatus } from "../../activity/activity-filter.ts";
 import { listActivity, requireComplete } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
@@ -76,7 +77,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const [{ entries, next, lookedBackTo, asOf }, keys, series] = await Promise.all([
     listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
-    readSeries(context, span, stepMs, query.key_id).catch(() => []),
+    readSeries(context, span, stepMs, query.key_id, (status) => hasStatus(filter.statuses, status)).catch(() => []),
   ]);
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
@@ -182,7 +183,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <nav class="filters" aria-label="Requests by status">
           {statuses.map((each) => (
             <a href={addressOf("/activity", { ...query, status: each })} aria-current={each === query.status ? "page" : undefined}>
-              {each}
+              {each === "none" ? "not reported" : each}
             </a>
           ))}
         </nav>
@@ -227,10 +228,8 @@ activityPages.get("/activity", needs("session"), async (c) => {
             list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
             addressOf={(from, to) => addressOf("/activity", { ...query, from, to })}
           />
-          {(query.method !== undefined || query.status !== undefined || query.path !== undefined) && (
-            <p class="help">
-              The bars count all requests{query.key_id !== undefined && " of this key"}. The other filters apply only to the list below.
-            </p>
+          {(query.method !== undefined || query.path !== undefined) && (
+            <p class="help">The bars do not follow the filters by method and path. These filters apply only to the list below.</p>
           )}
         </section>
       )}

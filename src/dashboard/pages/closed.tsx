@@ -6,7 +6,7 @@ export const closedPage = (c: PageContext) =>
     <Page title="Closed">
       <main class="panel notice">
         <h1>The overview is closed</h1>
-        <p>The overview opens only under localhost, in a browser on the machine that runs the service. The API works as usual.</p>
+        <p>The overview opens only in a browser, under localhost, on the machine that runs the service. The API works as usual.</p>
       </main>
     </Page>,
     403,

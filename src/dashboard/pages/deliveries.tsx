@@ -73,8 +73,10 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
       <Alert formError={formError} />
       <section class="panel" aria-labelledby="attempts" id="progress" data-refresh={delivery.status === "pending" || undefined}>
         <header>
-          <h2 id="attempts">Attempts</h2>
-          <DeliveryState delivery={delivery} latest={latest} now={now} />
+          <div>
+            <h2 id="attempts">Attempts</h2>
+            <DeliveryState delivery={delivery} latest={latest} now={now} />
+          </div>
           {delivery.status === "pending" && visitorMay(c, "webhooks") && (
             <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
           )}

@@ -81,14 +81,14 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
         )}{" "}
         To stop the key temporarily, disable it instead.
       </p>
-      <p class="buttons">
+      <div class="buttons">
         <Action action={`/keys/${key.id}/revoke`} kind="danger">
           Revoke
         </Action>
         <a class="button" href={`/keys/${key.id}`}>
           Keep it
         </a>
-      </p>
+      </div>
     </section>,
   );
 });

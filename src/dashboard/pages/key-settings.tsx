@@ -9,7 +9,7 @@ import { iso } from "../../time/clock.ts";
 import { TextField } from "../components/fields.tsx";
 import { KeyFields, keyInputOf } from "../components/key-fields.tsx";
 import { KeyText } from "../components/key-list.tsx";
-import { Age, Ahead, Moment } from "../components/time.tsx";
+import { Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
@@ -24,7 +24,6 @@ export const keySettingsPages = new Hono<PageEnv>();
 /** Responds with the settings of a key. `formError` holds the reasons why a submitted form was rejected. */
 async function showSettings(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   const context = await openLogContext(c);
-  const { now } = context;
   const key = await readKey(context, idOf(c));
   // The page of a denied request offers the scope that was missing.
   const added = grantableScopes(c).filter((scope) => scope === c.req.query("add") && !key.scopes.includes(scope));
@@ -49,17 +48,6 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
             {key.scopes.map((scope) => (
               <code>{scope}</code>
             ))}
-          </dd>
-          <dt>Expires</dt>
-          <dd>
-            {key.expiresAt === null ? (
-              "never"
-            ) : (
-              <>
-                <Moment timeMs={key.expiresAt} />,{" "}
-                {key.expiresAt > now ? <Ahead timeMs={key.expiresAt} now={now} /> : <Age timeMs={key.expiresAt} now={now} />}
-              </>
-            )}
           </dd>
           <dt>Allowed IPs</dt>
           <dd>{key.allowedIps.length === 0 ? "any" : key.allowedIps.map((range) => <code>{range} </code>)}</dd>

@@ -134,7 +134,7 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
         {usage === null ? (
           <Empty>The log cannot be reached right now.</Empty>
         ) : usage.totalRequests.value === 0 ? (
-          <Empty>No requests yet. Waiting for the first request.</Empty>
+          <Empty>{key.state === "active" ? "No requests yet. Waiting for the first request." : "No requests in seven days."}</Empty>
         ) : (
           <RequestsChart {...chartOf(usage, "7d")} list={`/usage?window=7d&key_id=${key.id}`} />
         )}

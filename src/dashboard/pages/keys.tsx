@@ -104,7 +104,7 @@ keysPages.get("/keys", needs("session"), async (c) => {
 });
 
 const presets: Record<string, { name: string; scopes: readonly string[] }> = {
-  default: { name: "Usual", scopes: defaultScopes },
+  default: { name: "Default", scopes: defaultScopes },
   read: { name: "Read only", scopes: scopes.filter((scope) => scope.endsWith(":read")) },
   webhooks: { name: "Webhooks", scopes: ["webhooks:read", "webhooks:write"] },
   full: { name: "Full", scopes },
@@ -132,13 +132,13 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
           formError={formError}
           name="name"
           label="Name"
-          help="For example the client that uses the key."
+          help="For example, the client that uses the key."
           required
           maxlength={100}
           autofocus={formError === undefined}
         />
         <nav class="presets" aria-label="Presets of scopes">
-          <span class="quiet">Scopes for:</span>
+          <span class="quiet">Presets:</span>
           {Object.entries(presets).map(([id, { name, scopes }]) => (
             <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
               {name}

@@ -49,7 +49,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
         </p>
       )}
       <p class="quiet">
-        The operator of this service sets the limits of all keys together. <a href="/docs/guides/limits">How limits work</a>
+        Only the operator of this service can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
       </p>
     </>,
   );

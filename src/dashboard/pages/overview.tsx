@@ -156,6 +156,7 @@ const Attention = ({
       )}
       {failing.map((webhook) => (
         <li class="bad">
+          The webhook{" "}
           <a class="break" href={`/webhooks/${webhook.id}`}>
             {webhook.url}
           </a>{" "}
@@ -170,6 +171,7 @@ const Attention = ({
       ))}
       {expiring.map((key) => (
         <li class="warn">
+          The key{" "}
           <a href={`/keys/${key.id}`}>
             <bdi>{key.name}</bdi>
           </a>{" "}
@@ -281,7 +283,7 @@ const WebhooksPanel = ({ webhooks, now }: { webhooks: Webhook[]; now: number }) 
               <WebhookState status={data.status} />
               {webhook.failingSince !== null && (
                 <span class="quiet">
-                  since <Age timeMs={webhook.failingSince} now={now} />
+                  first failure <Age timeMs={webhook.failingSince} now={now} />
                 </span>
               )}
             </li>

@@ -72,7 +72,7 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
             {pending === 1 ? "it" : "them"} now, without waiting for the next attempt.
           </p>
         )}
-        <p class="buttons">
+        <div class="buttons">
           {count > 0 && (
             <Action
               action={`/webhooks/${webhook.id}/redeliver`}
@@ -85,7 +85,7 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
           <a class="button" href={`/webhooks/${webhook.id}`}>
             Back to the webhook
           </a>
-        </p>
+        </div>
       </section>
     </>,
   );

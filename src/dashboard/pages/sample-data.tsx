@@ -28,14 +28,14 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
             Everything from before <Moment timeMs={sampleUntil} /> is permanently deleted: {servesSamples && "users, tasks, "}requests,
             figures, and the keys and webhooks that were created before. These keys stop working. Newer data is kept.
           </p>
-          <p class="buttons">
+          <div class="buttons">
             <Action action="/settings/sample-data" kind="danger">
               Remove sample data
             </Action>
             <a class="button" href="/settings">
               Keep it
             </a>
-          </p>
+          </div>
         </>
       )}
     </section>,

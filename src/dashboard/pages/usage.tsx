@@ -136,7 +136,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
       </nav>
       {selected && (
         <p class="chips">
-          <a href={list} aria-label={`Remove the span ${spanOf(selected)}`}>
+          <a href={list} aria-label={`Remove the span ${spanOf(selected)} UTC`}>
             {spanOf(selected)} UTC <span aria-hidden="true">✕</span>
           </a>
         </p>
@@ -196,7 +196,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
       {selected && (
         <section class="panel" aria-labelledby="log" id="log-part" data-refresh>
           <header>
-            <h2 id="log">Requests of this time</h2>
+            <h2 id="log">Requests in this period</h2>
             <a
               href={`/activity?${new URLSearchParams({ ...(keyId && { key_id: keyId }), from: iso(selected.from), to: iso(selected.to) })}`}
             >
@@ -204,7 +204,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
             </a>
           </header>
           {!log || log.entries.length === 0 ? (
-            <Empty>The log has no requests of this time. Figures are kept longer than the log.</Empty>
+            <Empty>The log has no requests of this period. Figures are kept longer than the log.</Empty>
           ) : (
             <ActivityTable entries={log.entries} now={now} brief />
           )}

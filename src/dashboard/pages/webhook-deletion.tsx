@@ -29,14 +29,14 @@ webhookDeletionPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) =>
         {waiting + held > 0 && `${counted(waiting + held, "waiting delivery", "waiting deliveries")} will not be sent. `}
         To stop the webhook temporarily, disable it instead. Its events are then held.
       </p>
-      <p class="buttons">
+      <div class="buttons">
         <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">
           Delete
         </Action>
         <a class="button" href={`/webhooks/${webhook.id}`}>
           Keep it
         </a>
-      </p>
+      </div>
     </section>,
   );
 });
