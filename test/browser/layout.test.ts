@@ -117,6 +117,19 @@ it.each(["/", "/usage", "/activity", "/keys", "/webhooks", "/docs", "/docs/api/c
   },
 );
 
+it("Code in the documentation has one size and one weight, also where it is highlighted, and its response stays in its box", async () => {
+  await onPage("/docs/api/createTask", { viewport: { width: 390, height: 800 } }, async (page) => {
+    const sizes = (await page.evaluate(
+      `[...new Set([...document.querySelectorAll("pre span")].map((each) => { const { fontSize, fontWeight } = getComputedStyle(each); return fontSize + " " + fontWeight; }))]`,
+    )) as string[];
+    expect(sizes).toEqual(["13px 400"]);
+    await page.getByLabel("API key").fill(worker.key);
+    await page.getByRole("button", { name: "Send request" }).click();
+    await page.getByText("201 Created").waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+  });
+});
+
 describe("A chart", () => {
   it("opens the usage of the span that the reader selects with the keyboard, which a chip removes", async () => {
     await onPage("/", {}, async (page) => {
