@@ -60,7 +60,7 @@ it("Finding why a customer got a 429 yesterday at noon takes at most three click
   await click(page.locator(".activity tbody a").first());
   const side = page.locator("#side");
   await side.getByRole("heading", { name: "Why this was refused" }).waitFor();
-  expect(await side.textContent()).toMatch(/2,000 per hour/);
+  expect(await side.textContent()).toMatch(/limit is 2,000 an hour/);
   await side.getByRole("link", { name: "Raise the limit" }).waitFor();
   expect(clicks).toBeLessThanOrEqual(3);
 });

@@ -73,7 +73,7 @@ function Fixes({ c, details, missingScope }: { c: PageContext; details: RequestD
         )
       : []),
   ].filter((fix) => fix !== false);
-  return fixes.length === 0 ? null : <p class="buttons fixes">{fixes}</p>;
+  return fixes.length === 0 ? null : <div class="buttons fixes">{fixes}</div>;
 }
 
 /** Renders everything that is known about one request. */
@@ -99,7 +99,7 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
                 The operation needs the scope <code>{missingScope}</code>.
               </>
             )}
-            {entry.problem && ` ${entry.problem.detail}`}
+            {entry.problem && entry.errorCode !== "rate_limit_exceeded" && ` ${entry.problem.detail}`}
           </p>
           {explanation.header && (
             <p class="quiet">
