@@ -43,6 +43,7 @@ try {
   const firstRow = async (page: Page) => {
     await page.locator("tbody a").first().click();
     await page.locator("#side h2").first().waitFor();
+    await page.evaluate("document.querySelector('.log').scrollIntoView()");
   };
   await picture("overview", "/", "light");
   await picture("overview-dark", "/", "dark");

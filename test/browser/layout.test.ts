@@ -125,7 +125,7 @@ it("Code in the documentation has one size and one weight, also where it is high
     expect(sizes).toEqual(["13px 400"]);
     await page.getByLabel("API key").fill(worker.key);
     await page.getByRole("button", { name: "Send request" }).click();
-    await page.getByText("201 Created").waitFor();
+    await page.getByLabel("Response", { exact: true }).getByText("201 Created").waitFor();
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
   });
 });

@@ -1,4 +1,5 @@
 import type { SeriesPoint } from "../../usage/read-usage.ts";
+import type { Span } from "../../usage/windows.ts";
 import { barTime, integer } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 import { Bar, tickName } from "./requests-chart.tsx";
@@ -13,11 +14,14 @@ export const Histogram = ({
   stepMs,
   list,
   addressOf,
+  selected,
 }: {
   series: readonly SeriesPoint[];
   stepMs: number;
   list: string;
   addressOf: (from: number, to: number) => string;
+  /** The span of the list, if it is only a part of the bars. */
+  selected: Span | undefined;
 }) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
   const scale = scaleOf(series.length, highest);
@@ -32,7 +36,15 @@ export const Histogram = ({
         nameOf={tickName(series, stepMs)}
       >
         {series.map((point, index) => (
-          <Bar point={point} x={scale.x(index)} step={scale.step} y={scale.y} name={barTime(point.start, stepMs)} stepMs={stepMs} />
+          <Bar
+            point={point}
+            x={scale.x(index)}
+            step={scale.step}
+            y={scale.y}
+            name={barTime(point.start, stepMs)}
+            stepMs={stepMs}
+            isSelected={selected !== undefined && point.start < selected.to && point.start + stepMs > selected.from}
+          />
         ))}
       </Axes>
       <figcaption class="legend">

@@ -33,6 +33,13 @@ function histogramSpan({ from, to }: ActivityQuery, now: number): Span {
   return { from: Math.max(start, end - maxSpanMs), to: Math.max(end, start + hourMs) };
 }
 
+/** A shorter span is shown in the day around it, because one or two bars say nothing. */
+const minSpanMs = dayMs / 2;
+
+/** Returns the span of the bars for the span of the list. */
+const around = ({ from, to }: Span, now: number): Span =>
+  to - from >= minSpanMs ? { from, to } : { from: dayStart(from), to: Math.min(dayStart(to + dayMs - 1), hourStart(now) + hourMs) };
+
 /** The spans of time that the reader can choose with one click. */
 const ranges = (now: number): readonly (readonly [name: string, from: number, to: number | undefined])[] => [
   ["Last hour", now - hourMs, undefined],
@@ -72,7 +79,8 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const after = c.req.query("after");
-  const span = histogramSpan(query, now);
+  const listed = histogramSpan(query, now);
+  const span = around(listed, now);
   const stepMs = span.to - span.from <= maxHourlyMs ? hourMs : dayMs;
   const [{ entries, next, lookedBackTo, asOf }, keys, series] = await Promise.all([
     listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
@@ -227,6 +235,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
             stepMs={stepMs}
             list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
             addressOf={(from, to) => addressOf("/activity", { ...query, from, to })}
+            selected={span.from === listed.from && span.to === listed.to ? undefined : listed}
           />
           {(query.method !== undefined || query.path !== undefined) && (
             <p class="help">The bars do not follow the filters by method and path. These filters apply only to the list below.</p>
