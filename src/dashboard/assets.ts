@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.QECUUUWY.js",
   "overview.js": "/assets/overview.K6D5WPAI.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.H2HPQK34.css",
+  "style.css": "/assets/style.NCYFCGMB.css",
 } as const;
