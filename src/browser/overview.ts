@@ -16,16 +16,24 @@ document.addEventListener("keydown", (event) => {
 });
 for (const input of document.querySelectorAll<HTMLInputElement>("input[data-suggest]")) makeSuggesting(input);
 
-// A choice of language is kept for the other samples in this browser.
-const languageName = "language";
-const radiosOf = (language: string | null) =>
-  document.querySelectorAll<HTMLInputElement>(`input[data-language="${CSS.escape(language ?? "")}"]`);
-for (const radio of radiosOf(localStorage.getItem(languageName))) radio.checked = true;
+// A choice of language is kept for the other samples in this browser. A browser can forbid to keep anything.
+const choose = (language: string) => {
+  for (const radio of document.querySelectorAll<HTMLInputElement>(`input[data-language="${CSS.escape(language)}"]`)) radio.checked = true;
+};
+try {
+  choose(localStorage.getItem("language") ?? "");
+} catch {
+  // The samples begin with their first language.
+}
 document.addEventListener("change", ({ target }) => {
-  const language = (target as HTMLElement).dataset.language;
+  const { language } = (target as HTMLElement).dataset;
   if (language === undefined) return;
-  localStorage.setItem(languageName, language);
-  for (const radio of radiosOf(language)) radio.checked = true;
+  choose(language);
+  try {
+    localStorage.setItem("language", language);
+  } catch {
+    // The choice holds for this page.
+  }
 });
 
 // On a narrow screen, scroll the navigation to the current section.

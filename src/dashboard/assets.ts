@@ -4,7 +4,7 @@
 export const assets = {
   "console.js": "/assets/console.7JYINQ7A.js",
   "log.js": "/assets/log.QECUUUWY.js",
-  "overview.js": "/assets/overview.K6D5WPAI.js",
+  "overview.js": "/assets/overview.TZVXTKO3.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.NCYFCGMB.css",
+  "style.css": "/assets/style.MVIUPIOX.css",
 } as const;

@@ -16,8 +16,8 @@ const { words, postings } = buildIndex(pages);
 const lineFor = (query: string) => new SearchIndex(pages, words, postings).find(queryWordsOf(query))[0]?.line;
 
 describe("A result of the documentation search", () => {
-  it("shows the first text line with a searched word, without Markdown markup", () => {
-    expect(lineFor("red")).toBe("Some are red.");
+  it("shows the text from the first line with a searched word to the end of its paragraph, without Markdown markup", () => {
+    expect(lineFor("red")).toBe("Some are red. Read about pears next.");
     expect(lineFor("pears")).toBe("Read about pears next.");
     expect(lineFor("ripe")).toBe("The last line is ripe.");
     expect(lineFor("boskoop next")).toBe("Read about pears next.");

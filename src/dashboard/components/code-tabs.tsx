@@ -19,7 +19,7 @@ export const CodeTabs = ({ name, samples }: { name: string; samples: readonly Sa
       ))}
     </fieldset>
     {samples.map(([language, code, html], index) => (
-      <div class="sample" data-tab={index} data-language={language}>
+      <div data-tab={index} data-language={language}>
         <Code label={`In ${language}`} id={`${name}-${index}`}>
           {html === undefined ? code : raw(html)}
         </Code>

@@ -101,7 +101,7 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
             )}
             {entry.problem && entry.errorCode !== "rate_limit_exceeded" && ` ${entry.problem.detail}`}
           </p>
-          {explanation.header && (
+          {explanation.header && !explanation.what.includes(explanation.header) && (
             <p class="quiet">
               The header <code>{explanation.header}</code> of the response contains more information for the client.
             </p>

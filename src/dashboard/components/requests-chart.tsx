@@ -80,6 +80,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
         {series.some(({ notReported }) => notReported > 0) && <span class="key unreported">not reported</span>}{" "}
         {before && <span class="key before">{before}</span>}
+        {earlier && earlier.ms >= 28 * dayMs && ", on the same weekdays"}
         {series.some(isPartial) && <span class="quiet"> · hatched: only part of the {unit}</span>} <span class="quiet">· UTC</span>{" "}
         <span class="quiet" data-readout />
       </figcaption>

@@ -68,14 +68,14 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
 
 /** Renders code in a scrollable box. With `id`, the box has a button that copies it. The button needs JavaScript. */
 export const Code = ({ children, label, id }: { children: Child; label: string; id?: string }) => (
-  <>
+  <div class={id && "sample"}>
     <section class="code" tabindex={0} aria-label={label}>
       <pre>
         <code id={id}>{children}</code>
       </pre>
     </section>
     {id && <CopyButton of={`#${id}`} what={label} />}
-  </>
+  </div>
 );
 
 /**

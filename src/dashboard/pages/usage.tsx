@@ -6,7 +6,7 @@ import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
 import { mainDifference } from "../../usage/differences.ts";
 import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
-import { requireAsOf, requireLatest } from "../../usage/open-log.ts";
+import { type OpenedLog, requireAsOf, requireLatest } from "../../usage/open-log.ts";
 import { type Dimension, readCells, sharesBy } from "../../usage/read-breakdown.ts";
 import { readSeries, readUsage } from "../../usage/read-usage.ts";
 import { type Covered, type Span, spansAt, stepOf, type WindowName, windowHours } from "../../usage/windows.ts";
@@ -70,7 +70,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
     readHours(context, { window: covered, keyId }),
     readCells(context, spans.window, keyId),
     readCells(context, spans.previous, keyId),
-    selected && readSeriesAround(c, selected, keyId),
+    selected && readSeriesAround(context, selected, keyId),
     selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
@@ -268,16 +268,12 @@ usagePages.get("/usage", needs("session"), async (c) => {
 });
 
 /** Returns the chart around a selected span: the hours of its days if it is short, and else the days of the span. */
-async function readSeriesAround(c: PageContext, selected: Span, keyId: string | undefined) {
-  const context = await openLogContext(c);
+async function readSeriesAround(context: OpenedLog, selected: Span, keyId: string | undefined) {
   const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
   const stepMs = stepOf(covered);
-  const earlierMs = spansAt(covered, context.now).window.from - spansAt(covered, context.now).previous.from;
-  const [series, earlier] = await Promise.all([
-    readSeries(context, covered, stepMs, keyId),
-    readSeries(context, { from: covered.from - earlierMs, to: covered.to - earlierMs }, stepMs, keyId),
-  ]);
-  return { series, stepMs, covered, earlier: { series: earlier, ms: earlierMs } };
+  const { previous } = spansAt(covered, context.now);
+  const [series, earlier] = await Promise.all([readSeries(context, covered, stepMs, keyId), readSeries(context, previous, stepMs, keyId)]);
+  return { series, stepMs, covered, earlier: { series: earlier, ms: covered.from - previous.from } };
 }
 
 usagePages.get("/usage.csv", needs("session"), async (c) => {
