@@ -82,7 +82,9 @@ function outageStart(now: number): number {
 
 /** Returns the entries of the request log, up to the last full hour before `now`, with an outage and with an hour of denied requests. */
 export function seedTraffic(given: Omit<Seeding, "userId" | "taskId">, startsAt: number, now: number): Entry[] {
-  const seeding = { ...given, userId: newId("usr", startsAt), taskId: newId("tsk", startsAt) };
+  // A project without the sample resources has no ids of users and tasks.
+  const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
+  const seeding = { ...given, userId: idFrom("usr"), taskId: idFrom("tsk") };
   const { random, clients } = seeding;
   const outage = outageStart(now);
   const entries: Entry[] = [];

@@ -21,6 +21,8 @@ import { type KeyForm, listKeyForms } from "./key-forms.ts";
 const formsMs = 10 * secondMs;
 const timeoutMs = 3 * secondMs;
 const maxFound = 10_000;
+/** No request waits longer than this before its look-up. */
+const longestWaitSeconds = 10;
 /** The maximum number of look-ups without a result in a second, for each isolate. */
 export const maxMissesPerSecond = 100;
 
@@ -82,7 +84,8 @@ export async function findImported(db: Db, secrets: ImportSecrets, text: string,
     const known = found.get(textHash);
     if (known) return known;
     const second = Math.floor(now / secondMs);
-    if (misses.second !== second) misses = { second, count: 0, texts: new Set() };
+    // A request that has waited for the forms counts in the second that has begun meanwhile. A clock that was set back begins anew.
+    if (second > misses.second || second < misses.second - longestWaitSeconds) misses = { second, count: 0, texts: new Set() };
     // The same text is looked up once in a second.
     if (misses.texts.has(textHash)) return null;
     if (misses.count >= maxMissesPerSecond) throw new Error("too many look-ups have found nothing in this second");

@@ -1,9 +1,10 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { describe, expect, inject, it, vi } from "vitest";
-import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
+import { importSecretsIn } from "../../../src/credentials/imported-secret.ts";
+import { findImported, forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
 import { verify as verifyRequest } from "../../../src/verification/verify.ts";
-import { call, makeTenant, origin, within2s } from "../support/client.ts";
+import { call, db, makeTenant, origin, within2s } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { operate } from "../support/operate.ts";
 import { makeToken, verifiedEntries, verify } from "../support/team.ts";
@@ -249,6 +250,24 @@ describe("A made-up credential", () => {
       expect([counts.get("invalid_key")?.length, counts.get("unavailable")?.length]).toEqual([100, 50]);
     } finally {
       vi.useRealTimers();
+      forgetForms();
+    }
+  });
+
+  it("costs D1 no more look-ups if requests of two seconds arrive mixed", async () => {
+    const makeSecret = await makeForm();
+    const [earlier, later] = [Date.now() + 300_000, Date.now() + 301_000];
+    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
+    try {
+      await Promise.allSettled(
+        Array.from({ length: 4 * maxMissesPerSecond }, (_, n) =>
+          findImported(db, importSecretsIn(env), makeSecret(), n % 2 === 0 ? earlier : later),
+        ),
+      );
+      const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
+      expect(lookUps).toBeLessThanOrEqual(2 * maxMissesPerSecond);
+    } finally {
+      queries.mockRestore();
       forgetForms();
     }
   });
