@@ -84,7 +84,7 @@ export async function findImported(db: Db, secrets: ImportSecrets, text: string,
     const known = found.get(textHash);
     if (known) return known;
     const second = Math.floor(now / secondMs);
-    // A request that has waited for the forms counts in the second that has begun meanwhile. A clock that was set back begins anew.
+    // A request that has waited for the forms counts in the second that has begun meanwhile. If the clock was set back, the count begins anew.
     if (second > misses.second || second < misses.second - longestWaitSeconds) misses = { second, count: 0, texts: new Set() };
     // The same text is looked up once in a second.
     if (misses.texts.has(textHash)) return null;

@@ -1,7 +1,7 @@
 import type { LocatedCell } from "./read-breakdown.ts";
 import { notReported } from "./tallies.ts";
 
-// Says in one sentence how the requests of a time differ from those of the time before. Only a difference that chance does not explain counts.
+// Finds how the requests of a time differ most from those of the time that it is compared with. A difference counts only if chance does not explain it.
 
 /** The kinds of differences, the most urgent first. */
 export type DifferenceKind = "denied" | "failed" | "rejected" | "slower" | "more" | "fewer";

@@ -39,7 +39,7 @@ export const Timeline = ({ delivery, now }: { delivery: WithAttempts; now: numbe
         <li class="quiet">
           <details>
             <summary>
-              {counted(later.length, "more attempt")} if these fail, the last at about <Moment timeMs={last} />
+              {counted(later.length, "more attempt")} if that one fails, the last at about <Moment timeMs={last} />
             </summary>
             <ol>
               {later.map((at, index) => (

@@ -1,7 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
+import { newId } from "../../../src/ids/ids.ts";
 import { minuteMs } from "../../../src/time/clock.ts";
+import { attempts } from "../../../src/webhooks/tables.ts";
 import { browse } from "../support/browse.ts";
-import { call, makeKey, makeTenant } from "../support/client.ts";
+import { call, db, makeKey, makeTenant } from "../support/client.ts";
 import {
   deliveriesOf,
   deliveryWait,
@@ -116,12 +118,47 @@ describe("The page of a delivery", () => {
     const [{ id }] = await deliveriesOf(tenant, webhook.body.id);
     await waitForAttempts(tenant, id, 1);
     const readPage = async (query = "") => (await browse(accountId).get(`/deliveries/${id}${query}`)).text.replaceAll(/<[^>]+>/g, " ");
-    expect(await readPage()).not.toContain("Two attempts compared");
+    expect(await readPage()).not.toContain("Compare two attempts");
     await call("POST", `/api/v1/deliveries/${id}/attempt`, { key });
     await waitForAttempts(tenant, id, 2);
     expect((await readPage("?attempt=2&with=1")).replaceAll(/\s+/g, " ")).toMatch(
       /Attempt 2 Attempt 1 Same\? .* Result no connection no connection = the same/,
     );
     expect(await readPage("?attempt=7&with=nothing")).toContain("Same?");
+  });
+});
+
+describe("The pages of webhooks", () => {
+  it("say what the receiver said and when the next attempt is made, and show failing and degraded webhooks first", async () => {
+    const tenant = await makeTenant();
+    const { accountId, key } = tenant;
+    const failing = await register(key, {}, newPath("fail"));
+    await createTask(key, "Fails");
+    const [delivery] = await deliveriesOf(tenant, failing.id);
+    await waitForAttempts(tenant, delivery.id, 2);
+    const healthy = await register(key);
+    const degraded = await register(key);
+    await createTask(key, "Arrives");
+    await waitForRequest(degraded.path);
+    const [arrived] = await deliveriesOf(tenant, degraded.id);
+    await vi.waitFor(async () => expect((await readDelivery(tenant, arrived.id)).status).toBe("delivered"), deliveryWait);
+    // An earlier attempt of a delivery that has arrived since.
+    await db.insert(attempts).values({
+      deliveryId: arrived.id,
+      id: newId("att", Date.now() - minuteMs),
+      at: Date.now() - minuteMs,
+      status: 500,
+      durationMs: 1,
+      error: "status",
+      responseBody: "",
+      responseHeaders: {},
+    });
+    const { get } = browse(accountId);
+    const textOf = async (path: string) => (await get(path)).text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+    expect(await textOf(`/webhooks/${failing.id}`)).toMatch(/task\.created evt_\w+ ! 500, again in \d+ minutes/);
+    const list = (await get("/webhooks")).text;
+    const order = [failing, degraded, healthy].map(({ id }) => list.indexOf(`href="/webhooks/${id}"`));
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+    expect(await textOf("/webhooks")).toMatch(/✕ failing .* ! degraded .* ✓ active/);
   });
 });
