@@ -68,20 +68,21 @@ const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);
 const histogramOf = (periods: readonly Period[]) => mergeHistograms(periods.map(({ totals }) => totals.histogram));
 
 /** Returns one point for each hour or day that overlaps with the span. */
-function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number, counts = (_status: number) => true): SeriesPoint[] {
+function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number, counts?: (status: number) => boolean): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
   const byStart = Map.groupBy(periods, (period) => startOf(period.start));
   const points: SeriesPoint[] = [];
   for (let start = startOf(from); start < to; start += stepMs) {
     const own = byStart.get(start) ?? [];
-    const tallies = own.flatMap(totalsOfPeriod).filter(({ status }) => counts(status));
+    const tallies = own.flatMap(totalsOfPeriod).filter(({ status }) => counts?.(status) ?? true);
     points.push({
       start,
       requests: requestsOf(tallies),
       successes: successesOf(tallies),
       notReported: notReportedOf(tallies),
       averageMs: averageOf(tallies),
-      ...percentilesOf(histogramOf(own)),
+      // The histograms do not tell statuses apart.
+      ...percentilesOf(counts ? mergeHistograms([]) : histogramOf(own)),
     });
   }
   return points;

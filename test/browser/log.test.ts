@@ -113,7 +113,7 @@ describe("The log", () => {
   it("takes a span of time by dragging over the histogram, and with the arrow keys", async () => {
     await onLog(async (page) => {
       const plot = page.getByRole("slider", { name: "Span of time" });
-      const box = await page.locator(".histogram .area").boundingBox();
+      const box = await page.locator("[data-select] .area").boundingBox();
       if (!box) throw new Error("the histogram has no size");
       const middle = box.y + box.height / 2;
       const barWidth = box.width / 24;

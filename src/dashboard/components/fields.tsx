@@ -113,44 +113,6 @@ export const TextField = ({
   );
 };
 
-/** The value of a checkbox and an optional explanation. The value is also the label. */
-export type Choice = readonly [value: string, meaning?: string];
-
-interface Choices extends Field {
-  options: readonly Choice[];
-  ticked: readonly string[];
-}
-
-/** Renders a group of checkboxes. */
-export const Choices = ({ options, ticked, ...field }: Choices) => (
-  <fieldset class="field choices" id={fieldId(field.name)} aria-describedby={described(field)}>
-    <legend>{field.label}</legend>
-    <div class={options.some(([, meaning]) => meaning) ? "wide" : undefined}>
-      {options.map(([value, meaning], index) => (
-        <div>
-          <label>
-            <input
-              type="checkbox"
-              name={field.name}
-              value={value}
-              checked={ticked.includes(value)}
-              autofocus={index === 0 && isFirstInvalid(field.formError, field.name)}
-              aria-describedby={meaning && `${fieldId(field.name)}-${index}`}
-            />
-            <code>{value}</code>
-          </label>
-          {meaning && (
-            <p class="help" id={`${fieldId(field.name)}-${index}`}>
-              {meaning}
-            </p>
-          )}
-        </div>
-      ))}
-    </div>
-    <Help {...field} />
-  </fieldset>
-);
-
 /** Renders a form that consists of one button. */
 export const Action = ({
   action,

@@ -1,4 +1,4 @@
-import { dayMs, hourMs, iso } from "../../time/clock.ts";
+import { dayMs, dayStart, hourMs, iso } from "../../time/clock.ts";
 import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
@@ -101,11 +101,11 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
   );
 };
 
-/** Returns the names of the bars below a chart. If all bars are hours of one day, only the first name has the day. */
+/** Returns the names of the bars below a chart. Of the hours of the first day, only the first name has the day. */
 export function tickName(series: readonly SeriesPoint[], stepMs: number): (start: number) => string {
   const [first] = series;
-  const isOneDay = stepMs === hourMs && series.length <= 24;
-  return (start) => (isOneDay && start !== first?.start ? hourName(start) : barTime(start, stepMs));
+  const isOfFirstDay = (start: number) => first !== undefined && start !== first.start && dayStart(start) === dayStart(first.start);
+  return (start) => (stepMs === hourMs && isOfFirstDay(start) ? hourName(start) : barTime(start, stepMs));
 }
 
 /** How long before a bar the compared time is, in milliseconds. It has the same weekday, because traffic follows the week. */
@@ -144,7 +144,7 @@ export function withSpan(list: string, { from, to }: Span): string {
  * Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. `isPartial`: whether only a part of it is
  * counted.
  */
-export const Bar = ({
+const Bar = ({
   point,
   x,
   step,

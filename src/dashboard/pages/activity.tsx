@@ -8,10 +8,10 @@ import { readSeries } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
 import { type ActivityQuery, addressOf, asWords, chipsOf, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
-import { Histogram } from "../components/histogram.tsx";
 import { PageScript, PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { RequestView } from "../components/request-view.tsx";
+import { RequestsChart } from "../components/requests-chart.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../csv.ts";
@@ -22,12 +22,12 @@ import { logContext, openLogContext } from "../operation-contexts.ts";
 import { readRequestDetails } from "../read-request.ts";
 
 const shownAtOnce = 50;
-/** The longest span whose histogram has a bar for each hour. The histogram of a longer span has a bar for each day. */
+/** The longest span that has a bar for each hour. A longer span has a bar for each day. */
 const maxHourlyMs = 2 * dayMs;
 const maxSpanMs = 62 * dayMs;
 
-/** Returns the span of the histogram in whole hours: the span of the filter, or the last 24 hours. */
-function histogramSpan({ from, to }: ActivityQuery, now: number): Span {
+/** Returns the span of the bars in whole hours: the span of the filter, or the last 24 hours. */
+function spanOfBars({ from, to }: ActivityQuery, now: number): Span {
   const end = Math.min(hourStart((to ?? now) + hourMs - 1), hourStart(now) + hourMs);
   const start = from === undefined ? end - dayMs : hourStart(from);
   return { from: Math.max(start, end - maxSpanMs), to: Math.max(end, start + hourMs) };
@@ -79,13 +79,13 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const after = c.req.query("after");
-  const listed = histogramSpan(query, now);
+  const listed = spanOfBars(query, now);
   const span = around(listed, now);
   const stepMs = span.to - span.from <= maxHourlyMs ? hourMs : dayMs;
   const [{ entries, next, lookedBackTo, asOf }, keys, series] = await Promise.all([
     listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
-    readSeries(context, span, stepMs, query.key_id, (status) => hasStatus(filter.statuses, status)).catch(() => []),
+    readSeries(context, span, stepMs, query.key_id, filter.statuses && ((status) => hasStatus(filter.statuses, status))).catch(() => []),
   ]);
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
@@ -230,12 +230,12 @@ activityPages.get("/activity", needs("session"), async (c) => {
       </details>
       {series.length > 0 && (
         <section class="panel" aria-label="Requests over time">
-          <Histogram
+          <RequestsChart
             series={series}
             stepMs={stepMs}
+            covered={span}
+            selected={listed}
             list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
-            addressOf={(from, to) => addressOf("/activity", { ...query, from, to })}
-            selected={span.from === listed.from && span.to === listed.to ? undefined : listed}
           />
           {(query.method !== undefined || query.path !== undefined) && (
             <p class="help">The bars do not follow the filters by method and path. These filters apply only to the list below.</p>
