@@ -46,6 +46,7 @@ async function find(c: PageContext, text: string): Promise<Suggestion[]> {
   const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
   const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
   return [
+    ...(/^[1-5]\d\d$/.test(text) ? [{ kind: "Requests", name: `Requests with status ${text}`, path: `/activity?status=${text}` }] : []),
     ...keys
       .filter(({ id, name, last4 }) => has(name, id, prefixOf(id), last4) || prefixOf(id) === publicPart)
       .map(({ id, name }) => ({ kind: "API key", name, path: `/keys/${id}` })),

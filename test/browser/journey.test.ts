@@ -210,7 +210,7 @@ it("A member without JavaScript can sign in with a recovery code, manage a key, 
       },
       { timeout: 8000 },
     )
-    .toContain("Redelivered: 1 event of 1 attempted.");
+    .toContain("Attempted again: 1 event.");
   await input.press("Sign out");
   await waitForHeading(page, "Sign in");
   await signInWith(codes[1]);

@@ -49,6 +49,21 @@ describe.each([1280, 1440])("A row of a list at %i pixels", (width) => {
   });
 });
 
+describe.each([390, 660, 768, 900, 1024, 1100, 1280])("A list at %i pixels", (width) => {
+  it.each(["/", "/keys", "/webhooks", "/activity", "/docs/api/createKey", "/docs/schemas/NewKey"])(
+    "shows the name of each row, and does not make the page wider than the window: %s",
+    async (path) => {
+      await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
+        const [overflow, names] = (await page.evaluate(
+          `[document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            [...document.querySelectorAll('main table:is(.one-line, .activity) tbody th')].map((name) => name.getBoundingClientRect().width)]`,
+        )) as [number, number[]];
+        expect([overflow, names.filter((each) => each < 140)]).toEqual([0, []]);
+      });
+    },
+  );
+});
+
 /** The marks of charts, each with the property that has its color, and the colors on which it lies. */
 const marks: [selector: string, property: "fill" | "stroke", on: string[]][] = [
   ["served", "fill", ["panel"]],
@@ -56,7 +71,7 @@ const marks: [selector: string, property: "fill" | "stroke", on: string[]][] = [
   ["unreported", "fill", ["panel"]],
   ["line", "stroke", ["panel", "band"]],
   ["band", "stroke", ["panel"]],
-  // The line of an earlier time crosses the bars on a halo in the color of the panel.
+  // The line of an earlier time crosses the bars. Each dash has an edge in the color of the panel.
   ["before", "stroke", ["panel"]],
   ["mark", "stroke", ["panel"]],
   ["hatch", "stroke", ["served", "refused"]],

@@ -29,7 +29,12 @@ export const Timeline = ({ delivery, now }: { delivery: WithAttempts; now: numbe
           the attempt was interrupted.
         </li>
       )}
-      {status === "pending" && nextAttemptAt !== null && (
+      {status === "pending" && nextAttemptAt !== null && delivery.claim !== null && (
+        <li>
+          <span aria-hidden="true">◌</span> Attempt {attemptsMade} of {maxAttempts}: running now
+        </li>
+      )}
+      {status === "pending" && nextAttemptAt !== null && delivery.claim === null && (
         <li>
           <span aria-hidden="true">◌</span> Attempt {attemptsMade + 1} of {maxAttempts}: <Ahead timeMs={nextAttemptAt} now={now} />,{" "}
           <Moment timeMs={nextAttemptAt} />

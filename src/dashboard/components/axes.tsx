@@ -3,13 +3,16 @@ import { short } from "../format.ts";
 import { Chart } from "./chart.tsx";
 
 const width = 900;
-const height = 170;
+/** The height of a chart, and of a chart above a list, in pixels. */
+const heights = { usual: 170, low: 96 };
 /** The margin at the top and bottom of a chart, in pixels. Without the margin, the top and bottom labels would be cut off. */
 const margin = 8;
 const maxNames = 6;
 
 /** Converts values and times to coordinates in a chart. */
 export interface Scale {
+  /** The height of the chart, in pixels. */
+  height: number;
   /** The value of the highest grid line. */
   max: number;
   /** The width of one hour or day, in units of the chart. */
@@ -28,17 +31,29 @@ function roundedUp(value: number): number {
 }
 
 /** Returns the scale of a chart with `count` hours or days and the given highest value. */
-export function scaleOf(count: number, highest: number): Scale {
+export function scaleOf(count: number, highest: number, size: keyof typeof heights = "usual"): Scale {
+  const height = heights[size];
   const max = roundedUp(Math.max(highest, 1));
   const step = width / count;
   const x = (index: number) => index * step;
-  return { max, step, x, middle: (index) => x(index) + step / 2, y: (value) => height - margin - (value / max) * (height - 2 * margin) };
+  return {
+    height,
+    max,
+    step,
+    x,
+    middle: (index) => x(index) + step / 2,
+    y: (value) => height - margin - (value / max) * (height - 2 * margin),
+  };
 }
 
 const quarters = [0, 0.25, 0.5, 0.75, 1];
+const halves = [0, 0.5, 1];
 
-/** Returns the alignment of a label below the chart. The alignment keeps the first and last labels inside the chart. */
-const anchorAt = (index: number, count: number) => (index === 0 ? "start" : index > count - 2 ? "end" : "middle");
+/** The grid lines of a chart, as shares of its highest one. A low chart has no room for quarters. */
+const linesOf = ({ height }: Scale) => (height === heights.low ? halves : quarters);
+
+/** Returns the alignment of a label below the chart. The last label stays inside the chart. All others are centered below their bar. */
+const anchorAt = (index: number, count: number) => (index > 0 && index > count - 2 ? "end" : "middle");
 
 /** Renders a chart over time, with axes around `children`. `id` must be unique on the page. */
 export const Axes = ({
@@ -67,8 +82,8 @@ export const Axes = ({
     title={title}
     description={description}
     width={width}
-    height={height}
-    values={quarters.map((share) => (
+    height={scale.height}
+    values={linesOf(scale).map((share) => (
       <text class="tick" x="100%" y={scale.y(scale.max * share) + 4} text-anchor="end">
         {textOf(scale.max * share)}
       </text>
@@ -84,7 +99,7 @@ export const Axes = ({
     <pattern id="part" width={6} height={6} patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
       <line class="hatch" x1={0} x2={0} y1={0} y2={6} />
     </pattern>
-    {quarters.map((share) => (
+    {linesOf(scale).map((share) => (
       <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.max * share)} y2={scale.y(scale.max * share)} />
     ))}
     {children}

@@ -15,6 +15,14 @@ export const EventChoices = ({ ticked, formError }: { ticked: readonly string[];
   return (
     <fieldset class="field events" id={fieldId(field.name)} aria-describedby={`${fieldId(field.name)}-help`}>
       <legend>{field.label}</legend>
+      <Help
+        {...field}
+        help={
+          <>
+            The documentation shows <a href="/docs/guides/webhooks#what-is-sent">each event type with an example</a>.
+          </>
+        }
+      />
       <label class="check">
         <input
           type="checkbox"
@@ -42,14 +50,6 @@ export const EventChoices = ({ ticked, formError }: { ticked: readonly string[];
           </fieldset>
         ))}
       </div>
-      <Help
-        {...field}
-        help={
-          <>
-            The documentation shows <a href="/docs/guides/webhooks#what-is-sent">each event type with an example</a>.
-          </>
-        }
-      />
     </fieldset>
   );
 };

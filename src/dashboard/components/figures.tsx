@@ -125,14 +125,26 @@ const RateLimitFigure = ({
   highest,
   denied,
   busiest,
+  isPast,
   now,
 }: {
   highest: RateLimitUsage | null;
   denied: number;
   busiest: Hour | null;
+  isPast: boolean;
   now: number;
 }) => {
   const name = "Rate Limit Usage";
+  // The use of a limit is known only for the present hour. What is known of a past time is how many requests were denied.
+  if (isPast)
+    return (
+      <Figure
+        name={name}
+        href="/limits"
+        value={`${integer(denied)} denied`}
+        noChange="Requests that were denied with 429 in this period."
+      />
+    );
   if (highest === null)
     return <Figure name={name} href="/keys" value={dash} noChange="The rate limit usage cannot be read right now. Reload the page." />;
   const peak = busiest
@@ -163,6 +175,7 @@ export const Figures = ({
   title = "API Usage - Last 30 Days",
   before,
   busiest = null,
+  isPast = false,
 }: {
   usage: Usage;
   highest: RateLimitUsage | null;
@@ -172,6 +185,8 @@ export const Figures = ({
   before?: string | undefined;
   /** The hour with the most requests in the window. */
   busiest?: Hour | null;
+  /** Whether the window ended before the present hour. */
+  isPast?: boolean;
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const span = before ?? daysOf(previous);
@@ -221,7 +236,7 @@ export const Figures = ({
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} denied={usage.byClass["429"]} busiest={busiest} now={now} />
+        <RateLimitFigure highest={highest} denied={usage.byClass["429"]} busiest={busiest} isPast={isPast} now={now} />
       </div>
     </section>
   );

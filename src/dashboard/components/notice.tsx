@@ -16,6 +16,12 @@ export const Done = ({ children, call }: { children: Child; call?: string | unde
   </div>
 );
 
+/** Returns the name of a field as its label shows it, for example "Event types" for `event_types`. */
+function labelOf(name: string): string {
+  const words = name.replaceAll(/[_/]/g, " ").trim();
+  return words === "url" ? "URL" : words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 /** Renders the errors that prevented a change. */
 export const Alert = ({ formError }: { formError: FormError | undefined }) =>
   formError ? (
@@ -25,10 +31,7 @@ export const Alert = ({ formError }: { formError: FormError | undefined }) =>
       </p>
       {[...formError.fieldErrors.entries()].map(([name, message]) => (
         <p>
-          <a href={`#${fieldId(name)}`}>
-            <code>{name}</code>
-          </a>
-          : {message}
+          <a href={`#${fieldId(name)}`}>{labelOf(name)}</a>: {message}
         </p>
       ))}
     </div>

@@ -122,8 +122,9 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
           </p>
         </section>
       )}
-      <Trace details={details} />
-      <Fixes c={c} details={details} missingScope={missingScope} />
+      <Trace details={details}>
+        <Fixes c={c} details={details} missingScope={missingScope} />
+      </Trace>
       <section class="panel" aria-labelledby="request">
         <h2 id="request">The request</h2>
         <dl class="facts">

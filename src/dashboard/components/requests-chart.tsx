@@ -24,16 +24,18 @@ interface RequestsChartProps {
   marks?: readonly Mark[];
   /** The address to which a selected span is added. */
   list: string;
+  /** Whether the chart is above a list, which needs the room. */
+  isLow?: boolean;
 }
 
 /**
  * Renders requests over time as bars, with failed requests at the top of each bar. A line shows the same weekdays before. A table shows the
  * numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
  */
-export const RequestsChart = ({ series, stepMs, covered, earlier, selected, marks = [], list }: RequestsChartProps) => {
+export const RequestsChart = ({ series, stepMs, covered, earlier, selected, marks = [], list, isLow = false }: RequestsChartProps) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
   const line = earlier ? requestsBefore(series, earlier) : [];
-  const scale = scaleOf(series.length, Math.max(highest, ...line));
+  const scale = scaleOf(series.length, Math.max(highest, ...line), isLow ? "low" : "usual");
   const points = line.flatMap((requests, index) => {
     const y = scale.y(requests).toFixed(1);
     return [`${scale.x(index).toFixed(1)},${y}`, `${scale.x(index + 1).toFixed(1)},${y}`];
@@ -66,7 +68,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
             isSelected={isMarked(point)}
           />
         ))}
-        {earlier && ["halo", "before"].map((name) => <polyline class={name} fill="none" points={points.join(" ")} />)}
+        {earlier && ["edge", "before"].map((name) => <polyline class={name} fill="none" points={points.join(" ")} />)}
         {marks.map(({ timeMs, text }) => {
           const x = scale.middle(series.findLastIndex(({ start }) => start <= timeMs)).toFixed(1);
           return (

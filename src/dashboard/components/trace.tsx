@@ -131,7 +131,7 @@ function stepsOf({ entry, caused, changes }: RequestDetails): Step[] {
 }
 
 /** Renders the trace of a request on one axis of time. */
-export const Trace = ({ details }: { details: RequestDetails }) => {
+export const Trace = ({ details, children }: { details: RequestDetails; children?: Child }) => {
   const at = timeOfId(details.entry.id);
   return (
     <section class="panel" aria-labelledby="trace">
@@ -149,6 +149,7 @@ export const Trace = ({ details }: { details: RequestDetails }) => {
           </li>
         ))}
       </ol>
+      {children}
     </section>
   );
 };

@@ -136,14 +136,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         </div>
         <div class="field">
           <label for="status">Status</label>
-          <input
-            id="status"
-            name="status"
-            value={query.status ?? c.req.query("status")}
-            list="statuses"
-            placeholder="404 or 4xx"
-            size={8}
-          />
+          <input id="status" name="status" value={query.status ?? c.req.query("status")} list="statuses" placeholder="4xx" size={8} />
           <datalist id="statuses">
             {statuses.map((each) => (
               <option value={each} />
@@ -195,6 +188,22 @@ activityPages.get("/activity", needs("session"), async (c) => {
             </a>
           ))}
         </nav>
+        <details class="as-text" open={ignored.length > 0}>
+          <summary>Filter as text</summary>
+          <form class="filters" method="get" action="/activity">
+            <label class="unseen" for="q">
+              As text
+            </label>
+            <input
+              id="q"
+              name="q"
+              class="grow"
+              value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
+              placeholder="method:POST status:5xx"
+            />
+            <button type="submit">Apply</button>
+          </form>
+        </details>
       </div>
       {chips.length > 0 && (
         <ul class="chips" aria-label="Filters">
@@ -212,23 +221,8 @@ activityPages.get("/activity", needs("session"), async (c) => {
           </li>
         </ul>
       )}
-      <details class="as-text" open={ignored.length > 0}>
-        <summary>Filter as text</summary>
-        <form class="filters" method="get" action="/activity">
-          <label class="unseen" for="q">
-            As text
-          </label>
-          <input
-            id="q"
-            name="q"
-            class="grow"
-            value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
-            placeholder="method:POST status:5xx"
-          />
-          <button type="submit">Apply</button>
-        </form>
-      </details>
-      {series.length > 0 && (
+      {/* Usage is not counted by method and path. With such a filter, bars would show other requests than the list. */}
+      {series.length > 0 && query.method === undefined && query.path === undefined && (
         <section class="panel" aria-label="Requests over time">
           <RequestsChart
             series={series}
@@ -236,10 +230,8 @@ activityPages.get("/activity", needs("session"), async (c) => {
             covered={span}
             selected={listed}
             list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
+            isLow
           />
-          {(query.method !== undefined || query.path !== undefined) && (
-            <p class="help">The bars do not follow the filters by method and path. These filters apply only to the list below.</p>
-          )}
         </section>
       )}
       <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
+import { type AuditFilter, actorNameOf, listAudit } from "../../audit/audit.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
 import { showPage } from "../components/layout.tsx";
@@ -54,7 +54,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
         </div>
         <div class="field">
           <label for="actor">By</label>
-          <input id="actor" name="actor" value={filter.actor} placeholder={partyTypes.join(", ")} />
+          <input id="actor" name="actor" value={filter.actor} placeholder="member" />
         </div>
         <div class="field">
           <label for="target">On</label>

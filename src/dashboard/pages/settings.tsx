@@ -79,7 +79,10 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       <section class="panel" aria-labelledby="members">
         <h2 id="members">Members</h2>
         {members.length === 0 ? (
-          <Empty>No sign-in is needed, because the overview is open on this machine. A deployed overview requires a passkey.</Empty>
+          <Empty>
+            No sign-in is needed, because the overview is open on this machine. To invite members, start it with{" "}
+            <code>npm start -- --sign-in</code>. A deployed overview always requires a passkey.
+          </Empty>
         ) : (
           <MemberTable members={members} c={c} own={own} now={now} />
         )}

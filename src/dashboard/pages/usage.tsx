@@ -163,6 +163,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           busiest={busiestOf(hours)}
           title={`API Usage - ${title}`}
           before={selected ? spanOf(spans.previous) : window === "30d" ? undefined : before}
+          isPast={selected !== null && selected.to <= hourStart(now)}
         />
       </div>
       {key && limit?.limits && limit.limits.length > 1 && (
@@ -206,7 +207,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           {!log || log.entries.length === 0 ? (
             <Empty>The log has no requests of this period. Figures are kept longer than the log.</Empty>
           ) : (
-            <ActivityTable entries={log.entries} now={now} brief />
+            <ActivityTable entries={log.entries} now={now} />
           )}
         </section>
       )}

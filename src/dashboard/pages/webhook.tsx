@@ -54,7 +54,7 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
         <div id="redelivery" data-refresh={redelivery.status === "running" || undefined}>
           <Done call={`POST /api/v1/webhooks/${webhook.id}/redeliver`}>
             {redelivery.status === "done"
-              ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
+              ? `Attempted again: ${counted(redelivery.count, "event")}. The list shows which were delivered.`
               : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, at five events per second.`}
           </Done>
         </div>

@@ -15,7 +15,7 @@ import { WebhookFields, webhookInputOf } from "../components/webhook-fields.tsx"
 import type { PageContext, PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
-import { attempt, Form, type FormError, parseInput, readForm, type Sent } from "../forms.ts";
+import { attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
@@ -111,13 +111,13 @@ const showForm = (c: PageContext, { form = new Form(), formError }: Sent = {}) =
 
 webhooksPages.get("/webhooks/new", needs("webhooks"), (c) => showForm(c));
 
-const noEvent: FormError = { summary: "The webhook was not added.", fieldErrors: new Map([["event_types", "Select at least one event."]]) };
-
 webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
-  if (form.all("event_types").length === 0) return showForm(c, { form, formError: noEvent });
   const parsed = parseInput(NewWebhook, webhookInputOf(form));
-  if ("formError" in parsed) return showForm(c, { form, formError: parsed.formError });
+  if ("formError" in parsed) {
+    const noEvent = form.all("event_types").length === 0 ? [["event_types", "Select at least one event."] as const] : [];
+    return showForm(c, { form, formError: { ...parsed.formError, fieldErrors: new Map([...parsed.formError.fieldErrors, ...noEvent]) } });
+  }
   const { url, description, event_types: eventTypes } = parsed.input;
   const made = await attempt(() =>
     runFormIdempotently(
