@@ -1,6 +1,8 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isLoopback } from "../src/net/loopback.ts";
+import { type Deployment, readDeployment } from "./deploy/deployment.ts";
+import { overridesOf } from "./deploy/environment.ts";
 import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
@@ -23,7 +25,37 @@ export interface OperatorClient {
   origin: string;
   /** Whether the client calls the local Worker, which `npm start` runs. The secrets of the local Worker are in .dev.vars. */
   isLocal: boolean;
+  /** The deployment that the client calls, if it was named by its environment. */
+  deployment: Deployment | null;
   call(method: string, path: string, body?: unknown): Promise<OperatorResponse>;
+  /** Returns the text of `/metrics`. A token with the scope `metrics:read` is enough. */
+  metrics(): Promise<string>;
+}
+
+/** How a command names the Worker that it calls. */
+export interface Target {
+  /** The address of the Worker. */
+  remote?: string | undefined;
+  /** The environment of the Worker, for example `staging`. */
+  env?: string | undefined;
+}
+
+/**
+ * Returns a client for the Worker that a command names, by its environment or by its address. The default is the local Worker. Throws
+ * `CommandError` if the environment and the address name different Workers, or if the environment has no address yet.
+ */
+export async function connectToTarget({ remote, env }: Target): Promise<OperatorClient> {
+  if (env === undefined) return connectToOperator(remote);
+  const deployment = await readDeployment(env);
+  const { origin, origins, worker } = deployment;
+  if (origin === null)
+    throw new CommandError("misuse", `PUBLIC_ORIGIN is not set in ${overridesOf(env)}, so nobody knows where ${worker} is.`);
+  if (remote !== undefined && !origins.includes(originOf(remote)))
+    throw new CommandError(
+      "refused",
+      `Nothing is done. --env ${env} is ${worker} at ${origins.join(", ")}, but --remote or OPERATOR_REMOTE is ${originOf(remote)}.`,
+    );
+  return { ...connectToOperator(remote ?? origin), deployment };
 }
 
 /**
@@ -40,7 +72,13 @@ export function connectToOperator(remote: string | undefined, { isKept = false }
         ? "There is no operator token yet. `npm start` creates one."
         : `There is no token for ${origin}. Set OPERATOR_TOKEN to a token whose SHA-256 is in the Worker's secret OPERATOR_TOKENS.`,
     );
-  return { origin, isLocal: remote === undefined, call: (method, path, body) => call(origin, token, method, path, body) };
+  return {
+    origin,
+    isLocal: remote === undefined,
+    deployment: null,
+    call: (method, path, body) => call(`${origin}/operator/api${path}`, token, method, body),
+    metrics: async () => (await call(`${origin}/metrics`, token, "GET")).text,
+  };
 }
 
 function originOf(remote: string | undefined): string {
@@ -55,13 +93,13 @@ function originOf(remote: string | undefined): string {
 }
 
 function tokenFor(origin: string): string | undefined {
-  if (isLoopback(new URL(origin).hostname)) return localSecrets().OPERATOR_TOKEN;
   const line = existsSync(tokensFile)
     ? readFileSync(tokensFile, "utf8")
         .split("\n")
         .find((each) => each.startsWith(`${origin}=`))
     : undefined;
-  return line?.slice(origin.length + 1);
+  if (line !== undefined) return line.slice(origin.length + 1);
+  return isLoopback(new URL(origin).hostname) ? localSecrets().OPERATOR_TOKEN : undefined;
 }
 
 /** Stores the token of a deployed Worker in .operator-tokens, where `connectToOperator` finds the token. */
@@ -73,11 +111,12 @@ export function keepToken(origin: string, token: string): void {
   chmodSync(tokensFile, 0o600);
 }
 
-async function call(origin: string, token: string, method: string, path: string, body?: unknown): Promise<OperatorResponse> {
+async function call(url: string, token: string, method: string, body?: unknown): Promise<OperatorResponse> {
+  const { origin } = new URL(url);
   let response: Response;
   let text: string;
   try {
-    response = await fetch(`${origin}/operator/api${path}`, {
+    response = await fetch(url, {
       method,
       redirect: "manual",
       headers: { Authorization: `Bearer ${token}`, ...(body !== undefined && { "Content-Type": "application/json" }) },

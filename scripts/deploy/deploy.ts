@@ -1,105 +1,84 @@
+import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { type Region, regions } from "../src/db/region.ts";
+import { type Region, regions } from "../../src/db/region.ts";
+import { CommandError, exitCodes } from "../exit-codes.ts";
+import { connectToOperator, keepToken } from "../operator-client.ts";
+import { root } from "../root.ts";
+import { missingSecrets, secretNames } from "../secrets.ts";
+import { type Deployed, missingDatabases, missingQueues, readDeployed, readPendingMigrations } from "./deployed.ts";
+import { type Deployment, readDeployment } from "./deployment.ts";
+import { driftOf } from "./drift.ts";
+import { overridesOf } from "./environment.ts";
+import { waitForVersion } from "./health.ts";
 import {
   type Account,
   createDatabase,
   createQueue,
   deployArgs,
-  isTokenSet,
-  listDatabases,
+  deployTriggers,
+  firstShare,
   listOf,
+  type Missing,
   migrate,
   planOf,
-  rollBack,
-  secretList,
+  rollbackLimits,
+  shareArgs,
+  uploadArgs,
+  wayOf,
   whoami,
-} from "./deploy-plan.ts";
-import { type Deployment, readDeployment } from "./deployment.ts";
-import { CommandError, exitCodes } from "./exit-codes.ts";
-import { connectToOperator, keepToken } from "./operator-client.ts";
+  wholeArgs,
+} from "./plan.ts";
 import { askForRegion, regionOf, regionOfDatabase, storeRegion } from "./region.ts";
-import { root } from "./root.ts";
-import { missingSecrets, secretNames } from "./secrets.ts";
-import { waitForVersion } from "./wait-for-version.ts";
-import { jsonIn, onEnvironment, WranglerError, wrangler } from "./wrangler.ts";
+import { watchVersion } from "./watch.ts";
+import { WranglerError, wrangler } from "./wrangler.ts";
 
 // `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. An interrupted deploy can be run again,
 // because a deploy creates only resources that do not exist yet.
 
-const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--region REGION] [--account NAME --email EMAIL]
+const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--region REGION] [--watch SECONDS] [--account NAME --email EMAIL]
 
-  --env NAME       an environment of wrangler.toml, for example staging; the default is production
-  --dry-run        print the steps and change nothing; needs no Cloudflare account
+  --env NAME       an environment of the folder environments, for example staging; the default is production
+  --dry-run        print the steps, and what differs from what is deployed, and change nothing; needs no Cloudflare account
   --region REGION  where the databases and Durable Objects are created: ${regions.join(", ")}; the first deploy asks for it
+  --watch SECONDS  how long the new version is watched with ${firstShare} % of the requests; the default is 120
   --account NAME   create the first account after the deploy, and print the setup link for its owner
   --email EMAIL    the email address of that account
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the new version does not respond, 4 refused.`;
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the new version is not healthy, 4 refused.`;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const healthTimeoutMs = 5 * 60_000;
+const watchSeconds = 120;
 
-async function missingDatabases({ databases, env }: Deployment): Promise<string[]> {
-  const listed = jsonIn((await wrangler(listDatabases, { environment: env })).out) as { name: string }[];
-  return databases.map(({ name }) => name).filter((name) => !listed.some((each) => each.name === name));
+/** Returns the commit of the clone, with a mark if files were changed since. Returns null outside of git. */
+function commitOf(): string | null {
+  const git = (...args: string[]) => spawnSync("git", args, { cwd: root, encoding: "utf8" });
+  const { status, stdout } = git("rev-parse", "HEAD");
+  if (status !== 0) return null;
+  return `commit ${stdout.trim()}${git("status", "--porcelain").stdout === "" ? "" : ", changed"}`;
 }
 
-async function missingQueues({ queues, env }: Deployment): Promise<string[]> {
-  const missing: string[] = [];
-  for (const name of queues) {
-    const { code, out, err } = await wrangler(["queues", "info", name], { environment: env, mayFail: true });
-    if (code === 0) continue;
-    if (!/does not exist/i.test(out + err)) throw new WranglerError(`wrangler queues info ${name} failed:\n${out}${err}`);
-    missing.push(name);
-  }
-  return missing;
-}
-
-/** Returns the names of the Worker's secrets, or null if the Worker does not exist yet. */
-async function secretsThere({ env }: Deployment): Promise<string[] | null> {
-  const { code, out, err } = await wrangler(secretList, { environment: env, mayFail: true });
-  if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
-  // wrangler prints this message only for a Worker that does not exist. Any other error must throw. Otherwise, the deploy could treat an
-  // existing Worker as new and overwrite its secrets. The API keys of that Worker would then be invalid.
-  if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
-  throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
-}
-
-/** Returns the id of the version that receives the largest share of requests. If wrangler fails, prints the reason and returns null. */
-async function currentVersion({ env }: Deployment): Promise<string | null> {
-  const { code, out, err } = await wrangler(["deployments", "status", "--json"], { environment: env, mayFail: true });
-  if (code !== 0) {
-    console.error(
-      `The current version is unknown, so the command that rolls back cannot be printed. wrangler deployments status failed:\n${out}${err}`,
-    );
-    return null;
-  }
-  const { versions = [] } = jsonIn(out) as { versions?: { version_id: string; percentage: number }[] };
-  return versions.toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? null;
-}
-
-/**
- * Uploads a new version together with the missing secrets, and switches all requests to the new version. Returns the id of this version.
- */
-async function upload(deployment: Deployment, secrets: Record<string, string>): Promise<string> {
+/** Runs a command that uploads a version, with the secrets that are new. Returns the id of the version. */
+async function upload(
+  deployment: Deployment,
+  command: (secretsFile: string | null) => string[],
+  secrets: Record<string, string>,
+): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "deploy-"));
   const [secretsFile, outputFile] = [join(folder, "secrets.json"), join(folder, "output.ndjson")];
   try {
     const uploaded = Object.fromEntries(Object.entries(secrets).filter(([name]) => secretNames.includes(name)));
     const hasSecrets = Object.keys(uploaded).length > 0;
     if (hasSecrets) writeFileSync(secretsFile, JSON.stringify(uploaded), { mode: 0o600 });
-    await wrangler(deployArgs(deployment, hasSecrets ? secretsFile : null), {
-      environment: deployment.env,
-      show: true,
-      env: { WRANGLER_OUTPUT_FILE_PATH: outputFile },
-    });
+    await wrangler(command(hasSecrets ? secretsFile : null), deployment, { show: true, env: { WRANGLER_OUTPUT_FILE_PATH: outputFile } });
     const entries = readFileSync(outputFile, "utf8").trim().split("\n");
-    const deployed = entries.map((line) => JSON.parse(line) as { type: string; version_id?: string }).find(({ type }) => type === "deploy");
-    if (!deployed?.version_id) throw new WranglerError("wrangler deploy did not report the id of the deployed version.");
-    return deployed.version_id;
+    const uploads = entries.map((line) => JSON.parse(line) as { version_id?: string }).filter(({ version_id }) => version_id);
+    const version = uploads.at(-1)?.version_id;
+    if (version === undefined) throw new WranglerError("wrangler did not report the id of the new version.");
+    return version;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -148,52 +127,74 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** If wrangler is not signed in, throws `CommandError` with the output of wrangler. */
-async function requireSignedIn({ env }: Deployment): Promise<void> {
-  if (isTokenSet()) return;
-  const { code, out, err } = await wrangler(whoami, { environment: env, mayFail: true });
-  if (code !== 0)
-    throw new CommandError(
-      "refused",
-      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler whoami:\n${out}${err}`,
-    );
+/**
+ * Returns whether CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID are both set. If both are set, the deploy skips `wrangler whoami`, because
+ * this command fails with a token of minimal permissions.
+ */
+const isTokenSet = (): boolean => Boolean(process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID);
+
+/** Returns null if wrangler is signed in, otherwise the output of wrangler. */
+async function signInProblem(deployment: Deployment): Promise<string | null> {
+  if (isTokenSet()) return null;
+  const { code, out, err } = await wrangler(whoami, deployment, { mayFail: true });
+  return code === 0 ? null : out + err;
 }
 
-async function deploy(found: Deployment, given: Region | null, account: Account | null): Promise<void> {
-  const { worker, origin, databases, env: environment } = found;
-  await requireSignedIn(found);
-  const there = await secretsThere(found);
-  const previous = there === null ? null : await currentVersion(found);
-  const missingOnes = await missingDatabases(found);
-  const region =
-    found.region ?? (missingOnes.length < databases.length ? await regionOfDatabase(found.env) : (given ?? (await askForRegion())));
-  const deployment = { ...found, region };
-  const missing = {
-    databases: missingOnes,
-    queues: await missingQueues(deployment),
-    secrets: secretNames.filter((name) => !(there ?? []).includes(name)),
-  };
-  requireTokenKept(deployment, missing.secrets);
-  say(
-    `${worker} ${there === null ? "is new" : `exists${previous === null ? "" : `, as version ${previous}`}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
-  );
+/** Asks Cloudflare which resources and migrations are missing. */
+async function readMissing(deployment: Deployment, deployed: Deployed | null): Promise<Missing> {
+  const databases = await missingDatabases(deployment);
+  const queues = await missingQueues(deployment);
+  const migrations: Record<string, string[]> = {};
+  for (const { binding, name } of deployment.databases)
+    if (!databases.includes(name)) migrations[binding] = await readPendingMigrations(deployment, binding);
+  return { databases, queues, migrations, secrets: secretNames.filter((name) => !(deployed?.secrets ?? []).includes(name)) };
+}
 
-  for (const name of missing.databases) await wrangler(createDatabase(name, region), { environment, show: true });
-  await keepRegion(found, region);
-  for (const name of missing.queues) await wrangler(createQueue(name), { environment, show: true });
+interface Given {
+  region: Region | null;
+  account: Account | null;
+  seconds: number;
+}
+
+async function deploy(found: Deployment, { region: given, account, seconds }: Given): Promise<void> {
+  const problem = await signInProblem(found);
+  if (problem !== null)
+    throw new CommandError(
+      "refused",
+      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler whoami:\n${problem}`,
+    );
+  const { worker, origin, databases } = found;
+  const deployed = await readDeployed(found);
+  const missing = await readMissing(found, deployed);
+  const region =
+    found.region ?? (missing.databases.length < databases.length ? await regionOfDatabase(found) : (given ?? (await askForRegion())));
+  requireTokenKept(found, missing.secrets);
+  const way = wayOf(found, deployed);
+  const commit = commitOf();
+  say(
+    `${worker} ${deployed === null ? "is new" : `exists, as version ${deployed.version.id}`}. This will:\n${listOf(planOf({ ...found, region }, account, missing, way, commit))}\n`,
+  );
+  for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
+
+  for (const name of missing.databases) await wrangler(createDatabase(name, region), found, { show: true });
+  const deployment = await keepRegion(found, region);
+  for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
-  for (const { binding } of databases) await wrangler(migrate(binding), { environment, show: true });
-  const secrets = missingSecrets(there ?? [], "deploy");
+  for (const { binding } of databases) await wrangler(migrate(binding), deployment, { show: true });
+  const secrets = missingSecrets(deployed?.secrets ?? [], "deploy");
   // Store the token first, and then upload its hash to the Worker. If the upload fails, the next deploy creates another token.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
-  const version = await upload(deployment, secrets);
+  const version = way.isGradual
+    ? await deployGradually(deployment, way.previous, { commit, secrets, seconds })
+    : await upload(deployment, (secretsFile) => deployArgs({ commit, secretsFile }), secrets);
 
-  if (previous !== null) say(`To go back: npx wrangler ${onEnvironment(rollBack(previous), environment).join(" ")}`);
+  if (deployed !== null) say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
   if (origin === null)
     return say(
-      "PUBLIC_ORIGIN is not set. Set it to the address of the Worker in wrangler.toml, and deploy again. Links and webhooks need it.",
+      `PUBLIC_ORIGIN is not set. Set it to the address of the Worker in ${overridesOf(deployment.env)}, and deploy again. Links and webhooks need it.`,
     );
-  say(`${origin} responds as ${version}: ${await waitForVersion(origin, version, healthTimeoutMs)}.`);
+  await waitForVersion(deployment, version, healthTimeoutMs);
+  say(`${origin} responds as ${version}, and is healthy.`);
   if (secrets.OPERATOR_TOKEN)
     say(
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
@@ -201,26 +202,85 @@ async function deploy(found: Deployment, given: Region | null, account: Account 
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
 }
 
-/** Stores the region in wrangler.toml, if it is not there yet. If nobody chose a region, D1 says which it is. */
-async function keepRegion(found: Deployment, chosen: Region | null): Promise<void> {
-  if (found.region !== null) return;
-  const region = chosen ?? (await regionOfDatabase(found.env));
-  if (region === null)
-    return say("D1 did not say its region. Set REGION in wrangler.toml, so that Durable Objects are created near the database.");
+interface Fresh {
+  commit: string | null;
+  secrets: Record<string, string>;
+  seconds: number;
+}
+
+/**
+ * Sends a share of the requests to a new version, watches it, and then sends all requests to it. If the version is worse than the previous
+ * one, or the deploy is interrupted, sends all requests to the previous version again. Returns the id of the new version.
+ */
+async function deployGradually(deployment: Deployment, previous: string, { commit, secrets, seconds }: Fresh): Promise<string> {
+  const version = await upload(deployment, (secretsFile) => uploadArgs({ commit, secretsFile }), secrets);
+  const interrupted = new AbortController();
+  const { signal } = interrupted;
+  const interrupt = () => interrupted.abort();
+  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  try {
+    await wrangler(shareArgs(version, previous), deployment, { show: true });
+    say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
+    await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
+    const { problem, fresh, previous: compared } = await watchVersion(deployment, version, previous, seconds, signal);
+    if (problem !== null) throw new CommandError("unreachable", `${problem}.`);
+    if (signal.aborted) throw new CommandError("failed", "The deploy was interrupted.");
+    say(
+      fresh && compared
+        ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
+        : "Its errors are unknown, because this machine has no token for /metrics. Only /health was watched.",
+    );
+    await wrangler(wholeArgs(version), deployment, { show: true });
+  } catch (error) {
+    return await goBack(
+      deployment,
+      previous,
+      signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
+    );
+  } finally {
+    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+  }
+  await wrangler(deployTriggers, deployment, { show: true });
+  return version;
+}
+
+/** Sends all requests to the previous version again, and throws `reason`. */
+async function goBack(deployment: Deployment, previous: string, reason: Error): Promise<never> {
+  say(`Going back to ${previous}. ${reason.message}`);
+  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true });
+  if (code !== 0)
+    throw new CommandError(
+      "failed",
+      `The new version still gets requests, because going back failed too. Run: npm run roll-back -- --env ${deployment.env} --to ${previous}`,
+    );
+  const exit = reason instanceof CommandError && reason.exitCode === exitCodes.unreachable ? "unreachable" : "failed";
+  throw new CommandError(exit, `All requests go to the previous version ${previous} again. ${reason.message}`);
+}
+
+/** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. Returns the deployment with its region. */
+async function keepRegion(found: Deployment, chosen: Region | null): Promise<Deployment> {
+  if (found.region !== null) return found;
+  const file = overridesOf(found.env);
+  const region = chosen ?? (await regionOfDatabase(found));
+  if (region === null) {
+    say(`D1 did not say its region. Set REGION in ${file}, so that Durable Objects are created near the database.`);
+    return found;
+  }
   storeRegion(found.env, region);
-  say(`The region is ${region}. It is stored in wrangler.toml now. Commit this change.`);
+  say(`The region is ${region}. It is stored in ${file} now. Commit this change.`);
+  return readDeployment(found.env);
 }
 
 /**
  * Throws `CommandError` if the deploy would create an operator token that cannot be stored. Cloudflare gets only the hash of the token, so
  * a token that is not stored would be lost.
  */
-function requireTokenKept({ origin }: Deployment, missing: readonly string[]): void {
+function requireTokenKept({ origin, env }: Deployment, missing: readonly string[]): void {
   if (!missing.includes("OPERATOR_TOKENS")) return;
   if (origin === null)
     throw new CommandError(
       "misuse",
-      "Set PUBLIC_ORIGIN in wrangler.toml first. This deploy creates the operator's token and stores it under that address.",
+      `Set PUBLIC_ORIGIN in ${overridesOf(env)} first. This deploy creates the operator's token and stores it under that address.`,
     );
   if (process.env.CI)
     throw new CommandError(
@@ -229,47 +289,72 @@ function requireTokenKept({ origin }: Deployment, missing: readonly string[]): v
     );
 }
 
-function dryRun(deployment: Deployment, account: Account | null): void {
-  const known = { databases: deployment.databases.map(({ name }) => name), queues: deployment.queues, secrets: secretNames };
-  say(
-    `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps, but creates only what is missing:\n${listOf(planOf(deployment, account, known))}`,
-  );
+/** Prints the steps of a deploy. If wrangler is signed in, also prints what differs from what is deployed. */
+async function dryRun(deployment: Deployment, account: Account | null): Promise<void> {
+  const commit = commitOf();
+  const problem = await signInProblem(deployment);
+  if (problem !== null) {
+    const all = {
+      databases: deployment.databases.map(({ name }) => name),
+      queues: deployment.queues,
+      secrets: secretNames,
+      migrations: {},
+    };
+    say(
+      `Dry run: nothing is changed. wrangler is not signed in, so nobody knows what exists. A deploy of ${deployment.worker} runs these steps, but creates only what is missing:\n${listOf(planOf(deployment, account, all, null, commit))}`,
+    );
+  } else {
+    const deployed = await readDeployed(deployment);
+    const missing = await readMissing(deployment, deployed);
+    say(
+      `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, wayOf(deployment, deployed), commit))}\n`,
+    );
+    for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
+    if (deployed !== null) {
+      const drift = driftOf(deployment, deployed, commit);
+      say(`\nDeployed: version ${deployed.version.id}${deployed.version.message === null ? "" : `, ${deployed.version.message}`}.`);
+      say(
+        drift.length === 0
+          ? "Its settings are those of the repository."
+          : `It differs from the repository:\n${drift.map((each) => `  ${each}`).join("\n")}`,
+      );
+    }
+  }
   if (deployment.origin === null)
-    say(`\nPUBLIC_ORIGIN is not set. Set it to the address of the Worker in wrangler.toml before you deploy.`);
+    say(`\nPUBLIC_ORIGIN is not set. Set it to the address of the Worker in ${overridesOf(deployment.env)} before you deploy.`);
 }
 
 async function run(argv: string[]): Promise<void> {
-  let values: { env?: string; region?: string; "dry-run"?: boolean; account?: string; email?: string; help?: boolean };
+  let values: { env?: string; region?: string; watch?: string; "dry-run"?: boolean; account?: string; email?: string; help?: boolean };
   try {
     const text = { type: "string" } as const;
     const flag = { type: "boolean" } as const;
     ({ values } = parseArgs({
       args: argv,
-      options: { env: text, region: text, account: text, email: text, "dry-run": flag, help: flag },
+      options: { env: text, region: text, watch: text, account: text, email: text, "dry-run": flag, help: flag },
       strict: true,
     }));
   } catch (error) {
     throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
   }
   if (values.help) return say(usage);
-  const { account: name, email } = values;
+  const { account: name, email, watch = String(watchSeconds) } = values;
+  if (!/^\d{1,5}$/.test(watch)) throw new CommandError("misuse", `--watch takes a number of seconds, not "${watch}".\n\n${usage}`);
   if ((name === undefined) !== (email === undefined)) throw new CommandError("misuse", `--account and --email go together.\n\n${usage}`);
   const account = name !== undefined && email !== undefined ? { name: name.trim(), email: email.trim() } : null;
   if (account && (account.name === "" || !/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(account.email)))
     throw new CommandError("misuse", "--account takes a name, --email an address.");
-  const deployment = await readDeployment(values.env ?? "");
+  const deployment = await readDeployment(values.env);
+  const file = overridesOf(deployment.env);
   const region = values.region === undefined ? null : regionOf(values.region);
   if (region !== null && deployment.region !== null && region !== deployment.region)
-    throw new CommandError(
-      "misuse",
-      `The region is ${deployment.region}, as wrangler.toml says. Databases and Durable Objects cannot move.`,
-    );
+    throw new CommandError("misuse", `The region is ${deployment.region}, as ${file} says. Databases and Durable Objects cannot move.`);
   if (values["dry-run"]) return dryRun(deployment, account);
   if (account && deployment.origin === null)
-    throw new CommandError("misuse", "Set PUBLIC_ORIGIN in wrangler.toml first, because the setup link needs it.");
+    throw new CommandError("misuse", `Set PUBLIC_ORIGIN in ${file} first, because the setup link needs it.`);
   const unlock = lock();
   try {
-    await deploy(deployment, region, account);
+    await deploy(deployment, { region, account, seconds: Number(watch) });
   } finally {
     unlock();
   }

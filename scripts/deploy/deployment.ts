@@ -1,8 +1,7 @@
-import { join } from "node:path";
-import type { Region } from "../src/db/region.ts";
-import { CommandError } from "./exit-codes.ts";
+import type { Region } from "../../src/db/region.ts";
+import { CommandError } from "../exit-codes.ts";
+import { configOf, overridesOf, production, writeConfig } from "./environment.ts";
 import { regionOf } from "./region.ts";
-import { root } from "./root.ts";
 
 export interface Database {
   binding: string;
@@ -10,14 +9,24 @@ export interface Database {
   folder: string;
 }
 
-/** The settings of one environment in wrangler.toml. */
+/** A change of the classes of Durable Objects, in `[[migrations]]` of wrangler.toml. */
+interface ClassMigration {
+  tag: string;
+  new_sqlite_classes?: string[];
+}
+
+/** The settings of one environment. */
 export interface Deployment {
-  /** The name of the environment in wrangler.toml. An empty name selects the top level of wrangler.toml, which is production. */
+  /** The name of the environment: `production`, or a file in the folder environments. */
   env: string;
+  /** The path of the configuration that wrangler reads. */
+  config: string;
   worker: string;
   databases: Database[];
   queues: string[];
-  /** The region of the databases and Durable Objects, or null until a deploy has stored it in wrangler.toml. */
+  classMigrations: ClassMigration[];
+  vars: Record<string, string>;
+  /** The region of the databases and Durable Objects, or null until a deploy has stored it. */
   region: Region | null;
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
@@ -26,48 +35,42 @@ export interface Deployment {
 }
 
 /**
- * Reads the settings of the environment `env` from wrangler.toml. Ignores the variable CLOUDFLARE_ENV. Throws `CommandError` if
- * wrangler.toml does not contain this environment.
+ * Reads the settings of the environment `env`, and writes the configuration for wrangler. Ignores the variable CLOUDFLARE_ENV. Throws
+ * `CommandError` if there is no such environment.
  */
-export async function readDeployment(env: string): Promise<Deployment> {
-  const { unstable_readConfig } = await import("wrangler");
-  let config: ReturnType<typeof unstable_readConfig>;
-  try {
-    config = unstable_readConfig({ config: join(root, "wrangler.toml"), env }, { hideWarnings: true });
-  } catch (error) {
-    throw new CommandError("misuse", (error as Error).message);
-  }
-  const { producers = [], consumers = [] } = config.queues as {
-    producers?: { queue: string }[];
-    consumers?: { queue: string; dead_letter_queue?: string }[];
-  };
+export async function readDeployment(env: string = production): Promise<Deployment> {
+  const config = await configOf(env);
+  const { producers = [], consumers = [] } = config.queues;
   const queues = [
     ...producers.map(({ queue }) => queue),
-    ...consumers.flatMap(({ queue, dead_letter_queue: dead }) => [queue, ...(dead ? [dead] : [])]),
+    ...consumers.flatMap((each) => [each.queue, each.dead_letter_queue ?? []].flat()),
   ];
-  const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""));
+  const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""), overridesOf(env));
   return {
     env,
-    worker: config.name ?? "",
-    databases: (config.d1_databases as { binding: string; database_name: string; migrations_dir: string }[]).map((each) => ({
+    config: await writeConfig(env, domainsOf({ origins })),
+    worker: config.name,
+    databases: config.d1_databases.map((each) => ({
       binding: each.binding,
       name: each.database_name,
       folder: each.migrations_dir,
     })),
     queues: [...new Set(queues)],
+    classMigrations: config.migrations as ClassMigration[],
+    vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, String(value)])),
     region: config.vars.REGION ? regionOf(String(config.vars.REGION)) : null,
     origins,
     origin: origins[0] ?? null,
   };
 }
 
-function originsIn(publicOrigin: string): string[] {
+function originsIn(publicOrigin: string, file: string): string[] {
   const given = publicOrigin
     .split(",")
     .map((each) => each.trim())
     .filter((each) => each !== "");
   const wrong = given.find((each) => !URL.canParse(each));
-  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN has an entry that is not a URL: "${wrong}".`);
+  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN in ${file} has an entry that is not a URL: "${wrong}".`);
   return given.map((each) => new URL(each).origin);
 }
 
@@ -75,5 +78,5 @@ function originsIn(publicOrigin: string): string[] {
  * Returns the hosts that a deploy adds as custom domains. Excludes hosts under `workers.dev`, because Cloudflare provides these hosts
  * without a custom domain.
  */
-export const domainsOf = ({ origins }: Deployment): string[] =>
+export const domainsOf = ({ origins }: Pick<Deployment, "origins">): string[] =>
   origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));

@@ -1,23 +1,52 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { CommandError } from "./exit-codes.ts";
+import { CommandError } from "../exit-codes.ts";
+import type { Deployment } from "./deployment.ts";
 
 const pauseMs = 2000;
 
+/** Waits. Returns early if `signal` is aborted. */
+export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
+  sleep(ms, undefined, { ...(signal && { signal }) }).catch(() => {});
+
+type Target = Pick<Deployment, "worker" | "origin">;
+
 /**
- * Waits until `/health` reports the given version and a status other than `fail`. Returns the status. If the wait takes longer than
- * `timeoutMs` milliseconds, throws `CommandError`. The error message describes the last response or failure.
+ * Asks `/health`. If `isOverridden` is set, asks the given version, even if it gets only a share of the requests. Returns null if the version responds
+ * and is healthy, otherwise what is wrong.
  */
-export async function waitForVersion(origin: string, versionId: string, timeoutMs: number): Promise<string> {
-  let seen = "no response";
-  for (const until = Date.now() + timeoutMs; Date.now() < until; await sleep(Math.min(pauseMs, timeoutMs / 4))) {
-    try {
-      const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" });
-      const health = (await response.json()) as { status: string; releaseId?: string; output?: string };
-      if (health.releaseId === versionId && health.status !== "fail") return health.status;
-      seen = `it responded with ${response.status} as ${health.releaseId}: ${health.output ?? health.status}`;
-    } catch (error) {
-      seen = ((error as Error).cause as Error | undefined)?.message || (error as Error).message;
-    }
+export async function askHealth({ worker, origin }: Target, version: string, isOverridden: boolean): Promise<string | null> {
+  try {
+    const response = await fetch(`${origin}/health`, {
+      headers: isOverridden ? { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` } : {},
+      signal: AbortSignal.timeout(10_000),
+      redirect: "manual",
+    });
+    const health = (await response.json()) as { status: string; releaseId?: string; output?: string };
+    if (health.releaseId !== version) return `it responded with ${response.status} as ${health.releaseId}`;
+    return health.status === "fail" ? `it responded with ${response.status}: ${health.output ?? health.status}` : null;
+  } catch (error) {
+    return ((error as Error).cause as Error | undefined)?.message || (error as Error).message;
   }
-  throw new CommandError("unreachable", `${origin}/health did not respond as ${versionId} within ${timeoutMs / 1000} s: ${seen}.`);
+}
+
+/**
+ * Waits until `/health` responds as the given version, with a status other than `fail`. If this takes longer than `timeoutMs` milliseconds,
+ * throws `CommandError`. The error message describes the last response or failure. Stops early if `signal` is aborted.
+ */
+export async function waitForVersion(
+  target: Target,
+  version: string,
+  timeoutMs: number,
+  { isOverridden = false, signal }: { isOverridden?: boolean; signal?: AbortSignal } = {},
+): Promise<void> {
+  let seen: string | null = "no response";
+  for (
+    const until = Date.now() + timeoutMs;
+    Date.now() < until && !signal?.aborted;
+    await pause(Math.min(pauseMs, timeoutMs / 4), signal)
+  ) {
+    seen = await askHealth(target, version, isOverridden);
+    if (seen === null) return;
+  }
+  throw new CommandError("unreachable", `${target.origin}/health did not respond as ${version} within ${timeoutMs / 1000} s: ${seen}.`);
 }

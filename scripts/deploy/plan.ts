@@ -1,7 +1,8 @@
-import packageJson from "../package.json" with { type: "json" };
-import type { Region } from "../src/db/region.ts";
+import packageJson from "../../package.json" with { type: "json" };
+import type { Region } from "../../src/db/region.ts";
+import { type Deployed, listDatabases, listSecrets, showQueue } from "./deployed.ts";
 import { type Deployment, domainsOf } from "./deployment.ts";
-import { onEnvironment } from "./wrangler.ts";
+import { forDeployment } from "./wrangler.ts";
 
 // Builds the wrangler commands of a deploy, and the plan that lists these commands.
 
@@ -11,46 +12,96 @@ export interface Account {
   email: string;
 }
 
-/**
- * Returns whether CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID are both set. If both are set, the deploy skips `wrangler whoami`, because
- * this command fails with a token of minimal permissions.
- */
-export const isTokenSet = (): boolean => Boolean(process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID);
+/** The share of requests that a new version gets while it is watched, in percent. */
+export const firstShare = 10;
 
-/**
- * Returns the steps of a deploy in order, including their wrangler commands. `known` lists the databases, queues and secrets that the
- * deploy must create. A dry run does not ask Cloudflare what exists. For a dry run, `known` therefore lists all databases, queues and
- * secrets.
- */
-export function planOf(
-  deployment: Deployment,
-  account: Account | null,
-  known: { databases: string[]; queues: string[]; secrets: string[] },
-): string[] {
-  const { worker, databases, origin, env } = deployment;
-  const typed = (args: string[]) => `wrangler ${onEnvironment(args, env).join(" ")}`;
-  const looks = [...(isTokenSet() ? [] : [whoami]), secretList, listDatabases, ["queues", "info", "<queue>"]];
+/** How a new version gets its requests: a share of them first, or all at once for the reason `why`. */
+export type Way = { isGradual: true; previous: string } | { isGradual: false; why: string };
+
+/** Returns the names of the object classes that this deploy creates. */
+export function newClasses({ classMigrations }: Deployment, deployed: Deployed | null): string[] {
+  const last = classMigrations.findIndex(({ tag }) => tag === deployed?.version.classMigration);
+  return classMigrations.slice(last + 1).flatMap(({ new_sqlite_classes = [] }) => new_sqlite_classes);
+}
+
+/** Decides whether Cloudflare can give the new version only a share of the requests. */
+export function wayOf(deployment: Deployment, deployed: Deployed | null): Way {
+  if (deployed === null) return { isGradual: false, why: "it is the first deploy" };
+  const classes = newClasses(deployment, deployed);
+  if (classes.length > 0)
+    return {
+      isGradual: false,
+      why: `it adds the object classes ${classes.join(", ")}, and Cloudflare adds classes only to a version that gets all requests`,
+    };
+  if (deployment.origin === null) return { isGradual: false, why: "PUBLIC_ORIGIN is not set, so nobody could watch the new version" };
+  return { isGradual: true, previous: deployed.version.id };
+}
+
+/** What a deploy must create. */
+export interface Missing {
+  databases: string[];
+  queues: string[];
+  secrets: string[];
+  /** The migrations that are not applied yet, by database. */
+  migrations: Record<string, string[]>;
+}
+
+/** Returns what a rollback after this deploy could not do, one sentence each. */
+export function rollbackLimits(deployment: Deployment, deployed: Deployed | null, missing: Missing): string[] {
+  if (deployed === null) return ["There is no version to go back to."];
+  const classes = newClasses(deployment, deployed);
+  const migrations = Object.values(missing.migrations).flat();
   return [
-    `check what exists: ${looks.map(typed).join(", ")}`,
-    ...known.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name, deployment.region))}`),
-    ...(deployment.region === null ? ["ask D1 for its region, and store the region in wrangler.toml"] : []),
-    ...known.queues.map((name) => `create the queue ${name}: ${typed(createQueue(name))}`),
-    ...databases.map(({ binding, folder }) => `apply the migrations of ${binding} (${folder}): ${typed(migrate(binding))}`),
-    ...known.secrets.map((name) => `create the secret ${name}, and upload it with the version`),
-    `upload ${worker} and switch to the new version: ${typed(deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null))}`,
-    ...domainsOf(deployment).map((domain) => `serve ${domain} from ${worker}, instead of anything that serves this domain now`),
-    origin === null
-      ? "skip the wait for /health, because PUBLIC_ORIGIN is not set"
-      : `wait until ${origin}/health responds as the new version`,
-    ...(account ? [`create the account ${account.name} <${account.email}>, and print the setup link for its owner`] : []),
-    `print the command that rolls back: ${typed(rollBack("<version>"))}`,
+    ...(classes.length > 0
+      ? [`Cloudflare will refuse to go back to ${deployed.version.id}: this deploy adds the object classes ${classes.join(", ")}.`]
+      : []),
+    ...(missing.secrets.length > 0
+      ? [`Cloudflare will refuse to go back to ${deployed.version.id}: this deploy creates the secrets ${missing.secrets.join(", ")}.`]
+      : []),
+    ...(migrations.length > 0 ? [`A rollback keeps the tables as they are after ${migrations.join(", ")}.`] : []),
   ];
 }
 
-/** Without `--json`, the exit code of `wrangler whoami` is 0 even if nobody is signed in. */
-export const whoami = ["whoami", "--json"];
-export const secretList = ["secret", "list", "--format", "json"];
-export const listDatabases = ["d1", "list", "--json"];
+/** Returns the steps of a deploy in order, with their wrangler commands. */
+export function planOf(
+  deployment: Deployment,
+  account: Account | null,
+  missing: Missing,
+  way: Way | null,
+  commit: string | null,
+): string[] {
+  const { worker, databases, origin } = deployment;
+  const typed = (args: string[]) => `wrangler ${forDeployment(args, deployment).join(" ")}`;
+  const upload = { commit, secretsFile: missing.secrets.length > 0 ? "<file of new secrets>" : null };
+  const health = origin === null ? [] : [`wait until ${origin}/health responds as the new version`];
+  const atOnce = [
+    `upload ${worker} and send all requests to the new version${way && !way.isGradual ? `, because ${way.why}` : ""}: ${typed(deployArgs(upload))}`,
+    ...health,
+  ];
+  const gradually = [
+    `upload ${worker} as a new version: ${typed(uploadArgs(upload))}`,
+    `send ${firstShare} % of the requests to it: ${typed(shareArgs("<version>", way?.isGradual ? way.previous : "<previous version>"))}`,
+    ...health,
+    "watch its health and its errors, and go back if they are worse",
+    `send all requests to it: ${typed(wholeArgs("<version>"))}`,
+    `attach its domains, cron and queues: ${typed(deployTriggers)}`,
+  ];
+  return [
+    `check what exists: ${[listSecrets, listDatabases, showQueue("<queue>")].map(typed).join(", ")}`,
+    ...missing.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name, deployment.region))}`),
+    ...(deployment.region === null ? ["ask D1 for its region, and store the region"] : []),
+    ...missing.queues.map((name) => `create the queue ${name}: ${typed(createQueue(name))}`),
+    ...databases.map(({ binding, folder }) => {
+      const pending = missing.migrations[binding];
+      return `apply the migrations of ${binding} (${pending ? pending.join(", ") || "none is new" : folder}): ${typed(migrate(binding))}`;
+    }),
+    ...missing.secrets.map((name) => `create the secret ${name}, and upload it with the version`),
+    ...(way === null || way.isGradual ? gradually : atOnce),
+    ...domainsOf(deployment).map((domain) => `serve ${domain} from ${worker}, instead of anything that serves this domain now`),
+    ...(account ? [`create the account ${account.name} <${account.email}>, and print the setup link for its owner`] : []),
+  ];
+}
+
 export const createDatabase = (name: string, region: Region | null) => [
   ...["d1", "create", name],
   ...(region === null ? [] : ["--location", region]),
@@ -58,19 +109,35 @@ export const createDatabase = (name: string, region: Region | null) => [
 export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];
 /** Minimizes the time during which the old and the new version of Durable Objects run side by side. */
-const atOnce = ["--durable-objects-code-update-mode", "immediate"];
-export const rollBack = (version: string) => ["rollback", version, ...atOnce];
+const objectsAtOnce = ["--durable-objects-code-update-mode", "immediate"];
+/** Without `--json`, the exit code of `wrangler whoami` is 0 even if nobody is signed in. */
+export const whoami = ["whoami", "--json"];
 
-export function deployArgs(deployment: Deployment, secretsFile: string | null): string[] {
-  return [
-    "deploy",
-    "--minify",
-    ...atOnce,
-    ...["--tag", packageJson.version],
-    ...domainsOf(deployment).flatMap((domain) => ["--domain", domain]),
-    ...(secretsFile === null ? [] : ["--secrets-file", secretsFile]),
-  ];
+/** What an upload says about the new version: the commit, and the file with the secrets that are new. */
+export interface Upload {
+  commit: string | null;
+  secretsFile: string | null;
 }
+
+const ofVersion = ({ commit, secretsFile }: Upload) => [
+  "--minify",
+  ...["--tag", packageJson.version],
+  ...(commit === null ? [] : ["--message", commit]),
+  ...(secretsFile === null ? [] : ["--secrets-file", secretsFile]),
+];
+
+/** Uploads a version and sends all requests to it. */
+export const deployArgs = (upload: Upload) => ["deploy", ...objectsAtOnce, ...ofVersion(upload)];
+/** Uploads a version that gets no requests yet. */
+export const uploadArgs = (upload: Upload) => ["versions", "upload", ...ofVersion(upload)];
+/** Sends a share of the requests to a new version. */
+export const shareArgs = (version: string, previous: string) => [
+  ...["versions", "deploy", `${version}@${firstShare}%`, `${previous}@${100 - firstShare}%`],
+  ...objectsAtOnce,
+];
+/** Sends all requests to a version. Cloudflare refuses this for an earlier version whose secrets have changed since. */
+export const wholeArgs = (version: string) => ["versions", "deploy", `${version}@100%`, ...objectsAtOnce];
+export const deployTriggers = ["triggers", "deploy"];
 
 /** Formats the steps of a plan as a numbered list. */
 export const listOf = (steps: readonly string[]) => steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n");

@@ -1,9 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
-import { type Region, regions } from "../src/db/region.ts";
-import { CommandError } from "./exit-codes.ts";
-import { root } from "./root.ts";
+import { type Region, regions } from "../../src/db/region.ts";
+import { CommandError } from "../exit-codes.ts";
+import { root } from "../root.ts";
+import type { Deployment } from "./deployment.ts";
+import { overridesOf } from "./environment.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
 
 // A database or a Durable Object never moves to another region, so the first deploy asks for the region and stores it in wrangler.toml.
@@ -18,7 +20,7 @@ const names: Record<Region, string> = {
 };
 
 /** The cloud region near which Cloudflare places the Worker. D1 does not say where in its region it is, so each entry is a large data center there. */
-const placements: Record<Region, string> = {
+export const placements: Record<Region, string> = {
   wnam: "aws:us-west-2",
   enam: "aws:us-east-1",
   weur: "aws:eu-west-2",
@@ -53,8 +55,8 @@ export async function askForRegion(): Promise<Region | null> {
 const askDatabase = ["d1", "execute", "DB", "--remote", "--command", "SELECT 1", "--json"];
 
 /** Asks D1 for the region of the main database. Returns null if D1 does not say it. */
-export async function regionOfDatabase(env: string): Promise<Region | null> {
-  const { code, out } = await wrangler(askDatabase, { environment: env, mayFail: true });
+export async function regionOfDatabase(deployment: Pick<Deployment, "config">): Promise<Region | null> {
+  const { code, out } = await wrangler(askDatabase, deployment, { mayFail: true });
   if (code !== 0) return null;
   try {
     const [result] = jsonIn(out) as { meta?: { served_by_region?: string } }[];
@@ -65,29 +67,15 @@ export async function regionOfDatabase(env: string): Promise<Region | null> {
   }
 }
 
-/**
- * Returns the text of wrangler.toml with a region, for one environment: in the variable `REGION`, and as the place of the Worker. An empty name of the
- * environment selects the top level.
- */
-export function withRegion(toml: string, env: string, region: Region): string {
-  const header = env === "" ? "\n[vars]\n" : `\n[env.${env}.vars]\n`;
-  const start = toml.indexOf(header) + 1;
-  if (start === 0) throw new CommandError("refused", `wrangler.toml has no section ${header.trim()}.`);
-  const end = toml.indexOf("\n[", start);
-  const [before, section, after] = [
-    toml.slice(0, start),
-    toml.slice(start, end === -1 ? undefined : end),
-    end === -1 ? "" : toml.slice(end),
-  ];
-  if (!section.includes('\nREGION = ""')) throw new CommandError("refused", `wrangler.toml has no empty REGION in ${header.trim()}.`);
-  const text = before + section.replace('\nREGION = ""', `\nREGION = "${region}"`) + after;
-  const place = `region = "${placements[region]}"`;
-  if (env === "") return text.replace('\n[placement]\nmode = "smart"', `\n[placement]\n${place}`);
-  return text.includes(`\n[env.${env}.placement]\n`) ? text : `${text.trimEnd()}\n\n[env.${env}.placement]\n${place}\n`;
+/** Returns the text of a configuration with a region, in the variable `REGION`. Throws `CommandError` if the text has no empty `REGION`. */
+export function withRegion(toml: string, region: Region, file = "wrangler.toml"): string {
+  if (!toml.includes('\nREGION = ""')) throw new CommandError("refused", `${file} has no line REGION = "" in [vars].`);
+  return toml.replace('\nREGION = ""', `\nREGION = "${region}"`);
 }
 
-/** Stores the region in wrangler.toml. */
+/** Stores the region in the file that describes the environment. */
 export function storeRegion(env: string, region: Region): void {
-  const path = join(root, "wrangler.toml");
-  writeFileSync(path, withRegion(readFileSync(path, "utf8"), env, region));
+  const file = overridesOf(env);
+  const path = join(root, file);
+  writeFileSync(path, withRegion(readFileSync(path, "utf8"), region, file));
 }

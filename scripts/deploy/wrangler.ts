@@ -1,5 +1,7 @@
 import { spawn } from "node:child_process";
-import { root } from "./root.ts";
+import { relative } from "node:path";
+import { root } from "../root.ts";
+import type { Deployment } from "./deployment.ts";
 
 // Runs wrangler, the command-line tool that calls Cloudflare's API.
 
@@ -13,27 +15,31 @@ export interface Said {
 export class WranglerError extends Error {}
 
 /**
- * Adds the argument `--env`, which selects an environment of wrangler.toml. An empty name selects the top level. Without `--env`, wrangler
- * would use the environment in CLOUDFLARE_ENV.
+ * Adds the arguments that select the deployment. The configuration has no environments of wrangler. Without `--env`, wrangler would look for
+ * the environment that is named by CLOUDFLARE_ENV.
  */
-export const onEnvironment = (args: readonly string[], environment = ""): string[] => [...args, `--env=${environment}`];
+export const forDeployment = (args: readonly string[], { config }: Pick<Deployment, "config">): string[] => [
+  ...args,
+  `--config=${relative(root, config)}`,
+  "--env=",
+];
 
 /**
- * Runs the first wrangler on the PATH. In an npm script, this is the project's own wrangler. `environment` is an environment of
- * wrangler.toml, by default the top level. If `show` is set, also prints the output to standard error. `input` is the text for the standard
- * input of wrangler. wrangler never prompts. If wrangler fails and `mayFail` is not set, throws `WranglerError`.
+ * Runs the first wrangler on the PATH. In an npm script, this is the project's own wrangler. If `show` is set, also prints the output to
+ * standard error. `input` is the text for the standard input of wrangler. wrangler never prompts. If wrangler fails and `mayFail` is not set,
+ * throws `WranglerError`.
  */
 export async function wrangler(
   args: readonly string[],
+  deployment: Pick<Deployment, "config">,
   {
-    environment = "",
     show = false,
     mayFail = false,
     env = {},
     input = "",
-  }: { environment?: string; show?: boolean; mayFail?: boolean; env?: Record<string, string>; input?: string } = {},
+  }: { show?: boolean; mayFail?: boolean; env?: Record<string, string>; input?: string } = {},
 ): Promise<Said> {
-  const child = spawn("wrangler", onEnvironment(args, environment), {
+  const child = spawn("wrangler", forDeployment(args, deployment), {
     cwd: root,
     env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", NO_COLOR: "1", ...env },
     stdio: ["pipe", "pipe", "pipe"],

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { readDeployment } from "../deployment.ts";
+import type { Deployment } from "../deploy/deployment.ts";
+import { wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
 import { replaceLocalSecret } from "../local-secrets.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { newSecret } from "../secrets.ts";
-import { wrangler } from "../wrangler.ts";
 import { type Command, callAgain, counted, type Given, print, table } from "./command.ts";
 
 export const secrets: Record<string, Command> = {
@@ -15,10 +15,9 @@ export const secrets: Record<string, Command> = {
     run: listSecrets,
   },
   rotate: {
-    form: "rotate key-signing|webhook-sealing [--env NAME]",
-    what: "replace the older of the two secrets with a new one, if nothing uses the older one",
+    form: "rotate key-signing|webhook-sealing",
+    what: "replace the older of the two secrets with a new one, if nothing uses the older one (a deployed Worker needs --env)",
     args: 1,
-    options: { env: "string" },
     run: rotateSecret,
   },
   reseal: { form: "reseal", what: "encrypt the secrets of all webhooks with the newest secret", args: 0, run: reseal },
@@ -60,7 +59,7 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 async function rotateSecret(given: Given): Promise<void> {
   const kind = rotated[given.args[0] ?? ""];
   if (!kind) throw new CommandError("misuse", `There are two to rotate: ${Object.keys(rotated).join(" and ")}.`);
-  await requireOneWorker(given);
+  const deployment = deploymentOf(given);
   const { body } = await given.client.call("GET", "/secrets");
   const uses = body[kind.list] as { name: string; isNewest: boolean; used: number }[];
   const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
@@ -82,10 +81,9 @@ async function rotateSecret(given: Given): Promise<void> {
   const name = base62[base62.indexOf(newest) + 1];
   if (name === undefined)
     throw new CommandError("refused", "There is no name after z. Set a new name by hand: docs/runbooks/rotate-secrets.md.");
-  const { isLocal } = given.client;
-  if (isLocal) replaceLocalSecret(place, names, newSecret(name));
-  else await putSecret(given, place, name);
-  const when = isLocal ? "Start the Worker again to use it for everything new" : "The Worker now uses it for everything new";
+  if (deployment === null) replaceLocalSecret(place, names, newSecret(name));
+  else await putSecret(given, deployment, place, name);
+  const when = deployment === null ? "Start the Worker again to use it for everything new" : "The Worker now uses it for everything new";
   await print(
     given,
     { place, name },
@@ -93,39 +91,34 @@ async function rotateSecret(given: Given): Promise<void> {
   );
 }
 
-const environmentOf = ({ options }: Given): string => (typeof options.env === "string" ? options.env : "");
-
 /**
- * Checks that wrangler would change the same Worker that this command calls. If not, throws `CommandError`. wrangler selects a Worker by an
- * environment of wrangler.toml, but this command selects a Worker by its address. A secret that was overwritten by mistake cannot be
- * restored.
+ * Returns the deployment whose secret wrangler changes. wrangler selects a Worker by its environment, and not by its address. Throws
+ * `CommandError` if the command names only an address. A secret that was overwritten by mistake cannot be restored.
  */
-async function requireOneWorker(given: Given): Promise<void> {
-  const { origin, isLocal } = given.client;
-  const env = environmentOf(given);
-  if (isLocal) {
-    if (given.options.env === undefined) return;
-    throw new CommandError("misuse", "--env goes with a deployed Worker. Add --remote URL, or set OPERATOR_REMOTE.");
-  }
-  const { worker, origins } = await readDeployment(env);
-  if (origins.includes(origin)) return;
-  const name = env === "" ? "production" : `--env ${env}`;
-  const where = origins.length === 0 ? "has no PUBLIC_ORIGIN in wrangler.toml" : `is at ${origins.join(", ")}`;
+function deploymentOf({ client }: Given): Deployment | null {
+  if (client.isLocal || client.deployment) return client.deployment;
   throw new CommandError(
-    "refused",
-    `Nothing is changed: this would replace a secret of ${worker} (${name}), which ${where}, not of the Worker at ${origin}. Give the --env whose PUBLIC_ORIGIN in wrangler.toml is ${origin}.`,
+    "misuse",
+    `Nothing is changed. Add --env NAME, the environment of ${client.origin}: wrangler changes the secret of that environment.`,
   );
 }
 
 const heardWithinMs = 120_000;
+/** Cloudflare bases a new secret on the version that was uploaded last, and refuses (10214) if this version is not deployed. wrangler then says this. */
+const latestNotDeployed = "isn't currently deployed";
 
 /**
  * Uploads a new secret with wrangler, and waits until the Worker has the secret. wrangler neither prints the secret nor stores it on this
  * machine. If the Worker does not have the secret after two minutes, throws `CommandError`.
  */
-async function putSecret(given: Given, place: string, name: string): Promise<void> {
-  const { client } = given;
-  await wrangler(["secret", "put", place], { environment: environmentOf(given), input: newSecret(name) });
+async function putSecret({ client }: Given, deployment: Deployment, place: string, name: string): Promise<void> {
+  const { code, out, err } = await wrangler(["secret", "put", place], deployment, { input: newSecret(name), mayFail: true });
+  if ((out + err).includes(latestNotDeployed))
+    throw new CommandError(
+      "refused",
+      "Nothing is changed. The version that was uploaded last does not get all requests, for example after a rollback, and Cloudflare would base the new secret on it. Check out the code that should run, run npm run deploy, and rotate then.",
+    );
+  if (code !== 0) throw new CommandError("failed", `wrangler secret put failed:\n${out}${err}`);
   for (const until = Date.now() + heardWithinMs; Date.now() < until; await sleep(2000)) {
     const { body } = await client.call("GET", "/secrets");
     if (body.places[place].includes(name)) return;

@@ -47,11 +47,18 @@ export const deliveries: Record<string, Command> = {
 
 export const audit: Record<string, Command> = {
   list: {
-    form: "list",
-    what: "list the actions of operators, latest first",
+    form: "list [--account ID] [--operator NAME] [--action ACTION] [--target ID] [--from TIME] [--to TIME]",
+    what: "list the actions of operators, latest first; an action can be cut after its first word, for example account",
     args: 0,
+    options: { account: "string", operator: "string", action: "string", target: "string", from: "string", to: "string" },
     run: async (given) => {
-      const all = await listed(given.client, "/audit");
+      const { account, target, json: _, env: __, remote: ___, ...same } = given.options as Record<string, string | undefined>;
+      const filters = Object.entries({ ...same, account_id: account, target_id: target });
+      const all = await listed(
+        given.client,
+        "/audit",
+        Object.fromEntries(filters.flatMap(([name, value]) => (value ? [[name, value]] : []))),
+      );
       const row = (each: Record<string, unknown>) => [
         each.at,
         each.token_id ? `${each.operator} (${each.token_id})` : each.operator,

@@ -7,7 +7,8 @@ import { withDeadline } from "../time/deadline.ts";
 import type { LogAccess, LogWriterClient } from "../usage/log-context.ts";
 import { activityDatabase, activityDatabases, databaseOf, numberOf } from "./databases.ts";
 import type { Entry } from "./entry.ts";
-import type { ActivityWriter, WriterStatus } from "./log-writer/activity-writer.ts";
+import type { ActivityWriter, WriterCounts, WriterStatus } from "./log-writer/activity-writer.ts";
+import type { Lost } from "./log-writer/counters.ts";
 import type { Found, Query } from "./segments/scan.ts";
 
 /** The bindings that give access to the log writers. */
@@ -16,6 +17,7 @@ export interface WriterEnv {
   ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter>;
   ACTIVITY_WRITERS: string;
   REGION?: string;
+  VERSION?: WorkerVersionMetadata;
 }
 
 const sendTimeoutMs = 3 * secondMs;
@@ -58,13 +60,13 @@ export interface LogHealth extends Omit<WriterStatus, "isFull" | "accounts" | "r
   unreachable: string[];
 }
 
+const nothingLost: Lost = { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 };
+
 export const noHealth = (): LogHealth => ({
   headEntries: 0,
   oldestWaitingAt: null,
   hinted: 0,
-  dropped: 0,
-  tooOld: 0,
-  closedReports: 0,
+  lost: nothingLost,
   unreadable: 0,
   full: [],
   unreachable: [],
@@ -78,6 +80,29 @@ export const allWriters = (env: WriterEnv): string[] => [...activityDatabases(en
 const statusOf = (env: WriterEnv, logWriter: string): Promise<WriterStatus> =>
   withDeadline(writerAt(env, logWriter).status() as Promise<WriterStatus>, statusTimeoutMs, "Asking a log writer for its status");
 
+const addLost = (one: Lost, other: Lost): Lost => ({
+  dropped: one.dropped + other.dropped,
+  droppedAt: Math.max(one.droppedAt ?? 0, other.droppedAt ?? 0) || null,
+  tooOld: one.tooOld + other.tooOld,
+  closedReports: one.closedReports + other.closedReports,
+});
+
+/** Returns the counters of each log writer that responds. */
+export async function readCounts(env: WriterEnv): Promise<Map<string, WriterCounts>> {
+  const counts = new Map<string, WriterCounts>();
+  await Promise.all(
+    allWriters(env).map(async (logWriter) => {
+      try {
+        const asked = writerAt(env, logWriter).counts() as Promise<WriterCounts>;
+        counts.set(logWriter, await withDeadline(asked, statusTimeoutMs, "Asking a log writer for its counters"));
+      } catch (error) {
+        console.error(`the log writer ${logWriter} cannot be reached:`, messagesOf(error));
+      }
+    }),
+  );
+  return counts;
+}
+
 export async function readWriters(env: WriterEnv): Promise<LogHealth> {
   const health = noHealth();
   const all = allWriters(env);
@@ -87,9 +112,8 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
         const status = await statusOf(env, logWriter);
         health.headEntries += status.headEntries;
         health.hinted += status.hinted;
-        health.dropped += status.dropped;
-        health.tooOld += status.tooOld;
-        health.closedReports += status.closedReports;
+        // A log writer of the last release does not say what was lost.
+        health.lost = addLost(health.lost, status.lost ?? nothingLost);
         health.unreadable += status.unreadable;
         if (status.oldestWaitingAt !== null)
           health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);
@@ -156,7 +180,7 @@ export async function sendEntries(env: WriterEnv, logWriter: string, entries: re
   for (const pauseMs of [0, 200 + 800 * Math.random()]) {
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      await inTime(writerAt(env, logWriter).write(entries, dropped));
+      await inTime(writerAt(env, logWriter).write(entries, dropped, env.VERSION?.id));
       return dropped;
     } catch (error) {
       console.error(`the log writer ${logWriter} did not take ${entries.length} activity entries:`, messagesOf(error));

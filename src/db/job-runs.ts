@@ -1,9 +1,17 @@
 import { inArray } from "drizzle-orm";
+import { minuteMs } from "../time/clock.ts";
 import type { Db } from "./client.ts";
 import { jobs } from "./tables.ts";
 
 /** The progress of a scheduled job and the result of its last run. */
 export type JobRun = typeof jobs.$inferSelect;
+
+/** The time after which the scheduled jobs are late, in milliseconds. They run every minute. */
+export const jobsLateMs = 5 * minuteMs;
+
+/** Returns the time of the last run of the scheduled jobs, in milliseconds since the epoch, or null if they have never run. */
+export const lastRunAt = (jobs: readonly Pick<JobRun, "ranAt">[]): number | null =>
+  jobs.length === 0 ? null : Math.max(...jobs.map(({ ranAt }) => ranAt));
 
 /** Returns the last run of each job, by job name. Jobs that have never run are missing. */
 export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>

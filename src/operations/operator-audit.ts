@@ -1,8 +1,8 @@
-import { desc, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { type Page, pageFrom } from "../db/page.ts";
-import { newId } from "../ids/ids.ts";
+import { idBound, newId } from "../ids/ids.ts";
 import { operatorAudit } from "./tables.ts";
 
 // The operator audit records what operators did. The operator audit is separate from the audit logs of accounts. When an account is erased, the
@@ -40,12 +40,40 @@ export const recordOperation = async (db: Db, operation: NewOperation): Promise<
   await storeOperation(db, operation);
 };
 
+/** Which actions of operators to list. Times are in milliseconds since the epoch. */
+export interface OperationFilter {
+  accountId?: string | undefined;
+  operator?: string | undefined;
+  /** An action, or the beginning of actions up to a dot, for example `account`. */
+  action?: string | undefined;
+  targetId?: string | undefined;
+  from?: number | undefined;
+  to?: number | undefined;
+}
+
 /** Lists the actions of operators, newest first. */
-export async function listOperations(db: Db, after: string | undefined, limit: number): Promise<Page<Operation, string>> {
+export async function listOperations(
+  db: Db,
+  { accountId, operator, action, targetId, from, to }: OperationFilter,
+  after: string | undefined,
+  limit: number,
+): Promise<Page<Operation, string>> {
   const rows = await db
     .select()
     .from(operatorAudit)
-    .where(after === undefined ? undefined : lt(operatorAudit.id, after))
+    .where(
+      and(
+        after === undefined ? undefined : lt(operatorAudit.id, after),
+        accountId === undefined ? undefined : eq(operatorAudit.accountId, accountId),
+        operator === undefined ? undefined : eq(operatorAudit.operator, operator),
+        targetId === undefined ? undefined : eq(operatorAudit.targetId, targetId),
+        action === undefined
+          ? undefined
+          : or(eq(operatorAudit.action, action), sql`substr(${operatorAudit.action}, 1, ${action.length + 1}) = ${`${action}.`}`),
+        from === undefined ? undefined : gte(operatorAudit.id, idBound("opr", from)),
+        to === undefined ? undefined : lt(operatorAudit.id, idBound("opr", to)),
+      ),
+    )
     .orderBy(desc(operatorAudit.id))
     .limit(limit + 1);
   return pageFrom(rows, limit, ({ id }) => id);

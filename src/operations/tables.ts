@@ -42,19 +42,23 @@ export const signInFailures = sqliteTable("sign_in_failures", {
 });
 
 /** The actions of operators, with the names of their tokens. After an account is erased, this table still contains the id of the account. */
-export const operatorAudit = sqliteTable("operator_audit", {
-  id: text().primaryKey(),
-  /** The name of the operator token or the service token. */
-  operator: text().notNull(),
-  /** The id of the service token, or null if an operator token was used. */
-  tokenId: text("token_id"),
-  action: text().notNull(),
-  accountId: text("account_id"),
-  /** The id of the changed object, for example the id of a key. If the account itself was changed, this value is null. */
-  targetId: text("target_id"),
-  /** Numbers and names that describe the action, but never a secret. */
-  details: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
-});
+export const operatorAudit = sqliteTable(
+  "operator_audit",
+  {
+    id: text().primaryKey(),
+    /** The name of the operator token or the service token. */
+    operator: text().notNull(),
+    /** The id of the service token, or null if an operator token was used. */
+    tokenId: text("token_id"),
+    action: text().notNull(),
+    accountId: text("account_id"),
+    /** The id of the changed object, for example the id of a key. If the account itself was changed, this value is null. */
+    targetId: text("target_id"),
+    /** Numbers and names that describe the action, but never a secret. */
+    details: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+  },
+  (table) => [index("operator_audit_by_account").on(table.accountId, table.id)],
+);
 
 /** Sessions of the operator page. */
 export const operatorSessions = sqliteTable("operator_sessions", {
@@ -79,4 +83,11 @@ export const erasures = sqliteTable("erasures", {
   finishedAt: integer("finished_at"),
   /** The time at which the finished erasure was checked for late data, or null if the check is not done yet. */
   checkedAt: integer("checked_at"),
+});
+
+/** What the scheduled job `send_alerts` remembers from one run to the next: one row. Its form is `Alerting` in alerts.ts. */
+export const alerting = sqliteTable("alerting", {
+  /** Always 1. */
+  only: integer().primaryKey(),
+  state: text({ mode: "json" }).$type<object>().notNull(),
 });

@@ -1,4 +1,7 @@
 import { Hono } from "hono";
+import type { WriterCounts } from "../activity/log-writer/activity-writer.ts";
+import { bucketsMs, routeClasses } from "../activity/log-writer/served.ts";
+import { readCounts } from "../activity/writers.ts";
 import { connect } from "../db/client.ts";
 import { type DeploymentStatus, readDeploymentStatus } from "../operations/deployment-status.ts";
 import { secondMs } from "../time/clock.ts";
@@ -16,9 +19,9 @@ interface Metric {
    * The type `counter` means that the value never decreases. OpenMetrics requires the suffix `_total` for counters. A metric without a type is a
    * gauge.
    */
-  type?: "counter";
-  /** The values of the metric, with labels. An unknown value is null, and is not in the output. */
-  values: readonly (readonly [labels: Record<string, string>, value: number | null])[];
+  type?: "counter" | "histogram";
+  /** The values of the metric, with labels. An unknown value is null, and is not in the output. A value of a histogram has a suffix, for example `_bucket`. */
+  values: readonly (readonly [labels: Record<string, string>, value: number | null, suffix?: string])[];
 }
 
 const escaped = (value: string) => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
@@ -26,14 +29,68 @@ const escaped = (value: string) => value.replaceAll("\\", "\\\\").replaceAll('"'
 function textOf({ name, help, unit, type, values }: Metric): string {
   const lines = values
     .filter(([, value]) => value !== null)
-    .map(([labels, value]) => {
+    .map(([labels, value, suffix = type === "counter" ? "_total" : ""]) => {
       const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
-      return `${name}${type === "counter" ? "_total" : ""}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`;
+      return `${name}${suffix}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`;
     });
   return `# TYPE ${name} ${type ?? "gauge"}\n${unit ? `# UNIT ${name} ${unit}\n` : ""}# HELP ${name} ${help}\n${lines.join("")}`;
 }
 
 const ageOf = (since: number | null, now: number) => (since === null ? 0 : Math.max(0, now - since) / secondMs);
+
+/** Without a first value of 0, Prometheus would not notice the first failure. */
+const noRequests = { 2: 0, 3: 0, 4: 0, 5: 0 };
+
+/** Formats a bound as OpenMetrics requires it: with a decimal point. */
+const decimal = (value: number) => (Number.isInteger(value) ? value.toFixed(1) : String(value));
+
+/**
+ * The metrics of requests. Each log writer counts its own accounts, and has its own label: while a log writer does not respond, its counters are
+ * missing, and the others do not decrease.
+ */
+function requestMetrics(counts: ReadonlyMap<string, WriterCounts>): Metric[] {
+  const ofClasses = [...counts].flatMap(([writer, { served }]) => routeClasses.map((name) => ({ writer, name, served: served[name] })));
+  const ofVersions = [...counts].flatMap(([writer, { versions }]) =>
+    Object.entries(versions).map(([version, each]) => ({ writer, version, ...each })),
+  );
+  return [
+    {
+      name: "dvo_requests",
+      type: "counter",
+      help: "Requests with a key, by class of their route and by class of their status. Requests whose response was not reported are left out.",
+      values: ofClasses.flatMap(({ writer, name, served }) =>
+        Object.entries({ ...noRequests, ...served.requests }).map(
+          ([digit, requests]) => [{ class: name, status: `${digit}xx`, writer }, requests] as const,
+        ),
+      ),
+    },
+    {
+      name: "dvo_request_duration_seconds",
+      type: "histogram",
+      unit: "seconds",
+      help: "Response times of requests with a key.",
+      values: ofClasses.flatMap(({ writer, name, served: { buckets, durationMs } }) => {
+        let sum = 0;
+        const labels = { class: name, writer };
+        const cumulative = buckets.map((count, bucket) => {
+          sum += count;
+          const bound = bucketsMs[bucket];
+          return [{ ...labels, le: bound === undefined ? "+Inf" : decimal(bound / secondMs) }, sum, "_bucket"] as const;
+        });
+        return [...cumulative, [labels, sum, "_count"] as const, [labels, durationMs / secondMs, "_sum"] as const];
+      }),
+    },
+    {
+      name: "dvo_version_requests",
+      type: "counter",
+      help: "Requests with a key that one version of the Worker has served. The outcome `failed` is a 5xx status.",
+      values: ofVersions.flatMap(({ writer, version, requests, failed }) => [
+        [{ version, outcome: "served", writer }, requests - failed] as const,
+        [{ version, outcome: "failed", writer }, failed] as const,
+      ]),
+    },
+  ];
+}
 
 function metricsOf(status: DeploymentStatus, now: number): Metric[] {
   const { backlog, unknown } = status;
@@ -74,10 +131,16 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     { name: "dvo_log_hinted_entries", help: "Log entries that wait for their log writer.", values: ofLog(status.log.hinted) },
     {
       name: "dvo_log_rejected_reports",
+      type: "counter",
       help: "Reports that came too late for their log entry, or that could not wait for it.",
-      values: ofLog(status.log.closedReports),
+      values: ofLog(status.log.lost.closedReports),
     },
-    { name: "dvo_log_rejected_entries", help: "Log entries that were older than their log.", values: ofLog(status.log.tooOld) },
+    {
+      name: "dvo_log_rejected_entries",
+      type: "counter",
+      help: "Log entries that were older than their log.",
+      values: ofLog(status.log.lost.tooOld),
+    },
     {
       name: "dvo_log_unreadable_rows",
       help: "Rows of write-ahead logs that this release cannot read.",
@@ -85,8 +148,9 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     },
     {
       name: "dvo_log_dropped_entries",
-      help: "Log entries that were dropped since the log writers were started.",
-      values: ofLog(status.log.dropped),
+      type: "counter",
+      help: "Log entries that were dropped.",
+      values: ofLog(status.log.lost.dropped),
     },
     { name: "dvo_log_writers_unreachable", help: "Log writers that did not respond.", values: ofLog(status.log.unreachable.length) },
     {
@@ -125,6 +189,7 @@ export const metrics = new Hono<OperatorEnv>();
 
 metrics.get("/metrics", async (c) => {
   const now = Date.now();
-  const status = await readDeploymentStatus(connect(c.env.DB), c.env, now);
-  return c.body(`${metricsOf(status, now).map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
+  const [status, counts] = await Promise.all([readDeploymentStatus(connect(c.env.DB), c.env, now), readCounts(c.env)]);
+  const metrics = [...metricsOf(status, now), ...requestMetrics(counts)];
+  return c.body(`${metrics.map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
 });

@@ -6,6 +6,7 @@ import { routes as keysRoutes } from "./resources/keys.ts";
 import { routes as maintenanceRoutes } from "./resources/maintenance.ts";
 import { routes as plansRoutes } from "./resources/plans.ts";
 import { routes as serviceTokensRoutes } from "./resources/service-tokens.ts";
+import { routes as statusRoutes } from "./resources/status.ts";
 import { routes as verifyRoutes } from "./resources/verify.ts";
 import type { TeamRouter } from "./team-router.ts";
 
@@ -18,6 +19,7 @@ export const teamRouters: readonly TeamRouter[] = [
   importRoutes,
   plansRoutes,
   serviceTokensRoutes,
+  statusRoutes,
   maintenanceRoutes,
   documentRoutes,
 ];

@@ -15,6 +15,7 @@ import { pushWaitingKeys } from "../keys/push-key.ts";
 import { finishErasures } from "../operations/erase-account.ts";
 import { applyPlans } from "../operations/plans.ts";
 import { finishBrokenOff } from "../operations/removal.ts";
+import { sendAlerts } from "../operations/send-alerts.ts";
 import { hourMs, minuteMs, secondMs } from "../time/clock.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
 import { continueRedeliveries } from "../webhooks/redelivery-pieces.ts";
@@ -79,6 +80,13 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     atMost: 100,
     run: withoutCursor(({ env, outbox, now }) => measureDatabases(outbox.db, [["DB", env.DB], ...activityDatabases(env)], now)),
+  },
+  {
+    name: "send_alerts",
+    description: "post alerts about the deployment to ALERT_URL",
+    everyMs: minuteMs,
+    atMost: 100,
+    run: withoutCursor(({ env, outbox, now }) => sendAlerts(outbox.db, env, now)),
   },
   {
     name: "notify_expiring_keys",

@@ -4,6 +4,7 @@ import { callGuard, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
+import { jobsLateMs, lastRunAt, readJobRuns } from "../db/job-runs.ts";
 import { requireReady } from "../db/ready.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
 import { problem } from "../http/problem.ts";
@@ -13,7 +14,7 @@ import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { respond, standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
-import { iso, minuteMs, secondMs } from "../time/clock.ts";
+import { hourMs, iso, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 
 const path = "/health";
@@ -32,13 +33,14 @@ interface Check {
 
 type Checks = Record<string, Check[]>;
 
-/** Checks one part. Returns a warning, or null if the part works. Throws if the part does not respond. */
+/** Checks one part. Returns what is wrong, or null if the part works. Throws if the part does not respond. */
 type Ask = (env: Env) => Promise<string | null>;
 
 /**
- * The parts to check. `noResponse` is the message for a part that does not respond. If `isNeeded` is true, requests fail without the part.
+ * The parts to check. `noResponse` is the message for a part that does not respond. If `isNeeded` is true, requests fail without the part. If
+ * `mustWork` is true, anything that is wrong with the part is a failure, and not only a warning.
  */
-const parts: Record<string, { ask: Ask; noResponse: string; isNeeded: boolean }> = {
+const parts: Record<string, { ask: Ask; noResponse: string; isNeeded: boolean; mustWork?: boolean }> = {
   "database:main": { ask: askDatabase, noResponse: "The database does not respond.", isNeeded: true },
   "guards:admission": { ask: askGuards, noResponse: "The guards of the keys do not respond.", isNeeded: true },
   "activity:log": { ask: askWriters, noResponse: "The log writers do not respond.", isNeeded: false },
@@ -46,6 +48,12 @@ const parts: Record<string, { ask: Ask; noResponse: string; isNeeded: boolean }>
     ask: askQueue,
     noResponse: "The queue of deliveries does not respond, so deliveries wait for the scheduled job.",
     isNeeded: false,
+  },
+  "cron:jobs": {
+    ask: askCron,
+    noResponse: "The times of the scheduled jobs cannot be read.",
+    isNeeded: false,
+    mustWork: true,
   },
 };
 
@@ -71,14 +79,14 @@ const isLate = (waitingAt: number | null): waitingAt is number => waitingAt !== 
  * requests are served even without the log.
  */
 async function askWriters(env: Env): Promise<string | null> {
-  const { oldestWaitingAt, hinted, dropped, unreadable, full, unreachable } = await readWriters(env);
+  const { oldestWaitingAt, hinted, lost, unreadable, full, unreachable } = await readWriters(env);
   const problems = [
     ...unreachable.map((writer) => `the log writer ${writer} cannot be reached`),
     ...full.map((store) => `${store} is full`),
     ...(isLate(oldestWaitingAt) ? [`log entries have waited for a database since ${iso(oldestWaitingAt)}`] : []),
     ...(hinted > 0 ? [`${hinted} log entries wait for their log writer`] : []),
     ...(unreadable > 0 ? [`${unreadable} rows of write-ahead logs cannot be read`] : []),
-    ...(dropped > 0 ? [`${dropped} entries were dropped`] : []),
+    ...(lost.droppedAt !== null && lost.droppedAt > Date.now() - hourMs ? [`entries were dropped at ${iso(lost.droppedAt)}`] : []),
   ];
   return problems.length === 0 ? null : `${problems.join("; ")}.`;
 }
@@ -88,14 +96,23 @@ async function askQueue(env: Env): Promise<null> {
   return null;
 }
 
+/** Cron cannot report its own death, so `/health` compares the time of its last run. A new deployment has five minutes for the first run. */
+async function askCron(env: Env): Promise<string | null> {
+  const runs = await withDeadline(readJobRuns(connect(env.DB)), timeoutMs, "Reading the times of the scheduled jobs");
+  const deployedAt = Date.parse(env.VERSION?.timestamp ?? "");
+  const ranAt = lastRunAt([...runs.values()]) ?? (Number.isNaN(deployedAt) ? null : deployedAt);
+  if (ranAt === null || ranAt > Date.now() - jobsLateMs) return null;
+  return `No scheduled job has run since ${iso(ranAt)}.`;
+}
+
 async function check(env: Env, name: string, now: number): Promise<Check[]> {
-  const { ask, noResponse, isNeeded } = parts[name] as (typeof parts)[string];
+  const { ask, noResponse, isNeeded, mustWork = false } = parts[name] as (typeof parts)[string];
   const time = iso(now);
   try {
     const output = await ask(env);
     if (output === null) return [{ status: "pass", time }];
     console.warn(`health: ${output}`);
-    return [{ status: "warn", time, output }];
+    return [{ status: mustWork ? "fail" : "warn", time, output }];
   } catch (error) {
     console.error(`health: ${noResponse}`, messagesOf(error));
     return [{ status: isNeeded ? "fail" : "warn", time, output: noResponse }];
@@ -126,7 +143,8 @@ const worst = (checks: Checks): Check["status"] => {
 
 /**
  * Creates the route `/health` for monitors (draft-inadarei-api-health-check). Each isolate caches its results for two seconds. If D1 or the
- * guards do not respond, requests fail and the status is `fail`. Waiting log entries, an unavailable queue or a full database cause only a
+ * guards do not respond, or if the scheduled jobs have not run for five minutes, the status is `fail`.
+ * Waiting log entries, an unavailable queue or a full database cause only a
  * warning, because requests are still served. `releaseId` is Cloudflare's id of the deployed Worker version.
  */
 export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {

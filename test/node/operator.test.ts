@@ -1,14 +1,13 @@
-import { chmodSync, copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { DuckDBInstance } from "@duckdb/node-api";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { keyIdIn } from "../../scripts/operator/keys.ts";
-import { copyProject, removeProject, root, run } from "./project.ts";
+import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
 // Runs the commands of `npm run operator` against a local Worker, and follows the runbooks.
@@ -77,7 +76,7 @@ const invalidCommands = [
   [["accounts", "list", "--remote", "http://api.example.com"], "--remote and OPERATOR_REMOTE take https://"],
   [["accounts", "list", "--remote", "api"], "--remote and OPERATOR_REMOTE take the address"],
   [["keys", "revoke", "dvo_short"], "KEY takes the id of a key"],
-  [["secrets", "rotate", "key-signing", "--env", "production"], "--env goes with a deployed Worker"],
+  [["secrets", "rotate", "key-signing", "--env", "production"], "PUBLIC_ORIGIN is not set in wrangler.toml"],
   [["accounts", "list", "--remote", "https://api.example.com"], "There is no token for https://api.example.com"],
   [["secrets", "rotate", "keys"], "There are two to rotate"],
 ] as const;
@@ -292,66 +291,6 @@ describe("npm run operator", () => {
     expect(await me(key)).toBe("invalid_key");
     expect((await succeedWith("accounts", "erase", id, "--yes", "--json")).status).toBe("erased");
     expect((await operator(["accounts", "resume", id])).code).toBe(4);
-  });
-});
-
-describe.runIf(isLong)("The command secrets rotate, for a deployed Worker,", { tags: ["long"] }, () => {
-  let checkout: string;
-  let tools: string;
-  const calls = () => JSON.parse(readFileSync(join(tools, "recording.json"), "utf8")).calls as string[];
-
-  // The test writes three addresses to wrangler.toml. At two of the addresses, no Worker exists. The second address of staging is the
-  // address of the local Worker.
-  beforeAll(() => {
-    checkout = copyProject();
-    const toml = join(checkout, "wrangler.toml");
-    const [production, staging] = readFileSync(toml, "utf8").split("[env.staging]");
-    const withOrigins = [
-      production?.replace('PUBLIC_ORIGIN = ""', 'PUBLIC_ORIGIN = "https://api.acme.dev"'),
-      staging?.replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "https://staging.acme.dev, http://localhost:${worker.port}"`),
-    ];
-    writeFileSync(toml, withOrigins.join("[env.staging]"));
-    tools = mkdtempSync(join(tmpdir(), "wrangler-"));
-    copyFileSync(join(root, "test/node/recording-wrangler.mjs"), join(tools, "wrangler"));
-    chmodSync(join(tools, "wrangler"), 0o755);
-    const failures = [{ at: "secret put", message: "recorded" }];
-    writeFileSync(
-      join(tools, "recording.json"),
-      JSON.stringify({ calls: [], failures, databases: [], queues: [], secrets: {}, version: null }),
-    );
-  });
-
-  afterAll(() => {
-    removeProject(checkout);
-    rmSync(tools, { recursive: true, force: true });
-  });
-
-  const rotate = (...args: string[]) =>
-    run(process.execPath, ["scripts/operator.ts", "secrets", "rotate", "key-signing", ...args], {
-      cwd: checkout,
-      env: {
-        ...process.env,
-        PATH: `${tools}${delimiter}${process.env.PATH}`,
-        RECORDING: join(tools, "recording.json"),
-        OPERATOR_TOKEN: parseEnv(readFileSync(join(worker.folder, ".dev.vars"), "utf8")).OPERATOR_TOKEN,
-      },
-    });
-
-  it("exits with 4 and changes nothing if the address does not belong to the environment", async () => {
-    const here = `http://localhost:${worker.port}`;
-    for (const [args, message] of [
-      [["--remote", here], "of developer-overview (production), which is at https://api.acme.dev, not of the Worker at http://localhost"],
-      [["--remote", `http://127.0.0.1:${worker.port}`, "--env", "staging"], "of developer-overview-staging (--env staging)"],
-    ] as const) {
-      const { code, out, err } = await rotate(...args);
-      expect([code, out, err.includes(message), calls()], err).toEqual([4, "", true, []]);
-    }
-  });
-
-  it("changes the secrets of the environment to which the address belongs", async () => {
-    const { code, err } = await rotate("--remote", `http://localhost:${worker.port}`, "--env", "staging");
-    expect([code, calls()]).toEqual([1, ["secret put KEY_SIGNING_SECRETS --env=staging"]]);
-    expect(err).toContain("recorded");
   });
 });
 

@@ -2,10 +2,11 @@ import { createExecutionContext, runInDurableObject, waitOnExecutionContext } fr
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
+import { forgetJobs, recordJobRun } from "../../src/db/job-runs.ts";
 import { claimBudget, grow, release } from "../../src/http/body-budget.ts";
 import { newId } from "../../src/ids/ids.ts";
 import { minuteMs } from "../../src/time/clock.ts";
-import { type Answer, answerOf, call, cron, makeKey, makeTenant } from "./support/client.ts";
+import { type Answer, answerOf, call, cron, db, makeKey, makeTenant } from "./support/client.ts";
 import { entryOf, flush, write } from "./support/entries.ts";
 import { countEntries } from "./support/log-rows.ts";
 
@@ -138,17 +139,21 @@ it("Unreachable log writers and a full log database are warnings of /health, and
     }
   };
   const inAnHour = Date.now() + 3_600_000;
+  const job = { name: "of_the_fault_test", description: "", cursor: "", tookMs: 1, done: 0, hasMore: false, error: null };
+  await recordJobRun(db, { ...job, ranAt: inAnHour });
   expect(await healthAt(inAnHour, {})).toMatchObject({ status: 200, body: { status: "pass" } });
   const unreachable = { getByName: () => failing("object reset") } as unknown as typeof env.ACTIVITY_WRITER;
   expect((await callWith({ ACTIVITY_WRITER: unreachable }, "GET", "/api/v1/users", key)).status).toBe(200);
   const warning = await healthAt(inAnHour + 10_000, { ACTIVITY_WRITER: unreachable });
   expect(warning).toMatchObject({ status: 200, body: { status: "warn" } });
   expect(warning.body.output).toContain("ACTIVITY_0/0 cannot be reached");
+  const lost = { dropped: 2, droppedAt: inAnHour, tooOld: 0, closedReports: 0 };
   const full = {
-    getByName: () => ({ status: async () => ({ oldestWaitingAt: 1, hinted: 3, dropped: 2, unreadable: 0, isFull: true }) }),
+    getByName: () => ({ status: async () => ({ oldestWaitingAt: 1, hinted: 3, lost, unreadable: 0, isFull: true }) }),
   } as unknown as typeof env.ACTIVITY_WRITER;
   const { body } = await healthAt(inAnHour + 20_000, { ACTIVITY_WRITER: full });
   expect(body.output).toMatch(/ACTIVITY_0 is full.*waited for a database since 1970.*wait for their log writer.*dropped/);
+  await forgetJobs(db, [job.name]);
 });
 
 it("While the log writer is unreachable, the log and the figures are shown up to the last cut, and nothing later is denied to exist", async () => {

@@ -3,6 +3,7 @@ import { type Entry, openMs } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
 import { bytesOf, Head, isOpen, type Report, type Reported, reportedOn } from "./head.ts";
 import { RouteNames } from "./route-names.ts";
+import type { Served } from "./served.ts";
 import { SharedStrings } from "./shared-strings.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -113,6 +114,11 @@ export class AccountLogs {
     return head.entries.get(id) ?? unchecked.get(id);
   }
 
+  /** What was served in all requests that the log has, and in those that were cut. */
+  served(): Served {
+    return this.wal.counters.served([...this.accounts.values()].flatMap(({ head }) => [...head.entries.values()]));
+  }
+
   /** Everything that is in no cut, for the write-ahead log. Reports that have waited for too long are left out. */
   acknowledged(now: number): Acknowledged {
     this.#removeExpired(now);
@@ -153,13 +159,14 @@ export class AccountLogs {
   /** Removes everything of an account, and rejects its entries for 30 days. Returns the number of removed entries. */
   erase(accountId: string, now: number): number {
     const { head, unchecked, waiting } = this.of(accountId);
+    const served = [...head.entries.values()];
     const entries = head.entries.size + unchecked.size;
     const cut = waiting.flatMap(({ segments }) => segments).reduce((sum, segment) => sum + segment.entries, 0);
     this.accounts.delete(accountId);
     for (const [id, report] of this.#early) if (report.accountId === accountId) this.#early.delete(id);
     this.#erased.add(accountId);
     this.#routes.erase(accountId);
-    this.wal.erase(accountId, now, this.acknowledged(now));
+    this.wal.erase(accountId, now, this.acknowledged(now), served);
     return entries + cut;
   }
 

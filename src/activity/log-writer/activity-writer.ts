@@ -14,6 +14,7 @@ import type { Found, Query } from "../segments/scan.ts";
 import { writerAt } from "../writers.ts";
 import { type AccountLog, AccountLogs } from "./account-logs.ts";
 import { checkLate } from "./check-late.ts";
+import type { Counters, Lost } from "./counters.ts";
 import { cutAccount, cutDue, cutEveryMs, cutLargest, nextCutAt } from "./cut.ts";
 import { deleteOldSegments } from "./delete-old-segments.ts";
 import { GroupCommit } from "./group-commit.ts";
@@ -23,6 +24,7 @@ import { mergeOldSegments } from "./merge.ts";
 import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
 import { reportAll } from "./report.ts";
 import { deleteSampleSegments } from "./sample-segments.ts";
+import type { Served, Versions } from "./served.ts";
 import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
 /** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */
@@ -55,16 +57,18 @@ export interface WriterStatus {
   oldestWaitingAt: number | null;
   /** The number of entries that wait for another log writer. */
   hinted: number;
-  /** The number of entries that were lost since this Durable Object started, for example because the storage was full. */
-  dropped: number;
-  /** The number of entries since the start that were older than their account's log, and were therefore rejected. */
-  tooOld: number;
-  /** The number of reports since the start that came too late, or that found too many waiting reports. */
-  closedReports: number;
+  /** The entries and reports that are not in the log. */
+  lost: Lost;
   /** The number of rows of the write-ahead log that this release cannot read. */
   unreadable: number;
   /** Whether the database of this log writer is full. */
   isFull: boolean;
+}
+
+/** The requests that a log writer has counted, for `/metrics`. */
+export interface WriterCounts {
+  served: Served;
+  versions: Versions;
 }
 
 /**
@@ -85,9 +89,6 @@ export class ActivityWriter extends DurableObject<Env> {
   #isChecking = false;
   /** The memory of late entries at the last commit or check, in bytes. Adding it up for each call would take too long. */
   #uncheckedBytes = 0;
-  #dropped = 0;
-  #tooOld = 0;
-  #closed = 0;
   #recent = { entries: 0, before: 0, since: Date.now() };
   #isFull = false;
   #measuredAt = 0;
@@ -109,12 +110,13 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /**
    * Adds entries. Resolves when they are on disk, or when they were dropped because the disk is full. Throws if too many entries wait already.
-   * `dropped` is the number of entries that the sender has dropped since its last call.
+   * `dropped` is the number of entries that the sender has dropped since its last call. `version` is the id of the sender's version.
    */
-  write(entries: readonly Entry[], dropped = 0): Promise<void> {
+  write(entries: readonly Entry[], dropped = 0, version = ""): Promise<void> {
     if (this.#uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
     const committed = this.#commits.add(entries);
     // If a call is rejected, the sender reports its dropped entries again.
+    if (version !== "") this.#counters.addVersion(version, entries, Date.now());
     if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
     return committed;
   }
@@ -123,7 +125,8 @@ export class ActivityWriter extends DurableObject<Env> {
   async report(reports: readonly Report[]): Promise<Reported[]> {
     this.#commits.commit();
     const outcomes = await reportAll({ logs: this.#logs, db: this.#db, now: Date.now() }, reports);
-    this.#closed += outcomes.filter((outcome) => outcome === "closed" || outcome === "refused").length;
+    const closedReports = outcomes.filter((outcome) => outcome === "closed" || outcome === "refused").length;
+    if (closedReports > 0) this.#counters.addLost({ closedReports }, Date.now());
     return outcomes;
   }
 
@@ -139,8 +142,10 @@ export class ActivityWriter extends DurableObject<Env> {
   #append(entries: readonly Entry[]): void {
     const { tooOld, unfit } = this.#logs.append(entries);
     if (unfit > 0) this.#drop(unfit, `because ${this.#name} cannot store them`);
-    if (tooOld > 0) console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
-    this.#tooOld += tooOld;
+    if (tooOld > 0) {
+      console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
+      this.#counters.addLost({ tooOld }, Date.now());
+    }
     this.#uncheckedBytes = this.#logs.uncheckedBytes;
     this.#count(entries.length);
     const cuts = cutLargest(this.#logs, Date.now());
@@ -297,6 +302,7 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   status(): WriterStatus {
+    this.#counters.store(Date.now());
     const logs = [...this.#logs.accounts.values()];
     const oldest = logs.flatMap(({ waiting: [cut] }) => (cut ? [cut.at] : []));
     return {
@@ -305,12 +311,21 @@ export class ActivityWriter extends DurableObject<Env> {
       headEntries: logs.reduce((sum, { head, unchecked }) => sum + head.entries.size + unchecked.size, 0),
       oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),
       hinted: this.#hints.entries,
-      dropped: this.#dropped,
-      tooOld: this.#tooOld,
-      closedReports: this.#closed,
+      lost: this.#counters.lost,
       unreadable: this.#logs.wal.unreadable,
       isFull: this.#isFull,
     };
+  }
+
+  /** Returns the counters of requests. They never decrease. */
+  counts(): WriterCounts {
+    this.#commits.commit();
+    this.#counters.store(Date.now());
+    return { served: this.#logs.served(), versions: this.#counters.versions };
+  }
+
+  get #counters(): Counters {
+    return this.#logs.wal.counters;
   }
 
   get #db(): Db {
@@ -322,7 +337,7 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   #drop(count: number, why: string): void {
-    this.#dropped += count;
+    this.#counters.addLost({ dropped: count }, Date.now());
     console.error(`${count} activity entries were dropped ${why}`);
   }
 

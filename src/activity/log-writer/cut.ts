@@ -110,6 +110,7 @@ function recordCuts(logs: AccountLogs, taken: readonly Taken[], now: number): nu
     cuts,
     due.map(({ state }) => state),
     { entries: carriedOver, reports },
+    due.flatMap(({ entries: own }) => own),
   );
   for (const { log, entries: own, state } of due) {
     log.state = state;

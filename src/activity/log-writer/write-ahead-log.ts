@@ -5,6 +5,7 @@ import { storedKeys, talliesFrom } from "../../usage/tallies.ts";
 import type { Entry } from "../entry.ts";
 import { decodeEntries, encodeEntries } from "../segments/codec.ts";
 import type { Segment } from "../segments/segment.ts";
+import { Counters } from "./counters.ts";
 import type { Report } from "./head.ts";
 
 // A log writer keeps everything that it has acknowledged in its own SQLite database, until D1 has confirmed it. Each function runs
@@ -106,6 +107,7 @@ interface SegmentRefRow extends Record<string, SqlStorageValue> {
 export class WriteAheadLog {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
+  readonly counters: Counters;
   /** The rows that this release cannot read. They stay for a later release. */
   readonly #unreadable: number[] = [];
 
@@ -113,6 +115,7 @@ export class WriteAheadLog {
     this.#storage = storage;
     this.#sql = storage.sql;
     this.#sql.exec(tables);
+    this.counters = new Counters(storage.sql);
   }
 
   /** The number of rows that this release cannot read. */
@@ -147,18 +150,23 @@ export class WriteAheadLog {
   }
 
   /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. Returns the recorded cuts. */
-  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], carriedOver: Acknowledged): WaitingCut[] {
+  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], carriedOver: Acknowledged, taken: readonly Entry[]): WaitingCut[] {
     return this.#storage.transactionSync(() => {
       const recorded = cuts.map((cut) => this.#insertCut(cut));
+      this.counters.addCut(taken);
       for (const state of states) this.#storeState(state);
       this.#checkpoint(carriedOver);
       return recorded;
     });
   }
 
-  /** Removes everything of an account in one transaction. `left`: the entries and reports of all other accounts. */
-  erase(accountId: string, now: number, left: Acknowledged): void {
+  /**
+   * Removes everything of an account in one transaction. `left`: the entries and reports of all other accounts. `erased`: the entries of the account that
+   * are in no cut. They stay in the counters, which know no accounts.
+   */
+  erase(accountId: string, now: number, left: Acknowledged, erased: readonly Entry[]): void {
     this.#storage.transactionSync(() => {
+      this.counters.addCut(erased);
       this.#sql.exec("DELETE FROM cut_segments WHERE cut IN (SELECT row FROM cuts WHERE account_id = ?)", accountId);
       this.#sql.exec("DELETE FROM cuts WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM logs WHERE account_id = ?", accountId);

@@ -2,6 +2,7 @@ import type { Child } from "hono/jsx";
 import { Age } from "../../dashboard/components/time.tsx";
 import { integer } from "../../dashboard/format.ts";
 import type { DeploymentStatus } from "../../operations/deployment-status.ts";
+import { hourMs } from "../../time/clock.ts";
 
 const many = 100_000;
 const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
@@ -34,6 +35,8 @@ const lateMs = 10 * 60_000;
 /** Shows the status of the deployment, such as its backlog and the sizes of its databases. */
 const isLate = (at: number | null, now: number): boolean => at !== null && now - at > lateMs;
 
+const isRecent = (at: number | null, now: number): boolean => at !== null && now - at < hourMs;
+
 export const Deployment = ({ status, now }: { status: DeploymentStatus; now: number }) => {
   const { backlog, log } = status;
   return (
@@ -50,7 +53,7 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
         </Line>
         <Line
           name="Request log"
-          isBad={isLate(log.oldestWaitingAt, now) || log.hinted > 0 || log.dropped > 0 || log.unreachable.length > 0}
+          isBad={isLate(log.oldestWaitingAt, now) || log.hinted > 0 || isRecent(log.lost.droppedAt, now) || log.unreachable.length > 0}
         >
           {integer(log.headEntries)} entries in log writers
           {log.oldestWaitingAt !== null && (
@@ -59,8 +62,8 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
             </>
           )}
           {log.hinted > 0 && `, ${integer(log.hinted)} wait for their log writer`}
-          {log.dropped > 0 && `, ${integer(log.dropped)} were dropped`}
-          {log.tooOld > 0 && `, ${integer(log.tooOld)} were too old`}
+          {log.lost.dropped > 0 && `, ${integer(log.lost.dropped)} were dropped`}
+          {log.lost.tooOld > 0 && `, ${integer(log.lost.tooOld)} were too old`}
           {log.unreadable > 0 && `, ${integer(log.unreadable)} rows cannot be read`}
           {log.unreachable.length > 0 && `, no response from ${log.unreachable.join(", ")}`}
         </Line>

@@ -9,6 +9,7 @@ import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
+import { timeSpan } from "../../inputs/values.ts";
 import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
@@ -215,6 +216,8 @@ const OperationData = z
   })
   .openapi("Operation", { description: "An action of an operator or of a service token." });
 
+const filter = (description: string, example: string) => z.string().max(200).optional().meta({ description, example });
+
 const listAudit = createRoute({
   method: "get",
   path: "/audit",
@@ -222,13 +225,23 @@ const listAudit = createRoute({
   summary: "List what operators did",
   description: "Lists the actions of operators and service tokens, newest first.",
   ...operation,
-  request: { query: z.strictObject(pageQuery) },
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      account_id: filter("Only actions on this account.", "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708"),
+      operator: filter("Only actions with the operator token or the service token of this name.", "ops"),
+      action: filter("Only this action, or all actions that begin with this word and a dot.", "account"),
+      target_id: filter("Only actions on this key, plan or token.", "key_2wVY7cPq9sTdKfR4"),
+      ...timeSpan,
+    }),
+  },
   responses: { 200: teamJson(pageOf(OperationData, "OperationPage"), "A page of actions.", "Link") },
 });
 
 routes.openapi(listAudit, async (c) => {
-  const { limit, cursor } = c.req.valid("query");
-  const { rows, next } = await listOperations(connect(c.env.DB), positionAt(c, cursor, z.string()), limit);
+  const { limit, cursor, account_id: accountId, target_id: targetId, ...filters } = c.req.valid("query");
+  const filtered = { ...filters, accountId, targetId };
+  const { rows, next } = await listOperations(connect(c.env.DB), filtered, positionAt(c, cursor, z.string()), limit);
   const data = rows.map(({ id, operator, tokenId, action, accountId, targetId, details }) => ({
     id,
     at: iso(timeOfId(id)),

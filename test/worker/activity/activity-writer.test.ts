@@ -127,7 +127,7 @@ describe("A log writer", () => {
     const refused = runInDurableObject(writer, async (object: ActivityWriter) => object.write(entriesOf(tenant, 20_001), 7));
     await expect(refused).rejects.toThrow("wait for a commit already");
     await writer.write(entriesOf(tenant, 1), 7);
-    expect((await writer.status()).dropped).toBe(7);
+    expect((await writer.status()).lost.dropped).toBe(7);
   });
 
   it("knows the last use of a key while D1 fails, even after it was evicted", async () => {
@@ -169,7 +169,7 @@ describe("A log writer", () => {
     const { name, writer, tenant } = await makeOwned();
     const [first, second, third] = entriesOf(tenant, 3) as [Entry, Entry, Entry];
     await writer.write([first, { ...second, durationMs: Number.NaN }, { ...third, id: "req_1" }]);
-    expect([(await writer.status()).dropped, await readIds(tenant, name)]).toEqual([2, [first.id]]);
+    expect([(await writer.status()).lost.dropped, await readIds(tenant, name)]).toEqual([2, [first.id]]);
   });
 
   it("reports a full database, and stores its cuts when there is room again", async () => {
@@ -276,7 +276,7 @@ describe("An open entry", () => {
     const early = Array.from({ length: 5001 }, () => reportOf(open(tenant), 200, 1));
     const outcomes = await runInDurableObject(writer, (object: ActivityWriter) => object.report(early));
     expect([outcomes.filter((outcome) => outcome === "unknown").length, outcomes.at(-1)]).toEqual([5000, "refused"]);
-    expect((await writer.status()).closedReports).toBe(1);
+    expect((await writer.status()).lost.closedReports).toBe(1);
     await evictDurableObject(writer);
     // The first 5,000 reports still wait, so a known entry can be reported, but no other early report waits.
     const entry = open(tenant);
@@ -315,7 +315,7 @@ describe("An open entry", () => {
     await writer.flush(tenant.accountId);
     await writer.write([old]);
     expect(await writer.report([reportOf(cut, 200, 1), reportOf(old, 200, 1)])).toEqual(["closed", "closed"]);
-    expect((await writer.status()).closedReports).toBe(2);
+    expect((await writer.status()).lost.closedReports).toBe(2);
     const statuses = (await readEntries(tenant.accountId, name)).map(({ status }) => status);
     expect(statuses).toEqual([null, null]);
   });

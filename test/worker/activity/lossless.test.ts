@@ -104,7 +104,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
   for (const writer of writers()) {
     await runInDurableObject(writer, (instance) => void Object.assign(instance, { env }));
     while ((await writer.status()).hinted > 0) await runDurableObjectAlarm(writer);
-    expect((await writer.status()).dropped).toBe(0);
+    expect((await writer.status()).lost.dropped).toBe(0);
   }
   await vi.waitFor(() => owner().flush(accountId), { timeout: 20_000, interval: 100 });
 

@@ -118,9 +118,9 @@ it("An entry from before the start of its account's log is rejected and reported
   const writer = writerAt(env, "ACTIVITY_0/0");
   await writer.deleteOld([{ accountId: tenant.accountId, days: 31 }], now);
   const newer = entryOf(tenant, now - 29 * dayMs);
-  const before = (await writer.status()).tooOld;
+  const before = (await writer.status()).lost.tooOld;
   await write([entryOf(tenant, now - 32.1 * dayMs), newer]);
-  expect((await writer.status()).tooOld).toBe(before + 1);
+  expect((await writer.status()).lost.tooOld).toBe(before + 1);
   expect(await readEntryIds(tenant.accountId)).toEqual([newer.id]);
 });
 

@@ -118,7 +118,7 @@ it("The health endpoint shows the version of the service and the state of each p
   expect([status, headers.get("Content-Type")]).toEqual([200, "application/health+json"]);
   const { version, releaseId, checks } = JSON.parse(text);
   expect([version, typeof releaseId]).toEqual([packageJson.version, "string"]);
-  expect(Object.keys(checks)).toEqual(["database:main", "guards:admission", "activity:log", "queue:deliveries"]);
+  expect(Object.keys(checks)).toEqual(["database:main", "guards:admission", "activity:log", "queue:deliveries", "cron:jobs"]);
 });
 
 it("Pages format numbers, durations, percentages and dates", () => {

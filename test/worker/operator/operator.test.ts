@@ -220,6 +220,10 @@ describe("Metrics", () => {
     expect(answer.text).toMatch(/^dvo_accounts \d+$/m);
     expect(answer.text).toMatch(/^dvo_database_size_bytes\{database="ACTIVITY_0"\} \d+$/m);
     expect(answer.text).toMatch(/^dvo_unknown_parts 0$/m);
+    for (const name of ["dvo_requests_total", "dvo_request_duration_seconds_count", "dvo_request_duration_seconds_sum"])
+      expect(answer.text).toMatch(new RegExp(`^${name}\\{class="read",.*writer="ACTIVITY_0/0"\\} \\d`, "m"));
+    expect(answer.text).toMatch(/^dvo_request_duration_seconds_bucket\{class="write",writer="ACTIVITY_0\/0",le="1\.0"\} \d+$/m);
+    expect(answer.text).toMatch(/^dvo_log_dropped_entries_total \d+$/m);
     for (const line of answer.text.trim().split("\n"))
       expect(line).toMatch(/^(# (TYPE|HELP|UNIT) dvo_\w+ .+|# EOF|dvo_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? -?[\d.e+-]+)$/);
     expect(answer.text).not.toContain(accountId);

@@ -2,6 +2,9 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
+import { forgetJobs, lastRunAt, readJobRuns, recordJobRun } from "../../../src/db/job-runs.ts";
+import { dayMs, minuteMs } from "../../../src/time/clock.ts";
+import { db } from "../support/client.ts";
 import { countingD1 } from "../support/d1.ts";
 
 /** Returns a database whose methods throw. */
@@ -22,13 +25,37 @@ it("A burst of health checks queries D1 once, and a failure of D1 shows within t
     const start = Date.now() + 60_000;
     now.mockReturnValue(start);
     for (let check = 0; check < 50; check++) expect(await healthWith({ ...env, DB })).toBe(200);
-    // The first statement checks that D1 responds. The second statement reads which databases are full.
-    expect(counts.statements).toBe(2);
+    // The statements check that D1 responds, which databases are full, and when the scheduled jobs ran.
+    expect(counts.statements).toBe(3);
     now.mockReturnValue(start + 1999);
     expect(await healthWith({ ...env, DB: failingD1() })).toBe(200);
     now.mockReturnValue(start + 2000);
     expect(await healthWith({ ...env, DB: failingD1() })).toBe(503);
   } finally {
     now.mockRestore();
+  }
+});
+
+it("The service is unhealthy if the scheduled jobs have not run for five minutes", async () => {
+  const job = { name: "of_the_health_test", description: "", cursor: "", tookMs: 1, done: 0, hasMore: false, error: null };
+  const app = createApp({ isLocal: true });
+  const now = vi.spyOn(Date, "now");
+  // Later than every run of a job in other tests.
+  const ranAt = dayMs + Math.max(Date.now(), lastRunAt([...(await readJobRuns(db)).values()]) ?? 0);
+  const healthAt = async (timeMs: number) => {
+    now.mockReturnValue(timeMs);
+    const response = await app.fetch(new Request("http://localhost/health"), env, createExecutionContext());
+    return [response.status, ((await response.json()) as { output?: string }).output ?? ""] as const;
+  };
+  try {
+    await recordJobRun(db, { ...job, ranAt });
+    expect((await healthAt(ranAt + 5 * minuteMs - 1))[0]).toBe(200);
+    const [status, output] = await healthAt(ranAt + 5 * minuteMs + 2000);
+    expect([status, output]).toEqual([503, expect.stringContaining("No scheduled job has run since")]);
+    await recordJobRun(db, { ...job, ranAt: ranAt + 5 * minuteMs });
+    expect((await healthAt(ranAt + 5 * minuteMs + 4000))[0]).toBe(200);
+  } finally {
+    now.mockRestore();
+    await forgetJobs(db, [job.name]);
   }
 });

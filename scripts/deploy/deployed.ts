@@ -1,0 +1,114 @@
+import type { Deployment } from "./deployment.ts";
+import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
+
+// Asks Cloudflare what is deployed. Nothing in this file changes anything.
+
+export const listDatabases = ["d1", "list", "--json"];
+export const listSecrets = ["secret", "list", "--format", "json"];
+export const showQueue = (name: string) => ["queues", "info", name];
+export const showDeployment = ["deployments", "status", "--json"];
+export const listDeployments = ["deployments", "list", "--json"];
+export const showVersion = (id: string) => ["versions", "view", id, "--json"];
+export const listMigrations = (binding: string) => ["d1", "migrations", "list", binding, "--remote"];
+
+/** A binding of a version, for example `{ type: "plain_text", name: "REGION", text: "weur" }`. */
+export type Binding = { type: string; name: string } & Record<string, unknown>;
+
+/** A version that was uploaded to Cloudflare. */
+export interface Version {
+  id: string;
+  /** The version of package.json, or null if the version was not uploaded by `npm run deploy`. */
+  tag: string | null;
+  /** What the deploy wrote down, for example the commit. */
+  message: string | null;
+  /** The last change of the classes of Durable Objects that the version knows. */
+  classMigration: string | null;
+  compatibilityDate: string | null;
+  bindings: Binding[];
+}
+
+/** What is deployed of a Worker. */
+export interface Deployed {
+  /** The names of the secrets. */
+  secrets: string[];
+  /** The deployed versions with their shares of the requests, in percent. The largest share is first. */
+  shares: { id: string; percentage: number }[];
+  /** The version with the largest share. */
+  version: Version;
+}
+
+/** Returns the names of the databases that do not exist yet. */
+export async function missingDatabases(deployment: Deployment): Promise<string[]> {
+  const listed = jsonIn((await wrangler(listDatabases, deployment)).out) as { name: string }[];
+  return deployment.databases.map(({ name }) => name).filter((name) => !listed.some((each) => each.name === name));
+}
+
+/** Returns the names of the queues that do not exist yet. */
+export async function missingQueues(deployment: Deployment): Promise<string[]> {
+  const missing: string[] = [];
+  for (const name of deployment.queues) {
+    const { code, out, err } = await wrangler(showQueue(name), deployment, { mayFail: true });
+    if (code === 0) continue;
+    if (!/does not exist/i.test(out + err)) throw new WranglerError(`wrangler queues info ${name} failed:\n${out}${err}`);
+    missing.push(name);
+  }
+  return missing;
+}
+
+/** Returns the names of the Worker's secrets, or null if the Worker does not exist yet. */
+async function secretsThere(deployment: Deployment): Promise<string[] | null> {
+  const { code, out, err } = await wrangler(listSecrets, deployment, { mayFail: true });
+  if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
+  // wrangler prints this message only for a Worker that does not exist. Any other error must throw. Otherwise, the deploy could treat an
+  // existing Worker as new and overwrite its secrets. The API keys of that Worker would then be invalid.
+  if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
+  throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
+}
+
+/** Returns a version by its id. */
+export async function readVersion(deployment: Deployment, id: string): Promise<Version> {
+  const { annotations = {}, resources = {} } = jsonIn((await wrangler(showVersion(id), deployment)).out) as {
+    annotations?: Record<string, string>;
+    resources?: { script_runtime?: { migration_tag?: string; compatibility_date?: string }; bindings?: Binding[] };
+  };
+  return {
+    id,
+    tag: annotations["workers/tag"] ?? null,
+    message: annotations["workers/message"] ?? null,
+    classMigration: resources.script_runtime?.migration_tag ?? null,
+    compatibilityDate: resources.script_runtime?.compatibility_date ?? null,
+    bindings: resources.bindings ?? [],
+  };
+}
+
+interface ListedDeployment {
+  created_on: string;
+  versions: { version_id: string; percentage: number }[];
+}
+
+const sharesOf = ({ versions }: ListedDeployment) =>
+  versions.map(({ version_id: id, percentage }) => ({ id, percentage })).toSorted((a, b) => b.percentage - a.percentage);
+
+/** Returns what is deployed, or null if the Worker does not exist yet. */
+export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
+  const secrets = await secretsThere(deployment);
+  if (secrets === null) return null;
+  const shares = sharesOf(jsonIn((await wrangler(showDeployment, deployment)).out) as ListedDeployment);
+  const [largest] = shares;
+  if (largest === undefined) throw new WranglerError("wrangler deployments status named no version.");
+  return { secrets, shares, version: await readVersion(deployment, largest.id) };
+}
+
+/** Returns the ids of the versions that served all requests before the present deployment, latest first. */
+export async function readEarlierVersions(deployment: Deployment, present: string): Promise<string[]> {
+  const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
+  const latestFirst = listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
+  const whole = latestFirst.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? []);
+  return [...new Set(whole)].filter((id) => id !== present);
+}
+
+/** Returns the names of the migrations that are not applied to a database yet. */
+export async function readPendingMigrations(deployment: Deployment, binding: string): Promise<string[]> {
+  const { out } = await wrangler(listMigrations(binding), deployment);
+  return [...new Set(out.match(/\b\d{4}_\w+\.sql\b/g) ?? [])];
+}

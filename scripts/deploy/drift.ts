@@ -1,0 +1,45 @@
+import type { Binding, Deployed } from "./deployed.ts";
+import type { Deployment } from "./deployment.ts";
+
+// Compares what is deployed with the repository. Somebody may have changed settings in Cloudflare's dashboard, or deployed another commit.
+
+/** What a deploy of this repository would bind, by the name of the binding. */
+function wantedBindings({ databases, vars }: Deployment): Map<string, string> {
+  return new Map([
+    ...Object.entries(vars).map(([name, value]) => [name, JSON.stringify(value)] as const),
+    ...databases.map(({ binding, name }) => [binding, `the database ${name}`] as const),
+  ]);
+}
+
+/** Returns the value of a binding as text, or null if this comparison does not cover bindings of this type. */
+function shownValue({ type, ...binding }: Binding): string | null {
+  if (type === "plain_text") return JSON.stringify(binding.text);
+  return null;
+}
+
+/**
+ * Returns what differs between the deployed version and the repository, one line each: the commit, variables, secrets and classes of Durable
+ * Objects. `commit`: what a deploy would write down about the repository.
+ */
+export function driftOf(deployment: Deployment, { version, secrets }: Deployed, commit: string | null): string[] {
+  const wanted = wantedBindings(deployment);
+  const deployed = new Map(version.bindings.map((binding) => [binding.name, shownValue(binding)]));
+  const lastClasses = deployment.classMigrations.at(-1)?.tag ?? null;
+  const differences = [...wanted].flatMap(([name, value]) => {
+    if (!deployed.has(name)) return [`${name} is not deployed. The repository has ${value}.`];
+    const there = deployed.get(name);
+    return there === null || there === undefined || there === value ? [] : [`${name} is ${there}. The repository has ${value}.`];
+  });
+  const extra = version.bindings.filter(({ name, type }) => type === "plain_text" && !wanted.has(name));
+  return [
+    ...(version.message === commit || commit === null
+      ? []
+      : [`The code is ${version.message ?? "of an unknown commit"}. The repository is ${commit}.`]),
+    ...differences,
+    ...extra.map(({ name, text }) => `${name} is ${JSON.stringify(text)}. The repository does not have it, and a deploy removes it.`),
+    ...secrets.filter((name) => wanted.has(name)).map((name) => `${name} is a secret. The repository has it as a variable.`),
+    ...(version.classMigration === lastClasses
+      ? []
+      : [`The object classes are those of ${version.classMigration ?? "no migration"}. The repository has ${lastClasses}.`]),
+  ];
+}

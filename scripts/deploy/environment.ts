@@ -1,0 +1,104 @@
+import { existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
+import { CommandError } from "../exit-codes.ts";
+import { root } from "../root.ts";
+import { placements } from "./region.ts";
+
+// Makes the configuration of an environment. wrangler.toml describes production. environments/NAME.toml has only what differs in the
+// environment NAME. wrangler's own environments would need a copy of every binding instead.
+
+/** The name of the environment that wrangler.toml itself describes. */
+export const production = "production";
+
+/** The part of wrangler's configuration that this file reads or changes. */
+interface Config {
+  name: string;
+  main: string;
+  assets?: { directory: string };
+  placement?: object;
+  routes?: unknown[];
+  vars: Record<string, unknown>;
+  d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
+  queues: { producers: { queue: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
+  [other: string]: unknown;
+}
+
+/** The file that says what differs in an environment. */
+export const overridesOf = (env: string): string => (env === production ? "wrangler.toml" : `environments/${env}.toml`);
+
+const isTable = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Returns `base` with the values of `changes`. Tables are merged, all other values are replaced. */
+function merged(base: Record<string, unknown>, changes: Record<string, unknown>): Record<string, unknown> {
+  const values = Object.entries(changes).map(([name, value]) => {
+    const before = base[name];
+    return [name, isTable(before) && isTable(value) ? merged(before, value) : value];
+  });
+  return { ...base, ...Object.fromEntries(values) };
+}
+
+/**
+ * Returns wrangler's configuration of an environment, with paths relative to the root of the project. Throws `CommandError` if there is no such
+ * environment.
+ */
+export async function configOf(env: string): Promise<Config> {
+  const { experimental_readRawConfig } = await import("wrangler");
+  const read = (file: string) => experimental_readRawConfig({ config: join(root, file) }).rawConfig as Record<string, unknown>;
+  let config = read("wrangler.toml") as Config;
+  if (env !== production) {
+    if (!/^[a-z][a-z0-9-]*$/.test(env) || !existsSync(join(root, overridesOf(env)))) {
+      const names = globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"));
+      throw new CommandError("misuse", `There is no environment "${env}". There is ${[production, ...names].join(", ")}.`);
+    }
+    config = merged(withNamesOf(config, env), read(overridesOf(env))) as Config;
+  }
+  const region = String(config.vars.REGION ?? "");
+  return {
+    ...config,
+    vars: { ...config.vars, DEAD_DELIVERIES_QUEUE: deadLetterQueueOf(config) },
+    ...(region !== "" && { placement: { region: placements[region as keyof typeof placements] } }),
+  };
+}
+
+/** The variable tells the queue consumer which of its queues is the dead letter queue. */
+const deadLetterQueueOf = ({ queues, vars }: Config) =>
+  queues.consumers.find(({ dead_letter_queue }) => dead_letter_queue)?.dead_letter_queue ?? vars.DEAD_DELIVERIES_QUEUE;
+
+/** Gives the Worker, its databases and its queues names of their own. */
+function withNamesOf(config: Config, env: string): Config {
+  const own = (name: string) =>
+    name.startsWith(config.name) ? `${config.name}-${env}${name.slice(config.name.length)}` : `${name}-${env}`;
+  return {
+    ...config,
+    name: own(config.name),
+    d1_databases: config.d1_databases.map((each) => ({ ...each, database_name: own(each.database_name) })),
+    queues: {
+      producers: config.queues.producers.map((each) => ({ ...each, queue: own(each.queue) })),
+      consumers: config.queues.consumers.map((each) => ({
+        ...each,
+        queue: own(each.queue),
+        ...(each.dead_letter_queue && { dead_letter_queue: own(each.dead_letter_queue) }),
+      })),
+    },
+  };
+}
+
+/**
+ * Writes the configuration of an environment to a file for wrangler. `domains`: the custom domains of the Worker. Returns the path of the
+ * file. wrangler resolves paths in the file against the folder of the file.
+ */
+export async function writeConfig(env: string, domains: readonly string[]): Promise<string> {
+  const config = await configOf(env);
+  const path = join(root, ".wrangler", "environments", `${env}.json`);
+  const resolved = (file: string) => relative(dirname(path), join(root, file));
+  const written = {
+    ...config,
+    main: resolved(config.main),
+    ...(config.assets && { assets: { ...config.assets, directory: resolved(config.assets.directory) } }),
+    d1_databases: config.d1_databases.map((each) => ({ ...each, migrations_dir: resolved(each.migrations_dir) })),
+    routes: [...(config.routes ?? []), ...domains.map((pattern) => ({ pattern, custom_domain: true }))],
+  };
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, JSON.stringify(written, null, 2));
+  return path;
+}

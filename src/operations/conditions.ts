@@ -1,0 +1,106 @@
+import { jobsLateMs, lastRunAt } from "../db/job-runs.ts";
+import { hourMs, iso, minuteMs } from "../time/clock.ts";
+import type { DeploymentStatus } from "./deployment-status.ts";
+
+// What needs a person. The operator's page, `operator status` and the alerts of cron use these conditions. docs/alerts.rules.yaml has the same conditions
+// for Prometheus, with the same names.
+
+/** A condition that needs a person. */
+export interface Condition {
+  /** The name of the alert. */
+  name: string;
+  /** What the alert is about if there can be several, for example the name of a job. Otherwise an empty string. */
+  about: string;
+  /** `page`: somebody has to act now. `ticket`: somebody has to act on a working day. */
+  severity: "page" | "ticket";
+  /** The condition must hold for this time before it is an alert, in milliseconds. */
+  forMs: number;
+  /** What is wrong, in one sentence. */
+  summary: string;
+  /** The file in docs/runbooks that says what to do. */
+  runbook: string;
+}
+
+const waitsMs = 10 * minuteMs;
+/** A job that runs every hour is late after this time, in milliseconds. */
+const jobLateMs = 2 * hourMs;
+const nearlyFullBytes = 8e9;
+/** The share of requests that may fail with a 5xx status, and the number of requests below which the share says nothing. */
+const maxFailed = 0.01;
+const minRequests = 100;
+
+/** The requests that the Worker has served since the alerts were last checked, and those that failed with a 5xx status. */
+export interface RecentRequests {
+  requests: number;
+  failed: number;
+}
+
+/** Returns the conditions that hold. `recent`: the requests of the last minutes, or null if they are not known. */
+export function conditionsOf(status: DeploymentStatus, recent: RecentRequests | null, now: number): Condition[] {
+  const { log, backlog, jobs, databases, waitingKeys, unknown } = status;
+  const found: Condition[] = [];
+  const add = (name: string, severity: Condition["severity"], forMs: number, summary: string, runbook: string, about = "") =>
+    found.push({ name, about, severity, forMs, summary, runbook });
+  const isOld = (at: number | null, ageMs: number): at is number => at !== null && now - at > ageMs;
+  const ranAt = lastRunAt(jobs);
+  if (isOld(ranAt, jobsLateMs)) add("CronDead", "page", 0, `No scheduled job has run since ${iso(ranAt)}.`, "dead-cron.md");
+  for (const job of jobs) {
+    if (job.error !== null) add("JobFailed", "ticket", 30 * minuteMs, `The scheduled job ${job.name} fails.`, "dead-cron.md", job.name);
+    else if (isOld(job.ranAt, jobLateMs))
+      add(
+        "JobLate",
+        "ticket",
+        30 * minuteMs,
+        `The scheduled job ${job.name} has not run since ${iso(job.ranAt)}.`,
+        "dead-cron.md",
+        job.name,
+      );
+  }
+  if (recent && recent.requests >= minRequests && recent.failed > maxFailed * recent.requests)
+    add("RequestsFail", "page", 2 * minuteMs, `${recent.failed} of ${recent.requests} requests failed with a 5xx status.`, "roll-back.md");
+  if (waitingKeys > 0)
+    add("KeysUnconfirmed", "ticket", 5 * minuteMs, `${waitingKeys} keys have a change that is not in force yet.`, "database-away.md");
+  if (isOld(log.oldestWaitingAt, waitsMs))
+    add(
+      "LogWaits",
+      "ticket",
+      waitsMs,
+      `Log entries have waited for an activity database since ${iso(log.oldestWaitingAt)}.`,
+      "database-away.md",
+    );
+  if (log.lost.droppedAt !== null && !isOld(log.lost.droppedAt, hourMs))
+    add(
+      "LogEntriesDropped",
+      "page",
+      0,
+      `Log entries were dropped at ${iso(log.lost.droppedAt)}, ${log.lost.dropped} in all.`,
+      "full-database.md",
+    );
+  if (log.unreachable.length > 0)
+    add(
+      "LogWritersUnreachable",
+      "ticket",
+      5 * minuteMs,
+      `The log writers ${log.unreachable.join(", ")} do not respond.`,
+      "cloudflare-outage.md",
+    );
+  if (log.hinted > 0)
+    add("LogEntriesHinted", "ticket", 15 * minuteMs, `${log.hinted} log entries wait for their log writer.`, "cloudflare-outage.md");
+  if (log.unreadable > 0) add("LogUnreadable", "page", 0, `${log.unreadable} rows of write-ahead logs cannot be read.`, "roll-back.md");
+  if (backlog && isOld(backlog.oldestDueAt, waitsMs))
+    add("DeliveriesWait", "ticket", waitsMs, `Webhook deliveries have been due since ${iso(backlog.oldestDueAt)}.`, "webhook-backlog.md");
+  for (const { binding, bytes, isFull } of databases) {
+    if (isFull) add("DatabaseFull", "page", 0, `The database ${binding} is full.`, "full-database.md", binding);
+    else if (bytes > nearlyFullBytes)
+      add(
+        "DatabaseNearlyFull",
+        "ticket",
+        hourMs,
+        `The database ${binding} has ${(bytes / 1e9).toFixed(1)} of its 10 GB.`,
+        "full-database.md",
+        binding,
+      );
+  }
+  for (const what of unknown) add("PartUnreadable", "ticket", 5 * minuteMs, `It is not known: ${what}.`, "cloudflare-outage.md", what);
+  return found;
+}

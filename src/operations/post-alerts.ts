@@ -1,0 +1,87 @@
+import { newId } from "../ids/ids.ts";
+import { isLoopback } from "../net/loopback.ts";
+import { iso, secondMs } from "../time/clock.ts";
+import { signatureHeaders } from "../webhooks/signature.ts";
+import type { Announcement } from "./alerts.ts";
+
+// Posts alerts to the URL in the secret `ALERT_URL`. Nothing else of the service needs this URL.
+
+const timeoutMs = 10 * secondMs;
+
+/** The secrets of the alerts. Both are optional. */
+export interface AlertEnv {
+  /** An incoming webhook of Slack or a service that takes the same messages, a PagerDuty URL with `routing_key`, or a receiver of your own. */
+  ALERT_URL?: string;
+  /** The secret that signs alerts for a receiver of your own: `whsec_` and base64. */
+  ALERT_SECRET?: string;
+  PUBLIC_ORIGIN: string;
+}
+
+const pagerDutyHosts = ["events.pagerduty.com", "events.eu.pagerduty.com"];
+
+/** Returns the URL for alerts, or null if alerts are off. Throws if the URL is not valid. */
+export function alertUrl({ ALERT_URL = "" }: AlertEnv): URL | null {
+  if (ALERT_URL.trim() === "") return null;
+  const url = URL.canParse(ALERT_URL) ? new URL(ALERT_URL) : null;
+  if (url === null || !(url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname))))
+    throw new Error("ALERT_URL must be an https:// URL. No alert was posted.");
+  return url;
+}
+
+const originOf = ({ PUBLIC_ORIGIN }: AlertEnv): string => PUBLIC_ORIGIN.split(",")[0]?.trim() || "developer-overview";
+
+const sentenceOf = ({ condition, endedAt }: Announcement): string =>
+  `${endedAt === null ? condition.severity.toUpperCase() : "OVER"} ${condition.name}: ${condition.summary}`;
+
+/** The bodies of the requests that announce alerts. PagerDuty takes one alert in a request. */
+function bodiesOf(url: URL, env: AlertEnv, announcements: readonly Announcement[]): object[] {
+  const origin = originOf(env);
+  if (pagerDutyHosts.includes(url.hostname))
+    return announcements.map(({ id, condition, since, endedAt }) => ({
+      routing_key: url.searchParams.get("routing_key"),
+      event_action: endedAt === null ? "trigger" : "resolve",
+      dedup_key: `${origin} ${id}`,
+      payload: {
+        summary: `${condition.name}: ${condition.summary}`,
+        source: origin,
+        severity: condition.severity === "page" ? "critical" : "warning",
+        timestamp: iso(since),
+        custom_details: { runbook: `docs/runbooks/${condition.runbook}` },
+      },
+    }));
+  return [
+    {
+      text: [`${origin}`, ...announcements.map((each) => `${sentenceOf(each)} (docs/runbooks/${each.condition.runbook})`)].join("\n"),
+      origin,
+      alerts: announcements.map(({ id, condition, since, endedAt }) => ({
+        id,
+        name: condition.name,
+        severity: condition.severity,
+        summary: condition.summary,
+        runbook: `docs/runbooks/${condition.runbook}`,
+        since: iso(since),
+        ended_at: endedAt === null ? null : iso(endedAt),
+      })),
+    },
+  ];
+}
+
+/** Posts alerts. Throws if the receiver does not respond with a 2xx status. */
+export async function postAlerts(env: AlertEnv, url: URL, announcements: readonly Announcement[], now: number): Promise<void> {
+  const isPagerDuty = pagerDutyHosts.includes(url.hostname);
+  for (const content of bodiesOf(url, env, announcements)) {
+    const body = JSON.stringify(content);
+    const secret = env.ALERT_SECRET ?? "";
+    const signed = secret === "" || isPagerDuty ? {} : signatureHeaders(newId("evt", now), body, [secret], now);
+    const response = await fetch(isPagerDuty ? `${url.origin}${url.pathname}` : url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...signed },
+      body,
+      redirect: "manual",
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    await response.body?.cancel();
+    // The URL is a secret, so the message does not contain it.
+    if (!response.ok) throw new Error(`the receiver of alerts responded with ${response.status}`);
+  }
+}

@@ -1,0 +1,155 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import packageJson from "../../../package.json" with { type: "json" };
+import { respondJson } from "../../api/respond.ts";
+import { time } from "../../api/route-parts/schemas.ts";
+import { conditionsOf } from "../../operations/conditions.ts";
+import { readDeploymentStatus } from "../../operations/deployment-status.ts";
+import { readTraffic } from "../../operations/traffic.ts";
+import { iso, isoOrNull } from "../../time/clock.ts";
+import { operating } from "../context.ts";
+import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
+
+// The status of the deployment on one screen.
+
+export const routes = createTeamRouter();
+
+/** D1 accepts at most this number of bytes in a database. */
+const mostBytes = 10e9;
+/** An account or a key is near a limit from this share on, in percent. */
+const nearPercent = 80;
+const mostShown = 10;
+
+const count = (description: string) => z.int().meta({ description, example: 0 });
+
+const StatusData = z
+  .strictObject({
+    version: z.string().nullable().meta({ description: "The id of the deployed version, or null on a laptop.", example: null }),
+    release: z.string().meta({ description: "The release.", example: "0.2.0" }),
+    needs_attention: z
+      .array(
+        z.strictObject({
+          name: z.string().meta({ description: "The name of the alert.", example: "LogWaits" }),
+          severity: z
+            .enum(["page", "ticket"])
+            .meta({ description: "Whether somebody has to act now or on a working day.", example: "ticket" }),
+          summary: z.string().meta({ description: "What is wrong.", example: "The database DB is full." }),
+          runbook: z.string().meta({ description: "The runbook that says what to do.", example: "docs/runbooks/full-database.md" }),
+        }),
+      )
+      .meta({ description: "What needs a person. Empty if nothing does." }),
+    accounts: count("The accounts."),
+    suspended_accounts: count("The accounts that are suspended."),
+    live_keys: count("The keys that are active and not expired."),
+    waiting_keys: count("The keys with a change that is not in force yet."),
+    databases: z
+      .array(
+        z.strictObject({
+          name: z.string().meta({ description: "The binding of the database.", example: "DB" }),
+          bytes: z.int().meta({ description: "Its size.", example: 1_000_000 }),
+          bytes_left: z.int().meta({ description: "The room that is left.", example: 9_999_000_000 }),
+        }),
+      )
+      .meta({ description: "The databases." }),
+    log: z
+      .strictObject({
+        oldest_waiting_at: time.nullable().meta({ description: "The time of the oldest cut that waits for its database, or null." }),
+        head_entries: count("The log entries in log writers that are in no cut yet."),
+        dropped_entries: count("The log entries that were dropped."),
+        unreachable: z.array(z.string()).meta({ description: "The log writers that do not respond.", example: [] }),
+      })
+      .meta({ description: "The request log." }),
+    deliveries: z
+      .strictObject({
+        pending: count("The deliveries that wait for an attempt. 100,001 means more than 100,000."),
+        due: count("The deliveries that are due, at most 1,000 of each webhook."),
+        oldest_due_at: time.nullable().meta({ description: "The time at which the oldest due delivery became due, or null." }),
+        failing_webhooks: count("The active webhooks whose latest attempts failed."),
+      })
+      .nullable()
+      .meta({ description: "The webhook deliveries, or null if they could not be counted." }),
+    jobs_ran_at: time.nullable().meta({ description: "The time of the last run of the scheduled jobs, or null." }),
+    failing_jobs: z
+      .array(
+        z.strictObject({
+          name: z.string().meta({ description: "The name of the job.", example: "sweep_deliveries" }),
+          error: z.string().meta({ description: "The error of its last run.", example: "D1 does not respond." }),
+        }),
+      )
+      .meta({ description: "The scheduled jobs whose last run failed." }),
+    near_limits: z
+      .array(
+        z.strictObject({
+          account_id: z.string().meta({ description: "The account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+          name: z.string().meta({ description: "The name of the account.", example: "Acme Ltd" }),
+          key_id: z
+            .string()
+            .nullable()
+            .meta({ description: "The key that is near its limit, or null for the storage.", example: "key_2wVY7cPq9sTdKfR4" }),
+          used_percent: z.number().meta({ description: "How much of the limit is used, in percent.", example: 92.5 }),
+        }),
+      )
+      .meta({
+        description: `The keys and accounts that have used ${nearPercent} % of their hourly limit or their storage, at most ${mostShown}.`,
+      }),
+    unknown: z.array(z.string()).meta({ description: "What could not be read.", example: [] }),
+  })
+  .openapi("Status", { description: "The status of the deployment." });
+
+const getStatus = createRoute({
+  method: "get",
+  path: "/status",
+  operationId: "getStatus",
+  summary: "Get the status of the deployment",
+  description: "Returns what needs a person, and the state of the databases, the log, the deliveries and the scheduled jobs.",
+  tags: ["Operations"],
+  ...requireTokenScope("operate"),
+  responses: { 200: teamJson(StatusData, "The status.") },
+});
+
+routes.openapi(getStatus, async (c) => {
+  const { db, env, now } = operating(c);
+  const [status, traffic] = await Promise.all([readDeploymentStatus(db, env, now), readTraffic({ db, env }, now)]);
+  const { log, backlog, jobs } = status;
+  const near = traffic.accounts
+    .flatMap(({ id, name, keyId, usedPercent, storedBytes, quotaBytes }) => [
+      { account_id: id, name, key_id: keyId, used_percent: usedPercent },
+      { account_id: id, name, key_id: null, used_percent: (100 * storedBytes) / quotaBytes },
+    ])
+    .filter(({ used_percent: percent }) => percent >= nearPercent)
+    .toSorted((a, b) => b.used_percent - a.used_percent);
+  return respondJson(
+    c,
+    {
+      version: env.VERSION?.id || null,
+      release: packageJson.version,
+      needs_attention: conditionsOf(status, null, now).map(({ name, severity, summary, runbook }) => ({
+        name,
+        severity,
+        summary,
+        runbook: `docs/runbooks/${runbook}`,
+      })),
+      accounts: status.accounts,
+      suspended_accounts: status.suspended,
+      live_keys: status.liveKeys,
+      waiting_keys: status.waitingKeys,
+      databases: status.databases.map(({ binding, bytes }) => ({ name: binding, bytes, bytes_left: Math.max(0, mostBytes - bytes) })),
+      log: {
+        oldest_waiting_at: isoOrNull(log.oldestWaitingAt),
+        head_entries: log.headEntries,
+        dropped_entries: log.lost.dropped,
+        unreachable: log.unreachable,
+      },
+      deliveries: backlog && {
+        pending: backlog.pending,
+        due: backlog.due,
+        oldest_due_at: isoOrNull(backlog.oldestDueAt),
+        failing_webhooks: backlog.failingWebhooks,
+      },
+      jobs_ran_at: jobs.length === 0 ? null : iso(Math.max(...jobs.map(({ ranAt }) => ranAt))),
+      failing_jobs: jobs.flatMap(({ name, error }) => (error === null ? [] : [{ name, error }])),
+      near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.round(10 * each.used_percent) / 10 })),
+      unknown: [...status.unknown, ...traffic.unknown],
+    },
+    200,
+  );
+});

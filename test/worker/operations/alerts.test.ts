@@ -1,0 +1,161 @@
+import { env } from "cloudflare:workers";
+import { Webhook } from "standardwebhooks";
+import { describe, expect, it } from "vitest";
+import { noHealth } from "../../../src/activity/writers.ts";
+import { databaseSizes } from "../../../src/db/tables.ts";
+import { type AlertState, announced, announcementsOf, nextStates, noAlerting, sampled } from "../../../src/operations/alerts.ts";
+import { type Condition, conditionsOf } from "../../../src/operations/conditions.ts";
+import type { DeploymentStatus } from "../../../src/operations/deployment-status.ts";
+import { alertUrl } from "../../../src/operations/post-alerts.ts";
+import { sendAlerts } from "../../../src/operations/send-alerts.ts";
+import { alerting } from "../../../src/operations/tables.ts";
+import { hourMs, minuteMs } from "../../../src/time/clock.ts";
+import { db } from "../support/client.ts";
+import { newPath, receivedAt, receiver } from "../support/receiver.ts";
+
+const now = Date.parse("2026-11-27T03:00:00Z");
+
+const healthy: DeploymentStatus = {
+  accounts: 1,
+  suspended: 0,
+  liveKeys: 1,
+  waitingKeys: 0,
+  backlog: { pending: 0, due: 0, oldestDueAt: null, failingWebhooks: 0, disabledWebhooks: 0 },
+  log: noHealth(),
+  databases: [{ binding: "DB", bytes: 1e9, isFull: false, measuredAt: now }],
+  jobs: [{ name: "sweep_deliveries", description: "", ranAt: now, tookMs: 1, done: 0, hasMore: false, error: null }],
+  signInFailures: {},
+  unknown: [],
+};
+
+const namesOf = (changes: Partial<DeploymentStatus>, recent = { requests: 1000, failed: 0 }) =>
+  conditionsOf({ ...healthy, ...changes }, recent, now).map(({ name }) => name);
+
+describe("The conditions that need a person", () => {
+  it("are none in a healthy deployment", () => expect(namesOf({})).toEqual([]));
+
+  it.each<[string, Partial<DeploymentStatus>]>([
+    ["CronDead", { jobs: healthy.jobs.map((job) => ({ ...job, ranAt: now - 6 * minuteMs })) }],
+    ["JobFailed", { jobs: healthy.jobs.map((job) => ({ ...job, error: "D1 does not respond" })) }],
+    ["KeysUnconfirmed", { waitingKeys: 1 }],
+    ["LogWaits", { log: { ...noHealth(), oldestWaitingAt: now - 11 * minuteMs } }],
+    ["LogEntriesDropped", { log: { ...noHealth(), lost: { dropped: 1, droppedAt: now - minuteMs, tooOld: 0, closedReports: 0 } } }],
+    ["LogWritersUnreachable", { log: { ...noHealth(), unreachable: ["ACTIVITY_0/1"] } }],
+    ["LogEntriesHinted", { log: { ...noHealth(), hinted: 1 } }],
+    ["LogUnreadable", { log: { ...noHealth(), unreadable: 1 } }],
+    ["DeliveriesWait", { backlog: { pending: 1, due: 1, oldestDueAt: now - 11 * minuteMs, failingWebhooks: 0, disabledWebhooks: 0 } }],
+    ["DatabaseNearlyFull", { databases: [{ binding: "DB", bytes: 8.5e9, isFull: false, measuredAt: now }] }],
+    ["DatabaseFull", { databases: [{ binding: "DB", bytes: 9.5e9, isFull: true, measuredAt: now }] }],
+    ["PartUnreadable", { unknown: ["the delivery backlog"] }],
+  ])("include %s", (name, changes) => expect(namesOf(changes)).toEqual([name]));
+
+  it("include failing requests only if there are enough of them to say so", () => {
+    expect(namesOf({}, { requests: 1000, failed: 11 })).toEqual(["RequestsFail"]);
+    expect(namesOf({}, { requests: 1000, failed: 10 })).toEqual([]);
+    expect(namesOf({}, { requests: 99, failed: 99 })).toEqual([]);
+  });
+
+  it("do not include entries that were dropped more than an hour ago, or a late job beside a failed one", () => {
+    const lost = { dropped: 1, droppedAt: now - hourMs - 1, tooOld: 0, closedReports: 0 };
+    expect(namesOf({ log: { ...noHealth(), lost } })).toEqual([]);
+    const jobs = [...healthy.jobs, { ...(healthy.jobs[0] as (typeof healthy.jobs)[number]), name: "other", ranAt: now - 3 * hourMs }];
+    expect(namesOf({ jobs })).toEqual(["JobLate"]);
+  });
+});
+
+const condition: Condition = {
+  name: "LogWaits",
+  about: "",
+  severity: "ticket",
+  forMs: 10 * minuteMs,
+  summary: "Waiting.",
+  runbook: "x.md",
+};
+
+/** Runs cron once a minute. `holds`: whether the condition holds in each minute. Returns the minutes in which the beginning and the end are announced. */
+function minutesOf(holds: (minute: number) => boolean, minutes: number): string[] {
+  let states: AlertState[] = [];
+  const seen: string[] = [];
+  for (let minute = 0; minute < minutes; minute++) {
+    const at = now + minute * minuteMs;
+    states = nextStates(states, holds(minute) ? [condition] : [], at);
+    const announcements = announcementsOf(states, at);
+    for (const { endedAt } of announcements) seen.push(`${minute} ${endedAt === null ? "begins" : "ends"}`);
+    states = announced(states, announcements, at);
+  }
+  return seen;
+}
+
+describe("An alert", () => {
+  it("begins when its condition has held for its time, and ends when the condition does", () => {
+    expect(minutesOf((minute) => minute >= 5 && minute < 40, 60)).toEqual(["15 begins", "40 ends"]);
+  });
+
+  it("is not announced if its condition ends early", () => expect(minutesOf((minute) => minute % 9 !== 0, 60)).toEqual([]));
+
+  it("is repeated every four hours", () => expect(minutesOf(() => true, 500)).toEqual(["10 begins", "251 begins", "492 begins"]));
+
+  it("is announced at most once in half an hour if it begins and ends again and again", () => {
+    const seen = minutesOf((minute) => minute % 15 !== 14, 120);
+    expect(seen.filter((each) => each.endsWith("begins")).length).toBeLessThanOrEqual(4);
+  });
+});
+
+it("Requests are compared with the oldest count of the last five minutes", () => {
+  const first = sampled(noAlerting, { requests: 100, failed: 0 }, now);
+  expect(first.recent).toBeNull();
+  const second = sampled({ states: [], samples: first.samples }, { requests: 300, failed: 4 }, now + 4 * minuteMs);
+  expect(second.recent).toEqual({ requests: 200, failed: 4 });
+  const third = sampled({ states: [], samples: second.samples }, { requests: 350, failed: 4 }, now + 8 * minuteMs);
+  expect(third.recent).toEqual({ requests: 50, failed: 0 });
+  const lower = sampled({ states: [], samples: third.samples }, { requests: 3, failed: 0 }, now + 9 * minuteMs);
+  expect([lower.recent, lower.samples.length]).toEqual([null, 1]);
+});
+
+describe("ALERT_URL", () => {
+  const markFull = () => db.insert(databaseSizes).values({ binding: "TEST", bytes: 9.9e9, isFull: true, measuredAt: now });
+  const reset = () => Promise.all([db.delete(alerting), env.DB.prepare("DELETE FROM database_sizes WHERE binding = 'TEST'").run()]);
+  const secret = `whsec_${Buffer.from("a-secret-of-the-alerts".padEnd(32, "-")).toString("base64")}`;
+
+  it("gets a signed message that Slack understands, once when an alert begins and once when it ends", async () => {
+    await reset();
+    const path = newPath();
+    const alertEnv = { ...env, ALERT_URL: `${receiver}${path}`, ALERT_SECRET: secret };
+    await markFull();
+    const at = Date.now();
+    expect(await sendAlerts(db, alertEnv, at)).toBeGreaterThanOrEqual(1);
+    await sendAlerts(db, alertEnv, at + minuteMs);
+    await env.DB.prepare("DELETE FROM database_sizes WHERE binding = 'TEST'").run();
+    await sendAlerts(db, alertEnv, at + 2 * minuteMs);
+    const received = (await receivedAt(path)).filter(({ body }) => body.includes("DatabaseFull/TEST"));
+    expect(received).toHaveLength(2);
+    const [begun, ended] = received.map(({ body, headers }) => new Webhook(secret).verify(body, headers as Record<string, string>)) as {
+      text: string;
+      alerts: { id: string; severity: string; runbook: string; ended_at: string | null }[];
+    }[];
+    expect(begun?.text).toContain("PAGE DatabaseFull: The database TEST is full. (docs/runbooks/full-database.md)");
+    const own = begun?.alerts.find(({ id }) => id === "DatabaseFull/TEST");
+    expect(own).toMatchObject({ severity: "page", runbook: "docs/runbooks/full-database.md", ended_at: null });
+    expect(ended?.text).toContain("OVER DatabaseFull");
+    await reset();
+  });
+
+  it("gets the same alert again in the next minute if it did not respond with 2xx", async () => {
+    await reset();
+    const path = newPath("fail");
+    await markFull();
+    const alertEnv = { ...env, ALERT_URL: `${receiver}${path}` };
+    for (const minute of [0, 1])
+      await expect(sendAlerts(db, alertEnv, Date.now() + minute * minuteMs)).rejects.toThrow("responded with 500");
+    const bodies = (await receivedAt(path)).map(({ body }) => body);
+    expect([bodies.length, bodies.every((body) => body.includes("DatabaseFull/TEST"))]).toEqual([2, true]);
+    await reset();
+  });
+
+  it("is off if it is empty, and must use TLS", async () => {
+    expect(await sendAlerts(db, env, now)).toBe(0);
+    expect(alertUrl({ PUBLIC_ORIGIN: "" })).toBeNull();
+    for (const ALERT_URL of ["http://hooks.example.com/x", "ftp://x", "hooks"])
+      expect(() => alertUrl({ PUBLIC_ORIGIN: "", ALERT_URL })).toThrow("https://");
+  });
+});

@@ -1,0 +1,43 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { databaseSizes } from "../../../src/db/tables.ts";
+import { runJobs } from "../../../src/scheduled/run-jobs.ts";
+import { db } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
+
+describe("GET /operator/api/status", () => {
+  it("shows the databases with their room, the scheduled jobs and what needs a person", async () => {
+    await runJobs(env, Date.now(), async () => {}).catch(() => {});
+    await db.insert(databaseSizes).values({ binding: "STATUS", bytes: 9e9, isFull: false, measuredAt: Date.now() });
+    const { status, body } = await operate("GET", "/status");
+    await env.DB.prepare("DELETE FROM database_sizes WHERE binding = 'STATUS'").run();
+    expect(status).toBe(200);
+    expect(body.databases).toContainEqual({ name: "STATUS", bytes: 9e9, bytes_left: 1e9 });
+    expect(body.needs_attention).toContainEqual({
+      name: "DatabaseNearlyFull",
+      severity: "ticket",
+      summary: "The database STATUS has 9.0 of its 10 GB.",
+      runbook: "docs/runbooks/full-database.md",
+    });
+    expect(Date.now() - Date.parse(body.jobs_ran_at)).toBeLessThan(60_000);
+  });
+});
+
+describe("GET /operator/api/audit", () => {
+  it("filters by account, action, target, operator and time", async () => {
+    const { body: account } = await operate("POST", "/accounts", { name: "Audited", email: "audit@acme.dev" });
+    await operate("PUT", `/accounts/${account.id}/ceiling`, { limit: 4000 });
+    const { body: key } = await operate("POST", `/accounts/${account.id}/keys`, { name: "Audited", scopes: [] });
+    const actions = async (query: string) =>
+      (await operate("GET", `/audit?${query}`)).body.data.map(({ action }: { action: string }) => action) as string[];
+    const all = await actions(`account_id=${account.id}`);
+    expect(all.length).toBe(3);
+    expect(await actions(`account_id=${account.id}&action=account`)).toEqual(all.filter((each) => each.startsWith("account.")));
+    expect(await actions(`account_id=${account.id}&action=acc`)).toEqual([]);
+    expect(await actions(`target_id=${key.id}`)).toEqual(all.slice(0, 1));
+    expect(await actions(`account_id=${account.id}&operator=nobody`)).toEqual([]);
+    expect(await actions(`account_id=${account.id}&to=2026-01-01T00:00:00Z`)).toEqual([]);
+    expect(await actions(`account_id=${account.id}&from=2026-01-01T00:00:00Z`)).toEqual(all);
+    expect((await operate("GET", "/audit?from=yesterday")).status).toBe(400);
+  });
+});
