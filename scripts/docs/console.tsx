@@ -21,6 +21,25 @@ export const Console = ({
   const parameters = parametersOf(document, operation);
   const isPublic = (operation.security as unknown[]).length === 0;
   const media = (operation.requestBody?.content as Record<string, JsonObject> | undefined)?.["application/json"];
+  const isNeeded = ({ in: where, required }: JsonObject) => where === "path" || required === true;
+  const optional = parameters.filter((parameter) => !isNeeded(parameter));
+  const field = (parameter: JsonObject) => {
+    const { name, in: where, required, schema, example } = parameter;
+    return (
+      <div class="field">
+        <label for={`console-${where}-${name}`}>
+          {String(name)} <span class="quiet">{String(where)}</span>
+        </label>
+        <input
+          id={`console-${where}-${name}`}
+          data-in={String(where)}
+          data-name={String(name)}
+          value={isNeeded(parameter) ? String(example ?? (schema as JsonObject).example ?? "") : ""}
+          required={required === true}
+        />
+      </div>
+    );
+  };
   return (
     <section class="panel" aria-labelledby="try-it">
       <h2 id="try-it">Try it</h2>
@@ -36,20 +55,13 @@ export const Console = ({
             {raw(demoKeyPlaceholder)}
           </div>
         )}
-        {parameters.map(({ name, in: where, required, schema, example }) => (
-          <div class="field">
-            <label for={`console-${where}-${name}`}>
-              {String(name)} <span class="quiet">{String(where)}</span>
-            </label>
-            <input
-              id={`console-${where}-${name}`}
-              data-in={String(where)}
-              data-name={String(name)}
-              value={where === "path" || required === true ? String(example ?? (schema as JsonObject).example ?? "") : ""}
-              required={required === true}
-            />
-          </div>
-        ))}
+        {parameters.filter(isNeeded).map(field)}
+        {optional.length > 0 && (
+          <details>
+            <summary>{optional.length === 1 ? "One optional parameter" : `${optional.length} optional parameters`}</summary>
+            {optional.map(field)}
+          </details>
+        )}
         {media && (
           <div class="field">
             <label for="console-body">Body</label>

@@ -45,6 +45,7 @@ async function find(c: PageContext, text: string): Promise<Suggestion[]> {
   // If the text is a full secret key, search only for its public part.
   const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
   const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
+  const shownPages = pages.filter(([name]) => has(name));
   return [
     ...(/^[1-5]\d\d$/.test(text) ? [{ kind: "Requests", name: `Requests with status ${text}`, path: `/activity?status=${text}` }] : []),
     ...keys
@@ -53,8 +54,10 @@ async function find(c: PageContext, text: string): Promise<Suggestion[]> {
     ...webhooks
       .filter(({ id, url, description }) => has(url, description, id))
       .map(({ id, url }) => ({ kind: "Webhook", name: url, path: `/webhooks/${id}` })),
-    ...pages.filter(([name]) => has(name)).map(([name, path]) => ({ kind: "Page", name, path })),
-    ...(words.length > maxQueryWords ? [] : library().search.find(words).slice(0, maxDocs).map(suggestionOf)),
+    ...shownPages.map(([name, path]) => ({ kind: "Page", name, path })),
+    ...(words.length > maxQueryWords ? [] : library().search.find(words).slice(0, maxDocs).map(suggestionOf)).filter(
+      ({ path }) => !shownPages.some(([, shown]) => shown === path),
+    ),
   ];
 }
 

@@ -9,6 +9,8 @@ export interface WebhookHealth {
   attempts: number;
   succeeded: number;
   p95Ms: number | null;
+  /** How attempts failed, with the number of such attempts. The most frequent result is first. */
+  causes: (Pick<typeof attempts.$inferSelect, "status" | "error"> & { attempts: number })[];
   /** A sentence that says how to fix the error of the latest failed attempt. Null if no attempt failed. */
   advice: string | null;
   /** The number of pending deliveries, including deliveries that wait for a retry. */
@@ -31,7 +33,7 @@ export async function readHealth({ db, actor }: ReadContext, webhookId: string):
     .as("latest");
   const [made, [backlog], [oldest]] = await db.batch([
     db
-      .select({ id: attempts.id, error: attempts.error, advice: attempts.advice, durationMs: attempts.durationMs })
+      .select({ id: attempts.id, status: attempts.status, error: attempts.error, advice: attempts.advice, durationMs: attempts.durationMs })
       .from(attempts)
       .innerJoin(latest, eq(latest.id, attempts.deliveryId)),
     db
@@ -46,11 +48,15 @@ export async function readHealth({ db, actor }: ReadContext, webhookId: string):
     ),
   ]);
   const durations = made.map(({ durationMs }) => durationMs).toSorted((a, b) => a - b);
-  const failed = made.filter(({ error }) => error !== null).toSorted((a, b) => (a.id < b.id ? 1 : -1))[0];
+  const failures = made.filter(({ error }) => error !== null);
+  const [failed] = failures.toSorted((a, b) => (a.id < b.id ? 1 : -1));
   return {
     attempts: made.length,
     succeeded: made.filter(({ error }) => error === null).length,
     p95Ms: durations[Math.max(0, Math.ceil(0.95 * durations.length) - 1)] ?? null,
+    causes: [...Map.groupBy(failures, ({ status, error }) => `${status ?? error}`).values()]
+      .map((of) => ({ status: of[0]?.status ?? null, error: of[0]?.error ?? null, attempts: of.length }))
+      .toSorted((one, other) => other.attempts - one.attempts),
     advice: failed?.advice ?? null,
     waiting: backlog?.pending ?? 0,
     oldestWaitingAt: oldest?.at ?? null,

@@ -20,13 +20,16 @@ describe("The CI workflows", () => {
     for (const action of actions) expect(action).toMatch(/@[0-9a-f]{40}$/);
   });
 
-  it("install packages in a step without secrets, and run no scripts of packages in steps with secrets", () => {
-    const { jobs, ...rest } = parse(workflow("deploy.yml")) as { jobs: { deploy: { steps: Step[]; env?: object } } };
-    const { steps, ...job } = jobs.deploy;
+  it.each([
+    ["deploy", "Deploy"],
+    ["roll-back", "Roll back"],
+  ])("install packages in a step without secrets, and run no scripts of packages in steps with secrets: %s.yml", (name, title) => {
+    const { jobs, ...rest } = parse(workflow(`${name}.yml`)) as { jobs: Record<string, { steps: Step[]; env?: object }> };
+    const { steps = [], ...job } = jobs[name] ?? {};
     expect(JSON.stringify([rest, job])).not.toContain("secrets.");
     const withSecrets = steps.filter((step) => JSON.stringify(step).includes("secrets."));
-    expect(withSecrets.map(({ name }) => name)).toEqual(["Deploy"]);
-    expect(withSecrets[0]?.run).toContain("npm run --silent --ignore-scripts deploy");
+    expect(withSecrets.map(({ name }) => name)).toEqual([title]);
+    expect(withSecrets[0]?.run).toContain(`npm run --silent --ignore-scripts ${name}`);
     expect(withSecrets[0]?.run).not.toMatch(/npm (ci|install|rebuild|exec)|npx/);
     const installing = steps.filter(({ run = "" }) => /npm (ci|i|install|rebuild)\b/.test(run));
     expect(installing.map(({ run }) => run)).toEqual([expect.stringContaining("npm ci --ignore-scripts ")]);

@@ -5,11 +5,17 @@ import { StatusCode } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 
 const barWidth = 48;
+/** The duration with the longest bar, in milliseconds. */
+const longestMs = 10_000;
 
-/** Renders a duration as a bar. The slowest request of the list has the longest bar. */
-const DurationBar = ({ durationMs, slowestMs }: { durationMs: number; slowestMs: number }) => (
+/** Renders a duration as a bar. The scale is logarithmic and the same in every list, so that bars of different lists can be compared. */
+const DurationBar = ({ durationMs }: { durationMs: number }) => (
   <svg class="latency" width={barWidth} height={6} aria-hidden="true">
-    <rect width={Math.max(1, (barWidth * durationMs) / slowestMs).toFixed(1)} height={6} rx={3} />
+    <rect
+      width={Math.max(2, Math.min(barWidth, (barWidth * Math.log(1 + durationMs)) / Math.log(longestMs))).toFixed(1)}
+      height={6}
+      rx={3}
+    />
   </svg>
 );
 
@@ -28,7 +34,6 @@ export const ActivityTable = ({
   brief?: boolean;
   open?: string | undefined;
 }) => {
-  const slowestMs = Math.max(1, ...entries.map(({ durationMs }) => durationMs ?? 0));
   return (
     <table class={brief ? "cards activity brief" : "cards activity"}>
       <colgroup>
@@ -75,8 +80,7 @@ export const ActivityTable = ({
             )}
             {!brief && (
               <td class="number" data-label="Took">
-                {duration(entry.durationMs)}{" "}
-                {entry.durationMs !== null && <DurationBar durationMs={entry.durationMs} slowestMs={slowestMs} />}
+                {duration(entry.durationMs)} {entry.durationMs !== null && <DurationBar durationMs={entry.durationMs} />}
               </td>
             )}
             <td>

@@ -15,12 +15,26 @@ interface TimesChartProps {
   list: string;
 }
 
+/**
+ * Returns the highest time that a chart shows. If a tenth of the times or less are far above all others, the chart would show the others as a flat line,
+ * so these times are cut off.
+ */
+function highestShown(times: readonly number[]): number {
+  const sorted = times.toSorted((a, b) => a - b);
+  const highest = sorted.at(-1) ?? 0;
+  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))] ?? 0;
+  return highest > 4 * usual ? 2 * usual : highest;
+}
+
 /** Renders the average response time as a line, and the range from p50 to p95 as a band. */
 export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => {
-  const scale = scaleOf(series.length, Math.max(...series.map(({ p95Ms, averageMs }) => Math.max(p95Ms ?? 0, averageMs ?? 0))));
-  const at = (index: number, value: number | null) => `${scale.middle(index).toFixed(1)},${scale.y(value ?? 0).toFixed(1)}`;
   // Skip hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
+  const timeOf = ({ p95Ms, averageMs }: SeriesPoint) => Math.max(p95Ms ?? 0, averageMs ?? 0);
+  const scale = scaleOf(series.length, highestShown(known.map(timeOf)));
+  const at = (index: number, value: number | null) =>
+    `${scale.middle(index).toFixed(1)},${scale.y(Math.min(value ?? 0, scale.max)).toFixed(1)}`;
+  const above = known.filter((point) => timeOf(point) > scale.max);
   const band = [...known.map(({ index, p95Ms }) => at(index, p95Ms)), ...known.toReversed().map(({ index, p50Ms }) => at(index, p50Ms))];
   return (
     <figure class="chart" data-select={list}>
@@ -43,9 +57,21 @@ export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => 
         ))}
         <polygon class="band" points={band.join(" ")} />
         <polyline class="line" fill="none" points={known.map(({ index, averageMs }) => at(index, averageMs)).join(" ")} />
+        {above.map(({ index }) => {
+          const [x, y] = [scale.middle(index), scale.y(scale.max)];
+          return <polygon class="over" points={`${x - 5},${y + 1} ${x + 5},${y + 1} ${x},${y - 7}`} />;
+        })}
       </Axes>
       <figcaption class="legend">
         <span class="key line">average</span> <span class="key band">from p50 to p95</span>{" "}
+        {above.length > 0 && (
+          <>
+            <span class="key over">
+              above {shortTime(scale.max)}:{" "}
+              {above.map((point) => `${barTime(point.start, stepMs)} up to ${shortTime(timeOf(point))}`).join(", ")}
+            </span>{" "}
+          </>
+        )}
         <span class="quiet">· lower is better · UTC</span> <span class="quiet" data-readout />
       </figcaption>
     </figure>

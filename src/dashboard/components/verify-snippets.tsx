@@ -3,22 +3,48 @@ import { CodeTabs } from "./code-tabs.tsx";
 const samples = [
   [
     "JavaScript",
-    `import { Webhook } from "standardwebhooks";
+    `// npm install express standardwebhooks
+import express from "express";
+import { Webhook } from "standardwebhooks";
 
-const event = new Webhook(process.env.WEBHOOK_SECRET).verify(rawBody, request.headers);`,
+const webhook = new Webhook(process.env.WEBHOOK_SECRET);
+const app = express();
+app.post("/webhooks", express.raw({ type: "*/*" }), (request, response) => {
+  // Throws if the signature is wrong.
+  const event = webhook.verify(request.body, request.headers);
+  console.log(event.type);
+  response.sendStatus(204);
+});
+app.listen(4000);`,
   ],
   [
     "Python",
-    `import os
+    `# pip install flask standardwebhooks
+import os
+from flask import Flask, request
 from standardwebhooks import Webhook
 
-event = Webhook(os.environ["WEBHOOK_SECRET"]).verify(raw_body, request.headers)`,
+app = Flask(__name__)
+webhook = Webhook(os.environ["WEBHOOK_SECRET"])
+
+@app.post("/webhooks")
+def receive():
+    # Raises an exception if the signature is wrong.
+    event = webhook.verify(request.get_data(as_text=True), dict(request.headers))
+    print(event["type"])
+    return "", 204`,
   ],
   [
     "Go",
-    `wh, err := standardwebhooks.NewWebhook(os.Getenv("WEBHOOK_SECRET"))
-if err == nil {
-    err = wh.Verify(rawBody, request.Header)
+    `// go get github.com/standard-webhooks/standard-webhooks/libraries/go
+func receive(w http.ResponseWriter, r *http.Request) {
+	webhook, err := standardwebhooks.NewWebhook(os.Getenv("WEBHOOK_SECRET"))
+	body, _ := io.ReadAll(r.Body)
+	if err != nil || webhook.Verify(body, r.Header) != nil {
+		http.Error(w, "wrong signature", http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }`,
   ],
 ] as const;

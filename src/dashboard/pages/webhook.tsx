@@ -8,6 +8,7 @@ import { sendTest } from "../../webhooks/redeliver.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { changeWebhook } from "../../webhooks/write-webhooks.ts";
 import { Done } from "../components/notice.tsx";
+import { resultOf } from "../components/status.tsx";
 import { Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { DeliveriesPanel, WebhookFacts } from "../components/webhook-panels.tsx";
@@ -73,7 +74,13 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
             Failing since <Moment timeMs={webhook.failingSince} />. Each event gets up to ten attempts within about three days. If attempts
             still fail five days after the first failure, the webhook is disabled.
           </p>
-          {health.advice && <p>{health.advice}</p>}
+          {health.causes.length > 0 && (
+            <p>
+              Of the latest {counted(health.attempts, "attempt")}, {integer(health.attempts - health.succeeded)} failed:{" "}
+              {health.causes.map((cause) => `${resultOf(cause)} (${integer(cause.attempts)})`).join(", ")}.
+            </p>
+          )}
+          {health.advice && <p>The latest one: {health.advice}</p>}
         </div>
       )}
       <WebhookFacts webhook={webhook} health={health} now={now} />
