@@ -10,6 +10,9 @@ import { root } from "./root.ts";
 export const stateDirectory = join(root, ".wrangler", "state");
 export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
 
+/** If this file exists, the local data come from a backup, and no demo account is added to them. */
+export const restoredFile = join(stateDirectory, "restored");
+
 /**
  * The environment variables for wrangler. With these variables, wrangler does not prompt, send reports or fetch request metadata. Unless
  * X_LOCAL_OBSERVABILITY is set, wrangler also records no requests.

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isResponding, startDevWorker } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, stateDirectory } from "./local.ts";
+import { applyMigrations, earlierData, ensureStateDirectory, restoredFile, seedLocalData, stateDirectory } from "./local.ts";
 import "./sample-resources.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
@@ -68,6 +68,7 @@ async function prepare(fresh: boolean): Promise<string> {
   ensureSecrets();
   say("Applying the D1 migrations ...");
   await applyMigrations();
+  if (existsSync(restoredFile)) return "";
   const kept = localSecrets().DEMO_API_KEY;
   if (kept && existsSync(demoFile)) return kept;
 
@@ -157,9 +158,12 @@ async function start(): Promise<void> {
   say(`Overview: ${url}`);
   if (setup) say(`Setup: ${setup}`);
   say(`API: ${url}/api/v1`);
-  say(`Demo API key: ${demoKey}`);
-  say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/${(process.env.SAMPLE_RESOURCES as string) === "off" ? "me" : "users"}`);
+  if (demoKey !== "") say(`Demo API key: ${demoKey}`);
+  if (demoKey !== "")
+    say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/${(process.env.SAMPLE_RESOURCES as string) === "off" ? "me" : "users"}`);
   say("Ready");
+  // After a longer pause, the times of the last runs are old, and `/health` would say so.
+  fireCron(url);
   setInterval(() => fireCron(url), 60_000);
 }
 

@@ -8,6 +8,19 @@ const pauseMs = 2000;
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   sleep(ms, undefined, { ...(signal && { signal }) }).catch(() => {});
 
+interface Health {
+  status: string;
+  releaseId?: string;
+  output?: string;
+  checks?: Record<string, { status: string }[]>;
+}
+
+/** Returns whether a version is not healthy. A deploy attaches cron again, so it must not wait for a cron that is dead. */
+function isFailing({ status, checks }: Health): boolean {
+  if (status !== "fail" || checks === undefined) return status === "fail";
+  return Object.entries(checks).some(([name, results]) => name !== "cron:jobs" && results.some((each) => each.status === "fail"));
+}
+
 type Target = Pick<Deployment, "worker" | "origin">;
 
 /**
@@ -21,9 +34,9 @@ export async function askHealth({ worker, origin }: Target, version: string, isO
       signal: AbortSignal.timeout(10_000),
       redirect: "manual",
     });
-    const health = (await response.json()) as { status: string; releaseId?: string; output?: string };
+    const health = (await response.json()) as Health;
     if (health.releaseId !== version) return `it responded with ${response.status} as ${health.releaseId}`;
-    return health.status === "fail" ? `it responded with ${response.status}: ${health.output ?? health.status}` : null;
+    return isFailing(health) ? `it responded with ${response.status}: ${health.output ?? health.status}` : null;
   } catch (error) {
     return ((error as Error).cause as Error | undefined)?.message || (error as Error).message;
   }

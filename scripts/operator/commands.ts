@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { CommandError } from "../exit-codes.ts";
 import { connectToTarget } from "../operator-client.ts";
 import { accounts } from "./accounts.ts";
+import { backup } from "./backup.ts";
 import { type Command, note, type Options, out } from "./command.ts";
 import { keys } from "./keys.ts";
 import { log } from "./log.ts";
@@ -16,6 +17,7 @@ import { audit, deliveries, guards, owners } from "./upkeep.ts";
 /** A noun without verbs is a command itself. */
 export const nouns: Record<string, Record<string, Command>> = {
   status: { "": status },
+  backup: { "": backup },
   accounts,
   plans,
   log,

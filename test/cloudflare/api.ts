@@ -202,6 +202,8 @@ export class Api {
     on("GET", "/accounts/:account/d1/database/:id", "D1", ({ parts: [id] }) => shown(this.#database(id)));
     on("POST", "/accounts/:account/d1/database/:id/query", "D1", ({ parts: [id], json }) => this.#query(this.#database(id), json));
     on("POST", "/accounts/:account/d1/database/:id/import", "D1", ({ parts: [id], json }) => this.#import(this.#database(id), json));
+    on("POST", "/accounts/:account/d1/database/:id/export", "D1", ({ parts: [id], json }) => this.#export(this.#database(id), json));
+    on("GET", "/files/:name", null, ({ parts: [name = ""] }) => new Response(new Uint8Array(this.#files.get(name) ?? Buffer.from(""))));
     on("PUT", "/files/:name", null, ({ parts: [name = ""], body }) => {
       this.#files.set(name, body);
       return new Response(null, { headers: { ETag: `"${createHash("md5").update(body).digest("hex")}"` } });
@@ -466,6 +468,24 @@ export class Api {
       }
     }
     return results;
+  }
+
+  /** The first call begins an export. The second one, with the bookmark, says where it is. */
+  async #export({ uuid }: Database, { current_bookmark: bookmark }: { current_bookmark?: string }) {
+    if (bookmark === undefined) return { success: true, status: "active", type: "export", at_bookmark: "1", messages: [] };
+    const database = await this.#runtime.database(uuid);
+    const [lines] = await database.prepare("PRAGMA miniflare_d1_export(?,?);").bind(0, 0).raw<string[]>();
+    const filename = `${randomUUID()}.sql`;
+    this.#files.set(filename, Buffer.from((lines ?? []).join("\n")));
+    const signedUrl = `${this.url}/files/${filename}`;
+    return {
+      success: true,
+      status: "complete",
+      type: "export",
+      at_bookmark: "1",
+      messages: [],
+      result: { filename, signed_url: signedUrl },
+    };
   }
 
   async #import(database: Database, { action, etag, filename }: { action: string; etag: string; filename: string }) {

@@ -3,6 +3,10 @@ import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import type { PageContext } from "../context.ts";
 import { Age } from "./time.tsx";
 
+/** Returns whether a member can neither leave nor get another role, because the account would have no owner. */
+const isOnlyOwner = ({ role }: Member, members: readonly Member[]): boolean =>
+  role === "owner" && members.filter((each) => each.role === "owner").length === 1;
+
 /** Renders the members of an account, with the actions that the visitor may take on each member. `own` is the visitor's role. */
 export const MemberTable = ({ members, c, own, now }: { members: readonly Member[]; c: PageContext; own: Role; now: number }) => (
   <table class="cards">
@@ -28,7 +32,8 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
           <td>{member.role}</td>
           <td data-label="Last seen">{member.lastSeenAt === null ? "never" : <Age timeMs={member.lastSeenAt} now={now} />}</td>
           <td>
-            {mayManage(own, member.role) && (
+            {isOnlyOwner(member, members) && <span class="quiet">the only owner</span>}
+            {mayManage(own, member.role) && !isOnlyOwner(member, members) && (
               <div class="buttons">
                 <form class="inline" method="post" action={`/settings/members/${member.id}/role`}>
                   <label class="unseen" for={`role-${member.id}`}>

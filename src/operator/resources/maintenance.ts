@@ -1,4 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { accountsAfter } from "../../accounts/account.ts";
+import { writerAt } from "../../activity/writers.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
@@ -14,7 +16,8 @@ import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
 import { countEncryptedWebhooks, countSignedKeys } from "../../operations/signers.ts";
-import { iso, isoOrNull } from "../../time/clock.ts";
+import { iso, isoOrNull, minuteMs } from "../../time/clock.ts";
+import { withDeadline } from "../../time/deadline.ts";
 import { encryptionSecrets } from "../../webhooks/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
@@ -201,6 +204,44 @@ routes.openapi(drainDeliveries, async (c) => {
   };
   const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, now, after, enqueuedAtOnce);
   return respondJson(c, { enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due }, 200);
+});
+
+/** The number of accounts whose log entries one call stores. Each of them takes one call to a log writer, and the writer about twelve D1 statements. */
+const flushedAtOnce = 20;
+
+const flushLog = createRoute({
+  method: "post",
+  path: "/log/flush",
+  operationId: "flushLog",
+  summary: "Store log entries",
+  description:
+    "Stores the log entries that are still in log writers in their databases, for example before a backup. Repeat the call with the cursor of the response. Entries whose response can still be reported stay in the log writers.",
+  ...operation,
+  ...withIdempotencyKey,
+  request: { body: optionalBody(After) },
+  responses: {
+    200: teamPostJson(
+      z.strictObject({
+        flushed: z.int().meta({ description: "The number of accounts whose entries were stored.", example: 20 }),
+        failed: ids("The accounts whose entries could not be stored."),
+        next,
+      }),
+      "What was stored.",
+    ),
+  },
+});
+
+routes.openapi(flushLog, async (c) => {
+  const { after } = c.req.valid("json");
+  const { db, now, operator, tokenId, env } = operating(c);
+  await recordOperation(db, { now, operator, tokenId, action: "log.flushed", details: { continued: after !== "" } });
+  const accounts = await accountsAfter(db, after, flushedAtOnce);
+  const outcomes = await Promise.allSettled(
+    accounts.map(({ id, logWriter }) => withDeadline(writerAt(env, logWriter).flush(id), minuteMs, `Storing the log of ${id}`)),
+  );
+  const failed = accounts.filter((_, index) => outcomes[index]?.status === "rejected").map(({ id }) => id);
+  const last = accounts.length === flushedAtOnce ? accounts.at(-1)?.id : undefined;
+  return respondJson(c, { flushed: accounts.length - failed.length, failed, next: last ?? null }, 200);
 });
 
 const OperationData = z

@@ -1,0 +1,135 @@
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import packageJson from "../../package.json" with { type: "json" };
+import { type Database, type Deployment, readDeployment } from "../deploy/deployment.ts";
+import { wrangler } from "../deploy/wrangler.ts";
+import { CommandError } from "../exit-codes.ts";
+import type { OperatorResponse } from "../operator-client.ts";
+import { root } from "../root.ts";
+import { type Command, callAgain, type Given, note, print, required } from "./command.ts";
+import { orderDump } from "./order-dump.ts";
+
+// `operator backup` copies the databases of a deployment to files. Secrets are not part of it, because nobody can read them back.
+
+export const backup: Command = {
+  form: "--to FOLDER",
+  what: "copy the databases to a folder; run it again to go on after a failure (a deployed Worker needs --env)",
+  args: 0,
+  options: { to: "string" },
+  run: makeBackup,
+};
+
+/** One database in a backup. */
+export interface BackedUp {
+  binding: string;
+  name: string;
+  /** The file in the folder of the backup. */
+  file: string;
+  bytes: number;
+  sha256: string;
+  finished_at: string;
+}
+
+/** What a backup contains: the file manifest.json. */
+export interface Manifest {
+  format: 1;
+  origin: string;
+  release: string;
+  started_at: string;
+  /** Null until all databases are there. */
+  finished_at: string | null;
+  /** What the deployment counted when the backup began. */
+  accounts: number;
+  live_keys: number;
+  databases: BackedUp[];
+}
+
+const manifestIn = (folder: string) => join(folder, "manifest.json");
+
+/** Returns the SHA-256 of a file in hex. */
+export async function hashOf(file: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(file)) hash.update(chunk);
+  return hash.digest("hex");
+}
+
+async function makeBackup(given: Given): Promise<void> {
+  const { client } = given;
+  const folder = required(given.options, "to");
+  if (!client.isLocal && client.deployment === null)
+    throw new CommandError(
+      "misuse",
+      `Add --env NAME, the environment of ${client.origin}: wrangler copies the databases of that environment.`,
+    );
+  const deployment = client.deployment ?? (await readDeployment());
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const manifest = await beginOrContinue(given, folder);
+  const write = () => {
+    writeFileSync(`${manifestIn(folder)}.part`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
+    renameSync(`${manifestIn(folder)}.part`, manifestIn(folder));
+  };
+  write();
+  for (const database of deployment.databases) {
+    const there = manifest.databases.find(({ binding }) => binding === database.binding);
+    if (there && existsSync(join(folder, there.file)) && (await hashOf(join(folder, there.file))) === there.sha256) {
+      note(`${database.name} is there already.`);
+      continue;
+    }
+    note(`Copying ${database.name} ...`);
+    manifest.databases = [
+      ...manifest.databases.filter(({ binding }) => binding !== database.binding),
+      await copy(deployment, database, folder, client.isLocal),
+    ];
+    write();
+  }
+  manifest.finished_at = new Date().toISOString();
+  write();
+  const said = () =>
+    `${manifest.databases.map(({ file, bytes, sha256 }) => `${sha256}  ${file}  ${bytes}`).join("\n")}\n\nThe backup of ${manifest.origin} is complete.`;
+  await print(given, manifest, said);
+}
+
+/** Returns the manifest of a backup that was broken off, or begins a new one. Throws `CommandError` if the folder has another or a complete backup. */
+async function beginOrContinue({ client }: Given, folder: string): Promise<Manifest> {
+  if (existsSync(manifestIn(folder))) {
+    const manifest = JSON.parse(readFileSync(manifestIn(folder), "utf8")) as Manifest;
+    if (manifest.origin !== client.origin)
+      throw new CommandError("refused", `${folder} has a backup of ${manifest.origin}. Choose another folder.`);
+    if (manifest.finished_at !== null) throw new CommandError("refused", `${folder} has a complete backup. Choose another folder.`);
+    note(`Going on with the backup of ${manifest.started_at}.`);
+    return manifest;
+  }
+  const failed: string[] = [];
+  for (let after: string | null = ""; after !== null; ) {
+    const { body }: OperatorResponse = await callAgain(client, "/log/flush", { after });
+    failed.push(...body.failed);
+    after = body.next;
+  }
+  // Their latest entries are missing in the backup, and stay in the log writers.
+  if (failed.length > 0) note(`The latest log entries of these accounts could not be stored: ${failed.join(", ")}`);
+  const { body } = await client.call("GET", "/status");
+  return {
+    format: 1,
+    origin: client.origin,
+    release: packageJson.version,
+    started_at: new Date().toISOString(),
+    finished_at: null,
+    accounts: body.accounts,
+    live_keys: body.live_keys,
+    databases: [],
+  };
+}
+
+async function copy(deployment: Deployment, { binding, name }: Database, folder: string, isLocal: boolean): Promise<BackedUp> {
+  const file = `${binding}.sql`;
+  const [exported, part] = [join(folder, `${file}.export`), join(folder, `${file}.part`)];
+  // The local databases are beside wrangler.toml, and have the names of their bindings.
+  const [which, where, config] = isLocal ? [binding, "--local", join(root, "wrangler.toml")] : [name, "--remote", deployment.config];
+  await wrangler(["d1", "export", which, where, "--output", exported], { config });
+  await orderDump(exported, part);
+  rmSync(exported);
+  renameSync(part, join(folder, file));
+  const path = join(folder, file);
+  return { binding, name, file, bytes: statSync(path).size, sha256: await hashOf(path), finished_at: new Date().toISOString() };
+}

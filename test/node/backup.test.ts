@@ -1,0 +1,129 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
+import { copyProject, freePort, removeProject, run } from "./project.ts";
+import { type RunningWorker, startWorker } from "./worker.ts";
+
+// Makes a backup of a running Worker, builds another Worker from it in an empty clone, and compares the two.
+
+const long = it.runIf(inject("isLong"));
+const longOptions = { tags: ["long"], timeout: 300_000 };
+
+describe("A backup", () => {
+  let original: RunningWorker;
+  let folder: string;
+  let clone: string;
+  let stopCopy: () => Promise<void> = async () => {};
+
+  beforeAll(async () => {
+    if (!inject("isLong")) return;
+    original = await startWorker();
+    folder = join(mkdtempSync(join(tmpdir(), "backup-")), "of-today");
+    clone = copyProject();
+  });
+
+  afterAll(async () => {
+    await stopCopy();
+    await original?.stop();
+    if (folder) rmSync(join(folder, ".."), { recursive: true, force: true });
+    if (clone) removeProject(clone);
+  });
+
+  const operator = (in_: string, port: number, ...args: string[]) =>
+    run(process.execPath, ["scripts/operator.ts", ...args], {
+      cwd: in_,
+      env: {
+        ...process.env,
+        PATH: `${join(in_, "node_modules/.bin")}:${process.env.PATH}`,
+        PORT: String(port),
+        OPERATOR_TOKEN: "",
+        OPERATOR_REMOTE: "",
+      },
+    });
+  const restore = () =>
+    run(process.execPath, ["scripts/restore.ts", "--from", folder], {
+      cwd: clone,
+      env: { ...process.env, PATH: `${join(clone, "node_modules/.bin")}:${process.env.PATH}` },
+    });
+  const ask = async (port: number, key: string, path: string) => {
+    const response = await fetch(`http://localhost:${port}/api/v1${path}`, { headers: { Authorization: `Bearer ${key}` } });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+
+  long("contains the databases, and goes on where it was broken off", longOptions, async () => {
+    const revoked = await original.api("POST", "/keys", { name: "Revoked", scopes: ["tasks:read"] });
+    const limited = await original.api("POST", "/keys", { name: "Limited", hourly_limit: 3, scopes: ["tasks:read"] });
+    for (let request = 0; request < 4; request++) await ask(original.port, limited.secret_key, "/tasks");
+    await ask(original.port, revoked.secret_key, "/tasks");
+    await original.api("DELETE", `/keys/${revoked.id}`);
+    writeFileSync(join(original.folder, "keys.json"), JSON.stringify({ revoked, limited }));
+    const first = await operator(original.folder, original.port, "backup", "--to", folder);
+    expect([first.code, first.code === 0 ? "" : first.err]).toEqual([0, ""]);
+    const manifestFile = join(folder, "manifest.json");
+    const manifest = JSON.parse(readFileSync(manifestFile, "utf8"));
+    expect(manifest.databases.map(({ binding }: { binding: string }) => binding)).toEqual(["DB", "ACTIVITY_0"]);
+    const again = await operator(original.folder, original.port, "backup", "--to", folder);
+    expect([again.code, again.err]).toEqual([4, expect.stringContaining("has a complete backup")]);
+    // The second database is missing, as after an interruption.
+    writeFileSync(manifestFile, JSON.stringify({ ...manifest, finished_at: null, databases: manifest.databases.slice(0, 1) }));
+    rmSync(join(folder, "ACTIVITY_0.sql"));
+    expect((await restore()).err).toContain("The backup is not complete");
+    const continued = await operator(original.folder, original.port, "backup", "--to", folder);
+    expect([continued.code, continued.err]).toEqual([0, expect.stringContaining("developer-overview is there already.")]);
+    expect(existsSync(join(folder, "ACTIVITY_0.sql"))).toBe(true);
+  });
+
+  long("is refused by restore if a file is damaged", longOptions, async () => {
+    const file = join(folder, "ACTIVITY_0.sql");
+    const before = readFileSync(file);
+    writeFileSync(file, `${before}\n-- changed`);
+    const { code, err } = await restore();
+    writeFileSync(file, before);
+    expect([code, err]).toEqual([4, expect.stringContaining("ACTIVITY_0.sql is missing or damaged")]);
+  });
+
+  long("becomes a working Worker with the same counts, figures and keys", longOptions, async () => {
+    const { revoked, limited } = JSON.parse(readFileSync(join(original.folder, "keys.json"), "utf8"));
+    writeFileSync(join(clone, ".dev.vars"), readFileSync(join(original.folder, ".dev.vars")), { mode: 0o600 });
+    const { code, out, err } = await restore();
+    expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+    expect(out).toMatch(/: 1 of 1 accounts, 2 of 2 live keys\./);
+    expect((await restore()).err).toContain("There are local data already");
+    const port = await freePort();
+    const child = startDevWorker(port, { folder: clone });
+    stopCopy = async () => {
+      process.kill(-(child.pid ?? 0), "SIGTERM");
+      await new Promise((resolve) => child.once("exit", resolve));
+    };
+    await vi.waitUntil(() => isResponding(`http://localhost:${port}/health`), { timeout: 120_000, interval: 50 });
+    const reconciled = await operator(clone, port, "guards", "line-up");
+    expect([reconciled.code, reconciled.code === 0 ? "" : reconciled.err]).toEqual([0, ""]);
+    // Keys: the same rows, and the same answers.
+    const shown = async (at: number) =>
+      ((await ask(at, original.key, "/keys?limit=100")).body.data as Record<string, unknown>[]).map(
+        ({ id, name, status, limits, scopes, last4 }) => ({
+          id,
+          name,
+          status,
+          limits,
+          scopes,
+          last4,
+        }),
+      );
+    expect(await shown(port)).toEqual(await shown(original.port));
+    expect((await ask(port, revoked.secret_key, "/tasks")).body.code).toBe("revoked_key");
+    expect((await ask(port, limited.secret_key, "/tasks")).status).toBe(200);
+    // Figures: the log and the usage of the requests before the backup.
+    const before = `${JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")).started_at}`;
+    const log = async (at: number) =>
+      ((await ask(at, original.key, `/activity?limit=100&to=${before}`)).body.data as { id: string; status: number }[]).map(
+        ({ id, status }) => [id, status],
+      );
+    const logged = await log(original.port);
+    expect(logged.length).toBeGreaterThanOrEqual(7);
+    expect(logged.filter(([, status]) => status === 429)).toHaveLength(1);
+    expect(await log(port)).toEqual(logged);
+  });
+});
