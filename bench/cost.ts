@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { objectGb, prices } from "../scripts/bill-figures.ts";
 import { dayMs, dayStart, hourMs, hourStart, minuteMs, secondMs } from "../src/time/clock.ts";
 import { cpuMsOf } from "./load.ts";
 import { tell } from "./scale/accounts.ts";
@@ -23,21 +24,6 @@ const settledMs = 2 * secondMs;
  * includes one cut per account.
  */
 const minutesOfCut = 5;
-
-/**
- * Prices on Cloudflare's paid plan in dollars, for usage above the included amounts (November 2026):
- * https://developers.cloudflare.com/workers/platform/pricing/
- */
-const prices = {
-  request: 0.3e-6,
-  cpuMs: 0.02e-6,
-  objectCall: 0.15e-6,
-  objectRow: 1e-6,
-  objectGbSecond: 12.5e-6,
-  rowWritten: 1e-6,
-  rowRead: 0.001e-6,
-};
-const objectGb = 0.128;
 
 export interface Cost {
   name: string;

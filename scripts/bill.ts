@@ -1,0 +1,123 @@
+import { parseArgs } from "node:util";
+import { type Counted, counted, included, objectGb, prices } from "./bill-figures.ts";
+import { CommandError, exitCodes } from "./exit-codes.ts";
+
+// `npm run bill` computes Cloudflare's bill of a month from prices and counted rows (bill-figures.ts).
+
+const usage = `Usage: npm run bill -- --requests N [--accounts N] [--keys N]
+
+  --requests N  the requests of a month, for example 100M or 1B; several are separated by commas
+  --accounts N  the accounts that send them (default 500)
+  --keys N      the keys of each account (default 5)`;
+
+const monthSeconds = 2.628e6;
+/** The days for which the log is kept, and the size of an activity database that is used. */
+const days = 31;
+const databaseGb = 9.5;
+const writersOfDatabase = 4;
+/** The share of requests with a log line, and the lines of such a request: its own line, and a trace that counts as five. */
+const loggedShare = 0.01;
+const linesOfLogged = 6;
+
+/** What a month costs, in dollars. */
+export interface Bill {
+  requests: number;
+  lines: [what: string, dollars: number][];
+  total: number;
+}
+
+/** Returns what one request needs at a pace. Between the two counted paces, each need changes with the logarithm of the pace. */
+export function needsAt(pace: number): Omit<Counted, "pace"> {
+  const [slow, fast] = counted;
+  const share = Math.min(1, Math.max(0, Math.log(pace / slow.pace) / Math.log(fast.pace / slow.pace)));
+  const between = (name: keyof Counted) => slow[name] + share * (fast[name] - slow[name]);
+  return {
+    objectCalls: between("objectCalls"),
+    objectRows: between("objectRows"),
+    rowsWritten: between("rowsWritten"),
+    rowsRead: between("rowsRead"),
+    cpuMs: between("cpuMs"),
+    storedBytes: between("storedBytes"),
+  };
+}
+
+/** Returns the bill of a month. `keys`: the number of keys that send the requests, all equally many. */
+export function billOf(requests: number, keys: number): Bill {
+  const needs = needsAt(requests / monthSeconds / keys);
+  const beyond = (used: number, free: number) => Math.max(0, used - free);
+  const storedGb = ((requests / monthSeconds) * days * 86_400 * needs.storedBytes) / 1e9;
+  const databases = Math.max(1, Math.ceil(storedGb / databaseGb));
+  // Log writers are always active. A guard is billed while it serves a call, at most for the CPU time of the request.
+  const gbSeconds = objectGb * (writersOfDatabase * databases * monthSeconds + requests * needs.objectCalls * (needs.cpuMs / 1000));
+  const lines: Bill["lines"] = [
+    ["the plan", prices.plan],
+    ["requests to the Worker", beyond(requests, included.requests) * prices.request],
+    ["CPU of the Worker", beyond(requests * needs.cpuMs, included.cpuMs) * prices.cpuMs],
+    ["requests to objects", beyond(requests * needs.objectCalls, included.objectCalls) * prices.objectCall],
+    ["the time of objects", beyond(gbSeconds, included.objectGbSeconds) * prices.objectGbSecond],
+    ["rows written in objects", beyond(requests * needs.objectRows, included.objectRows) * prices.objectRow],
+    ["rows written in D1", beyond(requests * needs.rowsWritten, included.rowsWritten) * prices.rowWritten],
+    ["rows read in D1", beyond(requests * needs.rowsRead, included.rowsRead) * prices.rowRead],
+    ["storage in D1", beyond(storedGb, included.storedGb) * prices.storedGb],
+    ["log lines and traces", beyond(requests * loggedShare * linesOfLogged, included.logLines) * prices.logLine],
+  ];
+  return { requests, lines, total: lines.reduce((sum, [, dollars]) => sum + dollars, 0) };
+}
+
+/** Parses a number like 10M or 1B. Throws `CommandError` if the text is none. */
+export function amountIn(text: string): number {
+  const [, digits, unit = ""] = /^(\d+(?:\.\d+)?)([kMB]?)$/.exec(text.trim()) ?? [];
+  const amount = Number(digits) * ({ k: 1e3, M: 1e6, B: 1e9 }[unit] ?? 1);
+  if (!(amount >= 1)) throw new CommandError("misuse", `"${text}" is not a number like 100M.\n\n${usage}`);
+  return amount;
+}
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const nameOf = (requests: number) =>
+  requests >= 1e9
+    ? `${whole.format(requests / 1e9)} billion`
+    : requests >= 1e6
+      ? `${whole.format(requests / 1e6)} million`
+      : whole.format(requests);
+
+/** Formats bills as a table in Markdown, with one column for each bill. */
+export function billTable(bills: readonly Bill[]): string {
+  const rows = [
+    ["dollars a month", ...bills.map(({ requests }) => `${nameOf(requests)} requests`)],
+    ...(bills[0]?.lines ?? []).map(([what], line) => [what, ...bills.map(({ lines }) => whole.format(lines[line]?.[1] ?? 0))]),
+    ["**all**", ...bills.map(({ total }) => `**${whole.format(total)}**`)],
+    ["**per million requests**", ...bills.map(({ requests, total }) => `**${((total / requests) * 1e6).toFixed(2)}**`)],
+  ];
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join(" | ")} |`;
+  const rule = widths.map((width, column) => (column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return [line(rows[0] ?? []), line(rule), ...rows.slice(1).map(line)].join("\n");
+}
+
+function run(argv: string[]): void {
+  let values: { requests?: string; accounts?: string; keys?: string; help?: boolean };
+  try {
+    const text = { type: "string" } as const;
+    ({ values } = parseArgs({
+      args: argv,
+      options: { requests: text, accounts: text, keys: text, help: { type: "boolean" } },
+      strict: true,
+    }));
+  } catch (error) {
+    throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
+  }
+  if (values.help) return void process.stdout.write(`${usage}\n`);
+  if (values.requests === undefined) throw new CommandError("misuse", usage);
+  const keys = amountIn(values.accounts ?? "500") * amountIn(values.keys ?? "5");
+  const bills = values.requests.split(",").map((each) => billOf(amountIn(each), keys));
+  process.stdout.write(`${billTable(bills)}\n`);
+}
+
+if (import.meta.main)
+  try {
+    run(process.argv.slice(2));
+  } catch (error) {
+    console.error(error instanceof CommandError ? error.message : error);
+    process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
+  }
