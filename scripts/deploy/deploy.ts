@@ -12,7 +12,7 @@ import { type Deployed, missingDatabases, missingQueues, readDeployed, readPendi
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { driftOf } from "./drift.ts";
 import { overridesOf } from "./environment.ts";
-import { waitForVersion } from "./health.ts";
+import { isServing, waitForVersion } from "./health.ts";
 import {
   type Account,
   createDatabase,
@@ -27,6 +27,7 @@ import {
   rollbackLimits,
   shareArgs,
   uploadArgs,
+  type Way,
   wayOf,
   whoami,
   wholeArgs,
@@ -150,6 +151,17 @@ async function readMissing(deployment: Deployment, deployed: Deployed | null): P
   return { databases, queues, migrations, secrets: secretNames.filter((name) => !(deployed?.secrets ?? []).includes(name)) };
 }
 
+const chooseWay = async (deployment: Deployment, deployed: Deployed | null): Promise<Way> =>
+  wayOf(
+    deployment,
+    deployed,
+    deployed !== null &&
+      (await isServing(
+        deployment,
+        deployed.shares.map(({ id }) => id),
+      )),
+  );
+
 interface Given {
   region: Region | null;
   account: Account | null;
@@ -169,7 +181,7 @@ async function deploy(found: Deployment, { region: given, account, seconds }: Gi
   const region =
     found.region ?? (missing.databases.length < databases.length ? await regionOfDatabase(found) : (given ?? (await askForRegion())));
   requireTokenKept(found, missing.secrets);
-  const way = wayOf(found, deployed);
+  const way = await chooseWay(found, deployed);
   const commit = commitOf();
   say(
     `${worker} ${deployed === null ? "is new" : `exists, as version ${deployed.version.id}`}. This will:\n${listOf(planOf({ ...found, region }, account, missing, way, commit))}\n`,
@@ -307,7 +319,7 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
     const deployed = await readDeployed(deployment);
     const missing = await readMissing(deployment, deployed);
     say(
-      `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, wayOf(deployment, deployed), commit))}\n`,
+      `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
     if (deployed !== null) {

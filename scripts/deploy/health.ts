@@ -43,6 +43,19 @@ export async function askHealth({ worker, origin }: Target, version: string, isO
 }
 
 /**
+ * Returns whether `/health` responds as one of the given versions, healthy or not. If not, the address is not attached to the Worker yet, or nothing
+ * works: a new version could not be watched.
+ */
+export async function isServing({ origin }: Target, versions: readonly string[]): Promise<boolean> {
+  try {
+    const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" });
+    return versions.includes(((await response.json()) as Health).releaseId ?? "");
+  } catch {
+    return false;
+  }
+}
+
+/**
  * Waits until `/health` responds as the given version, with a status other than `fail`. If this takes longer than `timeoutMs` milliseconds,
  * throws `CommandError`. The error message describes the last response or failure. Stops early if `signal` is aborted.
  */

@@ -24,8 +24,10 @@ export function newClasses({ classMigrations }: Deployment, deployed: Deployed |
   return classMigrations.slice(last + 1).flatMap(({ new_sqlite_classes = [] }) => new_sqlite_classes);
 }
 
-/** Decides whether Cloudflare can give the new version only a share of the requests. */
-export function wayOf(deployment: Deployment, deployed: Deployed | null): Way {
+/**
+ * Decides whether the new version gets only a share of the requests first. `isServing`: whether the deployed version responds at the address of the Worker.
+ */
+export function wayOf(deployment: Deployment, deployed: Deployed | null, isServing: boolean): Way {
   if (deployed === null) return { isGradual: false, why: "it is the first deploy" };
   const classes = newClasses(deployment, deployed);
   if (classes.length > 0)
@@ -34,6 +36,8 @@ export function wayOf(deployment: Deployment, deployed: Deployed | null): Way {
       why: `it adds the object classes ${classes.join(", ")}, and Cloudflare adds classes only to a version that gets all requests`,
     };
   if (deployment.origin === null) return { isGradual: false, why: "PUBLIC_ORIGIN is not set, so nobody could watch the new version" };
+  if (!isServing)
+    return { isGradual: false, why: `the deployed version does not respond at ${deployment.origin}, so nobody could watch a new one` };
   return { isGradual: true, previous: deployed.version.id };
 }
 

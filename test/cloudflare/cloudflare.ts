@@ -14,8 +14,6 @@ export interface Cloudflare {
   port: number;
   /** The environment variables with which wrangler calls this account. */
   variables(token?: keyof Account["tokens"]): Record<string, string>;
-  /** Removes everything from the account. */
-  reset(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -38,13 +36,6 @@ export async function startCloudflare(): Promise<Cloudflare> {
       WRANGLER_SEND_METRICS: "false",
       WRANGLER_SEND_ERROR_REPORTS: "false",
     }),
-    reset: async () => {
-      const { databases, queues, scripts, domains, assets } = account;
-      databases.length = 0;
-      queues.length = 0;
-      for (const each of [scripts, domains, assets]) each.clear();
-      await runtime.update();
-    },
     stop: async () => {
       api.server.closeAllConnections();
       api.server.close();
