@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type Account, newAccount } from "./account.ts";
-import { Api, type Call } from "./api.ts";
+import { Api } from "./api.ts";
 import { Runtime } from "./runtime.ts";
 
 // Emulates one Cloudflare account on loopback: the API that wrangler calls, and the edge that serves what was deployed. Uploaded versions run
@@ -43,5 +43,3 @@ export async function startCloudflare(): Promise<Cloudflare> {
     },
   };
 }
-
-export const named = ({ method, path }: Call): string => `${method} ${path}`;
