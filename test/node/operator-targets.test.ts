@@ -106,8 +106,9 @@ describe("A command of the operator", () => {
             for (const variable of given) {
               const named = remote ?? variable;
               const isContradiction = env !== null && named !== null && env !== named;
-              // wrangler selects a Worker by its environment, so an address alone is not enough to replace a secret.
-              const isRefused = isContradiction || (noun === "secrets" && verb === "rotate" && env === null && named !== null);
+              // wrangler selects a Worker by its environment, so an address alone is not enough for a command that runs wrangler.
+              const needsEnv = noun === "backup" || (noun === "secrets" && verb === "rotate");
+              const isRefused = isContradiction || (needsEnv && env === null && named !== null);
               const target = env ?? named ?? "local";
               const seen = await run(
                 [...args, ...(env === null ? [] : ["--env", env]), ...(remote === null ? [] : ["--remote", originOf(remote)])],
