@@ -175,8 +175,9 @@ describe("The quick start", () => {
     try {
       await vi.waitFor(() => expect(printed).toContain("4000"), { timeout: 60_000, interval: 100 });
       expect(await statusOf("sh", commandOf(3))).toBe("201");
-      await vi.waitFor(() => expect(printed).toContain("task.created"), { timeout: 10_000, interval: 100 });
-      expect(printed).toContain("signature valid");
+      // The webhooks of the demo data send to the same port, and other tests run demos. Their signatures are not valid for this receiver.
+      await vi.waitFor(() => expect(printed).toContain("signature valid"), { timeout: 10_000, interval: 100 });
+      expect(printed).toContain("task.created");
     } finally {
       process.kill(-(receiving.pid ?? 0), "SIGTERM");
     }
