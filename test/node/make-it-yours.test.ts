@@ -140,5 +140,5 @@ describe("The guide make-it-yours, in a second copy,", () => {
     for (const each of checks) await succeedIn(folder, each);
     expect(await succeedIn(folder, `${runTests} contract fuzz`)).toContain("passed");
     expect(pathsOf(folder).filter((path) => /users|tasks|analytics/.test(path))).toEqual([]);
-  });
+  }, 600_000);
 });
