@@ -2,6 +2,9 @@ import { raw } from "hono/html";
 import { demoKeyPlaceholder } from "../../src/docs/page.ts";
 import { type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
+/** A form with more optional parameters than this shows them on request, so that the response is near the button. */
+const maxUnfolded = 4;
+
 /**
  * The form that calls an operation from the operation's page. The form sends the request to the origin of the page. The form keeps the key
  * only in memory, and sends the key in a header. The form needs JavaScript. Without JavaScript, use the samples on the page. On a local
@@ -23,6 +26,7 @@ export const Console = ({
   const media = (operation.requestBody?.content as Record<string, JsonObject> | undefined)?.["application/json"];
   const isNeeded = ({ in: where, required }: JsonObject) => where === "path" || required === true;
   const optional = parameters.filter((parameter) => !isNeeded(parameter));
+  const isLong = optional.length > maxUnfolded;
   const field = (parameter: JsonObject) => {
     const { name, in: where, required, schema, example } = parameter;
     return (
@@ -55,10 +59,10 @@ export const Console = ({
             {raw(demoKeyPlaceholder)}
           </div>
         )}
-        {parameters.filter(isNeeded).map(field)}
-        {optional.length > 0 && (
+        {(isLong ? parameters.filter(isNeeded) : parameters).map(field)}
+        {isLong && (
           <details>
-            <summary>{optional.length === 1 ? "One optional parameter" : `${optional.length} optional parameters`}</summary>
+            <summary>{optional.length} optional parameters</summary>
             {optional.map(field)}
           </details>
         )}
