@@ -179,7 +179,8 @@ describe("A later deploy", () => {
 
   long("goes back by itself if the new version is not healthy", longOptions, async () => {
     const before = deployedId();
-    team.edit("src/surfaces/health.ts", "const status = worst(checks);", 'const status = "fail" as ReturnType<typeof worst>;');
+    const [works, broken] = ["ask: askGuards", "ask: () => Promise.reject(askGuards)"];
+    team.edit("src/surfaces/health.ts", works, broken);
     try {
       const started = team.run("deploy", usual);
       // The deploy waits five minutes for a version that is not healthy. An interruption ends the wait.
@@ -192,7 +193,7 @@ describe("A later deploy", () => {
       expect(sharesOf(scriptOf())).toEqual([{ version_id: before, percentage: 100 }]);
       expect((await health(team.origin)).releaseId).toBe(before);
     } finally {
-      team.edit("src/surfaces/health.ts", 'const status = "fail" as ReturnType<typeof worst>;', "const status = worst(checks);");
+      team.edit("src/surfaces/health.ts", broken, works);
     }
   });
 
@@ -437,6 +438,21 @@ it("A deploy waits until the new version responds and is healthy, and names the 
   await expect(waitForVersion(target, "newest", 400)).rejects.toMatchObject({ exitCode: 3, message: expect.stringContaining("as new") });
   server.close();
   await expect(waitForVersion(target, "new", 400)).rejects.toMatchObject({ exitCode: 3 });
+});
+
+it("A deploy does not wait for a dead cron, which it attaches again", async () => {
+  const fail = [{ status: "fail" }];
+  const pass = [{ status: "pass" }];
+  const responses = [
+    { releaseId: "new", status: "fail", checks: { "database:main": fail, "cron:jobs": fail } },
+    { releaseId: "new", status: "fail", checks: { "database:main": pass, "cron:jobs": fail } },
+  ];
+  let requests = 0;
+  const server = createServer((_, response) => response.end(JSON.stringify(responses[Math.min(requests++, 1)])));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await waitForVersion({ worker: "w", origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }, "new", 5000);
+  server.close();
+  expect(requests).toBe(2);
 });
 
 describe("The configuration of an environment", () => {
