@@ -34,13 +34,15 @@ function lineOf(c: AppContext, sample: number, now: number): Record<string, stri
   const { status } = c.res;
   const principal = c.get("principal");
   const route = c.get("policy")?.route ?? pageRoute(c);
-  const error = c.get("errorCode") ?? (status >= 500 ? String(status) : undefined);
+  const errorCode = status >= 400 ? c.get("errorCode") : undefined;
   return {
     "http.request.method": methods.includes(c.req.method) ? c.req.method : "_OTHER",
     ...(route !== undefined && { "http.route": route }),
     "http.response.status_code": status,
     "http.server.request.duration": (now - c.get("startedAt")) / secondMs,
-    ...(error !== undefined && status >= 400 && { "error.type": error }),
+    // For a server, a 4xx response is not an error, so it has no `error.type`.
+    ...(status >= 500 && { "error.type": errorCode ?? String(status) }),
+    ...(errorCode !== undefined && { "dvo.error.code": errorCode }),
     "dvo.request.id": c.get("requestId"),
     ...(principal && { "dvo.account.id": principal.admission.key.accountId, "dvo.key.id": principal.keyId }),
     ...(sample < 1 && { "dvo.log.sample": sample }),

@@ -453,7 +453,7 @@ describe("A secret", () => {
     expect(lines.length).toBeGreaterThan(10);
     for (const line of lines)
       expect(Object.keys(line)).toEqual(expect.arrayContaining(["http.request.method", "http.response.status_code", "dvo.request.id"]));
-    const notFound = lines.find((line) => line["error.type"] === "not_found" && line["dvo.key.id"]);
+    const notFound = lines.find((line) => line["dvo.error.code"] === "not_found" && line["dvo.key.id"]);
     expect(notFound).toMatchObject({ "http.route": "/api/v1/tasks/{id}", "http.response.status_code": 404, "dvo.account.id": account });
   });
 });

@@ -43,10 +43,11 @@ it("The Worker prints the line of each request that gets 5xx, even if LOG_SAMPLE
       "http.route": "/api/v1/users",
       "http.response.status_code": 503,
       "error.type": "unavailable",
+      "dvo.error.code": "unavailable",
       "dvo.account.id": accountId,
     }),
   ]);
-  expect(lines[0]).not.toHaveProperty("dvo.log.sample");
+  expect(lines[0]).not.toHaveProperty(["dvo.log.sample"]);
 });
 
 it("The Worker prints the lines of one hundredth of the other requests by default, and serializes no further lines", async () => {
@@ -54,6 +55,7 @@ it("The Worker prints the lines of one hundredth of the other requests by defaul
   const sampled = await readLines(undefined, ["/api/v1/me", "/api/v1/nothing", "/docs", "/health"]);
   expect(sampled.lines.map((line) => line["http.response.status_code"])).toEqual([200, 404, expect.any(Number), 200]);
   expect(sampled.lines.every((line) => line["dvo.log.sample"] === 0.01)).toBe(true);
+  expect(sampled.lines.map((line) => [line["error.type"], line["dvo.error.code"]])[1]).toEqual([undefined, "not_found"]);
   random.mockReturnValue(0.01);
   const notSampled = await readLines(undefined, ["/api/v1/me", "/api/v1/nothing", "/health"]);
   expect([notSampled.lines, notSampled.serialized]).toEqual([[], 0]);
