@@ -96,7 +96,7 @@ function tokenFor(origin: string): string | undefined {
   const line = existsSync(tokensFile)
     ? readFileSync(tokensFile, "utf8")
         .split("\n")
-        .find((each) => each.startsWith(`${origin}=`))
+        .findLast((each) => each.startsWith(`${origin}=`))
     : undefined;
   if (line !== undefined) return line.slice(origin.length + 1);
   return isLoopback(new URL(origin).hostname) ? localSecrets().OPERATOR_TOKEN : undefined;

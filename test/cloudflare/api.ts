@@ -2,6 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { unstable_splitSqlQuery } from "wrangler";
 import {
   type Account,
   type Binding,
@@ -195,7 +196,7 @@ export class Api {
     );
     on("POST", "/accounts/:account/d1/database", "D1", ({ json }) => {
       if (databases.some(({ name }) => name === json.name)) throw new ApiError(400, 7502, "A database with that name already exists");
-      const made = { uuid: randomUUID(), name: json.name, region: (json.primary_location_hint ?? "weur").toUpperCase() };
+      const made = { uuid: randomUUID(), name: json.name, region: (json.primary_location_hint ?? "weur").toUpperCase(), bookmarks: [] };
       databases.push(made);
       return shown(made);
     });
@@ -203,6 +204,22 @@ export class Api {
     on("POST", "/accounts/:account/d1/database/:id/query", "D1", ({ parts: [id], json }) => this.#query(this.#database(id), json));
     on("POST", "/accounts/:account/d1/database/:id/import", "D1", ({ parts: [id], json }) => this.#import(this.#database(id), json));
     on("POST", "/accounts/:account/d1/database/:id/export", "D1", ({ parts: [id], json }) => this.#export(this.#database(id), json));
+    const travel = "/accounts/:account/d1/database/:id/time_travel";
+    on("GET", `${travel}/bookmark`, "D1", async ({ parts: [id], query }) => {
+      const database = this.#database(id);
+      const before = query.get("timestamp");
+      const found = before === null ? await this.#bookmark(database) : database.bookmarks.findLast(({ at }) => at <= Date.parse(before));
+      if (!found) throw new ApiError(400, 7500, "There is no bookmark at this time.");
+      return { bookmark: found.bookmark };
+    });
+    on("POST", `${travel}/restore`, "D1", async ({ parts: [id], query }) => {
+      const database = this.#database(id);
+      const target = database.bookmarks.find(({ bookmark }) => bookmark === query.get("bookmark"));
+      if (!target) throw new ApiError(400, 7500, "There is no such bookmark.");
+      const { bookmark: previous } = await this.#bookmark(database);
+      await this.#replace(database, target.statements);
+      return { bookmark: target.bookmark, previous_bookmark: previous, message: "Restored." };
+    });
     on("GET", "/files/:name", null, ({ parts: [name = ""] }) => new Response(new Uint8Array(this.#files.get(name) ?? Buffer.from(""))));
     on("PUT", "/files/:name", null, ({ parts: [name = ""], body }) => {
       this.#files.set(name, body);
@@ -470,13 +487,37 @@ export class Api {
     return results;
   }
 
-  /** The first call begins an export. The second one, with the bookmark, says where it is. */
-  async #export({ uuid }: Database, { current_bookmark: bookmark }: { current_bookmark?: string }) {
-    if (bookmark === undefined) return { success: true, status: "active", type: "export", at_bookmark: "1", messages: [] };
+  /** Notes the present state of a database. */
+  async #bookmark(database: Database) {
+    const noted = { bookmark: randomUUID(), at: Date.now(), statements: await this.#dump(database) };
+    database.bookmarks.push(noted);
+    return noted;
+  }
+
+  async #dump({ uuid }: Database): Promise<string[]> {
     const database = await this.#runtime.database(uuid);
-    const [lines] = await database.prepare("PRAGMA miniflare_d1_export(?,?);").bind(0, 0).raw<string[]>();
+    const [lines] = await database.prepare("PRAGMA miniflare_d1_export(?,?,?);").bind(false, false).raw<string[]>();
+    return lines ?? [];
+  }
+
+  /** Replaces everything in a database by the statements of a dump. */
+  async #replace({ uuid }: Database, dump: readonly string[]): Promise<void> {
+    const database = await this.#runtime.database(uuid);
+    const { results } = await database
+      .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_cf_%'")
+      .all<{ name: string }>();
+    const statements = unstable_splitSqlQuery(dump.join("\n"));
+    const isTable = (statement: string) => /^CREATE TABLE/i.test(statement.trim());
+    const isOther = (statement: string) => !isTable(statement) && !/^PRAGMA/i.test(statement.trim());
+    const ordered = [...results.map(({ name }) => `DROP TABLE "${name}"`), ...statements.filter(isTable), ...statements.filter(isOther)];
+    await database.batch(["PRAGMA defer_foreign_keys = TRUE", ...ordered].map((statement) => database.prepare(statement)));
+  }
+
+  /** The first call begins an export. The second one, with the bookmark, says where it is. */
+  async #export(database: Database, { current_bookmark: bookmark }: { current_bookmark?: string }) {
+    if (bookmark === undefined) return { success: true, status: "active", type: "export", at_bookmark: "1", messages: [] };
     const filename = `${randomUUID()}.sql`;
-    this.#files.set(filename, Buffer.from((lines ?? []).join("\n")));
+    this.#files.set(filename, Buffer.from((await this.#dump(database)).join("\n")));
     const signedUrl = `${this.url}/files/${filename}`;
     return {
       success: true,

@@ -1,0 +1,168 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
+import { joinTeam, type Team } from "../cloudflare/team.ts";
+import { root, run } from "./project.ts";
+import { type RunningWorker, startWorker } from "./worker.ts";
+
+// Runs the commands of each runbook in their order, as somebody types them: on the local runtime, or with the real wrangler against the emulated Cloudflare
+// API. A runbook whose commands no longer exist, or no longer succeed, fails here.
+
+const folder = join(root, "docs/runbooks");
+const runbooks = readdirSync(folder).filter((file) => file.endsWith(".md") && file !== "README.md");
+
+/** Returns the blocks of commands in a runbook. */
+const blocksOf = (file: string): string[] =>
+  [...readFileSync(join(folder, file), "utf8").matchAll(/^( *)```sh\n([\s\S]*?)^ *```$/gm)].map(([, indent = "", block = ""]) =>
+    block.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+  );
+
+/** Commands that only Cloudflare can run, or that another test runs. */
+const elsewhere = [
+  // The command runs until it is stopped. test/node/backup.test.ts starts the restored Worker.
+  "npm start -- --sign-in",
+  "npm run restore",
+  // The secrets must be used up first. test/node/operator.test.ts rotates them.
+  "operator secrets rotate key-signing ",
+  // test/node/deploy.test.ts imports nothing, because a deploy has made the tables.
+  "wrangler d1 execute",
+];
+
+const commandsOf = (file: string): string =>
+  blocksOf(file)
+    .join("\n")
+    .split("\n")
+    .filter((line) => !elsewhere.some((each) => line.includes(each)))
+    .join("\n");
+
+/** The runbooks that change or read a deployment on Cloudflare. All others run on the local runtime. */
+const onCloudflare = [
+  // A rollback is refused after a secret was rotated, so it comes first.
+  "roll-back.md",
+  "time-travel.md",
+  "dead-cron.md",
+  "rotate-secrets.md",
+  "leaked-cloudflare-token.md",
+  "lost-operator-tokens.md",
+];
+
+const long = it.runIf(inject("isLong"));
+
+interface Ran {
+  code: number | null;
+  log: string;
+}
+
+/** Runs commands in a clone, as docs/runbooks/README.md prepares the shell. */
+async function type(clone: string, commands: string, variables: Record<string, string>): Promise<Ran> {
+  const script = `set -eo pipefail\noperator() { npm run --silent operator -- "$@"; }\n${commands}\n`;
+  const { code, out, err } = await run("bash", ["-c", script], {
+    cwd: clone,
+    env: {
+      ...process.env,
+      PATH: `${join(clone, "node_modules/.bin")}:${process.env.PATH}`,
+      CI: "true",
+      OPERATOR_TOKEN: "",
+      OPERATOR_REMOTE: "",
+      ...variables,
+    },
+  });
+  return { code, log: code === 0 ? "" : `${commands}\n${out}${err}` };
+}
+
+it("Every runbook is in the index, and has commands or says where they are", () => {
+  const index = readFileSync(join(folder, "README.md"), "utf8");
+  expect(runbooks.filter((file) => !index.includes(`](${file})`))).toEqual([]);
+  expect(runbooks.filter((file) => blocksOf(file).length === 0)).toEqual(["upgrade.md"]);
+});
+
+describe("A runbook on the local runtime", () => {
+  let worker: RunningWorker;
+  let variables: Record<string, string>;
+
+  beforeAll(async () => {
+    if (!inject("isLong")) return;
+    worker = await startWorker();
+  });
+  afterAll(() => worker?.stop());
+
+  /** Creates what the commands of a runbook are about: two accounts and a key. */
+  async function prepare(): Promise<void> {
+    const operator = async (...args: string[]) => {
+      const { code, out, err } = await run(process.execPath, ["scripts/operator.ts", ...args], {
+        cwd: worker.folder,
+        env: { ...process.env, PORT: String(worker.port), OPERATOR_TOKEN: "", OPERATOR_REMOTE: "" },
+      });
+      if (code !== 0) throw new Error(err);
+      return out.trim();
+    };
+    const email = `${crypto.randomUUID()}@example.com`;
+    const make = async () => (await operator("accounts", "make", "--name", "Acme", "--email", email)).split("\n")[0] ?? "";
+    const [account, other] = [await make(), await make()];
+    const secret = await operator("keys", "make", account, "--name", "Of a runbook");
+    variables = {
+      PORT: String(worker.port),
+      ORIGIN: `http://localhost:${worker.port}`,
+      ACCOUNT: account,
+      OTHER: other,
+      EMAIL: email,
+      SECRET_KEY: secret,
+      KEY: `key_${secret.slice(4, 20)}`,
+      BACKUP: join(worker.folder, `backup-${account}`),
+    };
+  }
+
+  long.each(runbooks.filter((file) => !onCloudflare.includes(file)))("runs in its order: %s", { tags: ["long"] }, async (file) => {
+    await prepare();
+    expect(await type(worker.folder, commandsOf(file), variables)).toEqual({ code: 0, log: "" });
+  });
+});
+
+describe("A runbook about Cloudflare", () => {
+  let cloudflare: Cloudflare;
+  let team: Team;
+  let deployedAt: string;
+
+  beforeAll(async () => {
+    if (!inject("isLong")) return;
+    cloudflare = await startCloudflare();
+    team = joinTeam(cloudflare);
+    const { code, out, err } = await team.run("deploy", ["--region", "weur"]);
+    if (code !== 0) throw new Error(out + err);
+    // Time Travel can go back to this time.
+    const { code: noted, err: why } = await type(
+      team.folder,
+      "npx wrangler d1 time-travel info developer-overview --config .wrangler/environments/production.json",
+      {
+        ...cloudflare.variables(),
+      },
+    ).then(({ code: exit, log }) => ({ code: exit, err: log }));
+    if (noted !== 0) throw new Error(why);
+    deployedAt = new Date().toISOString();
+    // A rollback needs a version before.
+    const again = await team.run("deploy", ["--watch", "0"]);
+    if (again.code !== 0) throw new Error(again.out + again.err);
+  });
+  afterAll(async () => {
+    await cloudflare?.stop();
+    team?.remove();
+  });
+
+  long.each(onCloudflare)("runs in its order: %s", { tags: ["long"], timeout: 300_000 }, async (file) => {
+    // A deploy in a runbook watches the new version for two minutes. The test is not that patient.
+    const commands = commandsOf(file).replaceAll(/^( *)npm run deploy$/gm, "$1npm run deploy -- --watch 0");
+    const variables = {
+      ...cloudflare.variables(),
+      ORIGIN: team.origin,
+      OPERATOR_REMOTE: team.origin,
+      SINCE: "2026-01-01T00:00:00Z",
+      TIME: deployedAt,
+    };
+    // For a deployed Worker, this command needs its environment.
+    const withEnvironment = commands.replaceAll(/^(operator secrets rotate webhook-sealing)(?! --env)/gm, "$1 --env production");
+    expect(await type(team.folder, withEnvironment, variables)).toEqual({ code: 0, log: "" });
+    // What a runbook leaves behind is a working deployment.
+    expect((await fetch(`${team.origin}/health`)).status).toBe(200);
+  });
+});
