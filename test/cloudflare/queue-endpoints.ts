@@ -1,0 +1,58 @@
+import { randomUUID } from "node:crypto";
+import type { Account, Consumer, Queue } from "./account.ts";
+import { type AddEndpoint, ApiError, type EndpointContext } from "./endpoint.ts";
+
+function queueIn({ queues }: Account, id = ""): Queue {
+  const queue = queues.find((each) => each.queue_id === id);
+  if (!queue) throw new ApiError(404, 11000, "queue not found");
+  return queue;
+}
+
+/** The endpoints of queues and their consumers. */
+export function addQueues(on: AddEndpoint, { account, runtime }: EndpointContext): void {
+  const { queues } = account;
+  const shownQueue = ({ isPaused, consumers, ...queue }: Queue) => ({
+    ...queue,
+    consumers: consumers.map((each) => ({ ...each, type: "worker" })),
+    consumers_total_count: consumers.length,
+    producers: [],
+    producers_total_count: 0,
+    settings: { delivery_delay: 0, message_retention_period: 345_600, delivery_paused: isPaused },
+  });
+  on("GET", "/accounts/:account/queues", "Queues", ({ query }) => {
+    const names = query.getAll("name");
+    return queues.filter(({ queue_name }) => names.length === 0 || names.includes(queue_name)).map(shownQueue);
+  });
+  on("POST", "/accounts/:account/queues", "Queues", ({ json }) => {
+    if (queues.some(({ queue_name }) => queue_name === json.queue_name)) throw new ApiError(409, 11009, "Queue name is already taken");
+    const queue: Queue = { queue_id: randomUUID().replaceAll("-", ""), queue_name: json.queue_name, consumers: [], isPaused: false };
+    queues.push(queue);
+    return shownQueue(queue);
+  });
+  on("PATCH", "/accounts/:account/queues/:id", "Queues", async ({ parts: [id], json }) => {
+    const queue = queueIn(account, id);
+    queue.isPaused = json.settings?.delivery_paused ?? queue.isPaused;
+    await runtime.update();
+    return shownQueue(queue);
+  });
+  on("POST", "/accounts/:account/queues/:id/consumers", "Queues", async ({ parts: [id], json }) => {
+    const queue = queueIn(account, id);
+    if (queue.consumers.length > 0) throw new ApiError(400, 11004, "This queue already has a consumer.");
+    const consumer: Consumer = {
+      consumer_id: randomUUID().replaceAll("-", ""),
+      script: json.script_name,
+      dead_letter_queue: json.dead_letter_queue,
+      settings: json.settings,
+    };
+    queue.consumers.push(consumer);
+    await runtime.update();
+    return consumer;
+  });
+  on("PUT", "/accounts/:account/queues/:id/consumers/:consumer", "Queues", async ({ parts: [id, consumerId], json }) => {
+    const consumer = queueIn(account, id).consumers.find((each) => each.consumer_id === consumerId);
+    if (!consumer) throw new ApiError(404, 11001, "consumer not found");
+    Object.assign(consumer, { settings: json.settings, dead_letter_queue: json.dead_letter_queue });
+    await runtime.update();
+    return consumer;
+  });
+}
