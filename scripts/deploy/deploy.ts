@@ -1,40 +1,42 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type Region, regions } from "../../src/db/region.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { connectToOperator, keepToken } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
-import { type Deployed, missingDatabases, missingQueues, readDeployed, readPendingMigrations } from "./deployed.ts";
+import {
+  type Deployed,
+  missingDatabases,
+  missingQueues,
+  readDeployed,
+  readPendingMigrations,
+  requireSignedIn,
+  signInProblem,
+} from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { driftOf } from "./drift.ts";
 import { overridesOf } from "./environment.ts";
-import { isServing, waitForVersion } from "./health.ts";
+import { deployGradually } from "./gradual.ts";
+import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
+import { lock } from "./lock.ts";
 import {
   type Account,
   createDatabase,
   createQueue,
   deployArgs,
-  deployTriggers,
   firstShare,
   listOf,
   type Missing,
   migrate,
   planOf,
   rollbackLimits,
-  shareArgs,
-  uploadArgs,
   type Way,
   wayOf,
-  whoami,
-  wholeArgs,
 } from "./plan.ts";
 import { askForRegion, regionOf, regionOfDatabase, storeRegion } from "./region.ts";
-import { watchVersion } from "./watch.ts";
-import { WranglerError, wrangler } from "./wrangler.ts";
+import { upload } from "./upload.ts";
+import { wrangler } from "./wrangler.ts";
 
 // `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. An interrupted deploy can be run again,
 // because a deploy creates only resources that do not exist yet.
@@ -51,7 +53,6 @@ const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--region REGIO
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the new version is not healthy, 4 refused.`;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-const healthTimeoutMs = 5 * 60_000;
 const watchSeconds = 120;
 
 /** Returns the commit of the clone, with a mark if files were changed since. Returns null outside of git. */
@@ -60,29 +61,6 @@ function commitOf(): string | null {
   const { status, stdout } = git("rev-parse", "HEAD");
   if (status !== 0) return null;
   return `commit ${stdout.trim()}${git("status", "--porcelain").stdout === "" ? "" : ", changed"}`;
-}
-
-/** Runs a command that uploads a version, with the secrets that are new. Returns the id of the version. */
-async function upload(
-  deployment: Deployment,
-  command: (secretsFile: string | null) => string[],
-  secrets: Record<string, string>,
-): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "deploy-"));
-  const [secretsFile, outputFile] = [join(folder, "secrets.json"), join(folder, "output.ndjson")];
-  try {
-    const uploaded = Object.fromEntries(Object.entries(secrets).filter(([name]) => secretNames.includes(name)));
-    const hasSecrets = Object.keys(uploaded).length > 0;
-    if (hasSecrets) writeFileSync(secretsFile, JSON.stringify(uploaded), { mode: 0o600 });
-    await wrangler(command(hasSecrets ? secretsFile : null), deployment, { show: true, env: { WRANGLER_OUTPUT_FILE_PATH: outputFile } });
-    const entries = readFileSync(outputFile, "utf8").trim().split("\n");
-    const uploads = entries.map((line) => JSON.parse(line) as { version_id?: string }).filter(({ version_id }) => version_id);
-    const version = uploads.at(-1)?.version_id;
-    if (version === undefined) throw new WranglerError("wrangler did not report the id of the new version.");
-    return version;
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
 }
 
 /** Creates the first account and prints its setup link. If the account already exists without an owner, only prints a new setup link. */
@@ -97,48 +75,6 @@ async function makeFirstAccount(origin: string, { name, email }: Account, isKept
   }
   const { body: made } = await operator.call("POST", "/accounts", { name, email });
   say(`Created the account ${made.id}. The setup link for its owner works once, for seven days:\n${made.setup_url}`);
-}
-
-/**
- * Takes the lock that allows only one deploy at a time from this folder. Returns a function that releases the lock. Throws `CommandError`
- * if another deploy is running.
- */
-function lock(): () => void {
-  const path = join(root, ".wrangler", "deploy.lock");
-  mkdirSync(join(root, ".wrangler"), { recursive: true });
-  for (let tries = 0; ; tries++) {
-    try {
-      writeFileSync(path, String(process.pid), { flag: "wx" });
-      return () => rmSync(path, { force: true });
-    } catch {
-      const holder = Number(readFileSync(path, "utf8"));
-      if (tries > 0 || isAlive(holder))
-        throw new CommandError("refused", `Another deploy runs from here (process ${holder}). Wait for it.`);
-      // A killed deploy did not remove its lock, so remove the lock here.
-      rmSync(path, { force: true });
-    }
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return pid > 0 && process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
-
-/**
- * Returns whether CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID are both set. If both are set, the deploy skips `wrangler whoami`, because
- * this command fails with a token of minimal permissions.
- */
-const isTokenSet = (): boolean => Boolean(process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID);
-
-/** Returns null if wrangler is signed in, otherwise the output of wrangler. */
-async function signInProblem(deployment: Deployment): Promise<string | null> {
-  if (isTokenSet()) return null;
-  const { code, out, err } = await wrangler(whoami, deployment, { mayFail: true });
-  return code === 0 ? null : out + err;
 }
 
 /** Asks Cloudflare which resources and migrations are missing. */
@@ -169,12 +105,7 @@ interface Given {
 }
 
 async function deploy(found: Deployment, { region: given, account, seconds }: Given): Promise<void> {
-  const problem = await signInProblem(found);
-  if (problem !== null)
-    throw new CommandError(
-      "refused",
-      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler whoami:\n${problem}`,
-    );
+  await requireSignedIn(found);
   const { worker, origin, databases } = found;
   const deployed = await readDeployed(found);
   const missing = await readMissing(found, deployed);
@@ -212,61 +143,6 @@ async function deploy(found: Deployment, { region: given, account, seconds }: Gi
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
     );
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
-}
-
-interface Fresh {
-  commit: string | null;
-  secrets: Record<string, string>;
-  seconds: number;
-}
-
-/**
- * Sends a share of the requests to a new version, watches it, and then sends all requests to it. If the version is worse than the previous
- * one, or the deploy is interrupted, sends all requests to the previous version again. Returns the id of the new version.
- */
-async function deployGradually(deployment: Deployment, previous: string, { commit, secrets, seconds }: Fresh): Promise<string> {
-  const version = await upload(deployment, (secretsFile) => uploadArgs({ commit, secretsFile }), secrets);
-  const interrupted = new AbortController();
-  const { signal } = interrupted;
-  const interrupt = () => interrupted.abort();
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
-  try {
-    await wrangler(shareArgs(version, previous), deployment, { show: true });
-    say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
-    await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
-    const { problem, fresh, previous: compared } = await watchVersion(deployment, version, previous, seconds, signal);
-    if (problem !== null) throw new CommandError("unreachable", `${problem}.`);
-    if (signal.aborted) throw new CommandError("failed", "The deploy was interrupted.");
-    say(
-      fresh && compared
-        ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
-        : "Its errors are unknown, because this machine has no token for /metrics. Only /health was watched.",
-    );
-    await wrangler(wholeArgs(version), deployment, { show: true });
-  } catch (error) {
-    return await goBack(
-      deployment,
-      previous,
-      signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
-    );
-  } finally {
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
-  }
-  await wrangler(deployTriggers, deployment, { show: true });
-  return version;
-}
-
-/** Sends all requests to the previous version again, and throws `reason`. */
-async function goBack(deployment: Deployment, previous: string, reason: Error): Promise<never> {
-  say(`Going back to ${previous}. ${reason.message}`);
-  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true });
-  if (code !== 0)
-    throw new CommandError(
-      "failed",
-      `The new version still gets requests, because going back failed too. Run: npm run roll-back -- --env ${deployment.env} --to ${previous}`,
-    );
-  const exit = reason instanceof CommandError && reason.exitCode === exitCodes.unreachable ? "unreachable" : "failed";
-  throw new CommandError(exit, `All requests go to the previous version ${previous} again. ${reason.message}`);
 }
 
 /** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. Returns the deployment with its region. */
@@ -373,7 +249,6 @@ async function run(argv: string[]): Promise<void> {
 }
 
 run(process.argv.slice(2)).catch((error: unknown) => {
-  const isSaid = error instanceof CommandError || error instanceof WranglerError;
-  console.error(isSaid ? error.message : error);
+  console.error(error instanceof CommandError ? error.message : error);
   process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
 });

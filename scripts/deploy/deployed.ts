@@ -1,8 +1,11 @@
+import { CommandError } from "../exit-codes.ts";
 import type { Deployment } from "./deployment.ts";
 import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
 
 // Asks Cloudflare what is deployed. Nothing in this file changes anything.
 
+/** Without `--json`, the exit code of `wrangler whoami` is 0 even if nobody is signed in. */
+const whoami = ["whoami", "--json"];
 export const listDatabases = ["d1", "list", "--json"];
 export const listSecrets = ["secret", "list", "--format", "json"];
 export const showQueue = (name: string) => ["queues", "info", name];
@@ -35,6 +38,29 @@ export interface Deployed {
   shares: { id: string; percentage: number }[];
   /** The version with the largest share. */
   version: Version;
+}
+
+/**
+ * Returns whether CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID are both set. If both are set, the deploy skips `wrangler whoami`, because
+ * this command fails with a token of minimal permissions.
+ */
+const isTokenSet = (): boolean => Boolean(process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID);
+
+/** Returns null if wrangler is signed in, otherwise the output of wrangler. */
+export async function signInProblem(deployment: Deployment): Promise<string | null> {
+  if (isTokenSet()) return null;
+  const { code, out, err } = await wrangler(whoami, deployment, { mayFail: true });
+  return code === 0 ? null : out + err;
+}
+
+/** Throws `CommandError` with the output of wrangler if wrangler is not signed in. */
+export async function requireSignedIn(deployment: Deployment): Promise<void> {
+  const problem = await signInProblem(deployment);
+  if (problem !== null)
+    throw new CommandError(
+      "refused",
+      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler whoami:\n${problem}`,
+    );
 }
 
 /** Returns the names of the databases that do not exist yet. */

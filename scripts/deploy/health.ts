@@ -3,6 +3,8 @@ import { CommandError } from "../exit-codes.ts";
 import type { Deployment } from "./deployment.ts";
 
 const pauseMs = 2000;
+/** The time that a new version has for its first healthy response, in milliseconds. */
+export const healthTimeoutMs = 5 * 60_000;
 
 /** Waits. Returns early if `signal` is aborted. */
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>

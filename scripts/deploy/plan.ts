@@ -114,9 +114,6 @@ export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];
 /** Minimizes the time during which the old and the new version of Durable Objects run side by side. */
 const objectsAtOnce = ["--durable-objects-code-update-mode", "immediate"];
-/** Without `--json`, the exit code of `wrangler whoami` is 0 even if nobody is signed in. */
-export const whoami = ["whoami", "--json"];
-
 /** What an upload says about the new version: the commit, and the file with the secrets that are new. */
 export interface Upload {
   commit: string | null;

@@ -1,8 +1,8 @@
 import { parseArgs } from "node:util";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import { readDeployed, readEarlierVersions, readVersion } from "./deployed.ts";
+import { readDeployed, readEarlierVersions, readVersion, requireSignedIn } from "./deployed.ts";
 import { readDeployment } from "./deployment.ts";
-import { waitForVersion } from "./health.ts";
+import { healthTimeoutMs, waitForVersion } from "./health.ts";
 import { newClasses, wholeArgs } from "./plan.ts";
 import { WranglerError, wrangler } from "./wrangler.ts";
 
@@ -17,12 +17,12 @@ const usage = `Usage: npm run roll-back -- [--env NAME] [--to VERSION] [--dry-ru
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the version is not healthy, 4 refused.`;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-const healthTimeoutMs = 5 * 60_000;
 /** Cloudflare refuses to deploy an earlier version whose secrets have changed since. */
 const secretsChanged = "10220";
 
 async function rollBack(env: string | undefined, given: string | undefined, isDryRun: boolean): Promise<void> {
   const deployment = await readDeployment(env);
+  await requireSignedIn(deployment);
   const deployed = await readDeployed(deployment);
   if (deployed === null) throw new CommandError("refused", `${deployment.worker} is not deployed.`);
   const present = deployed.version.id;
@@ -72,6 +72,6 @@ async function run(argv: string[]): Promise<void> {
 }
 
 run(process.argv.slice(2)).catch((error: unknown) => {
-  console.error(error instanceof CommandError || error instanceof WranglerError ? error.message : error);
+  console.error(error instanceof CommandError ? error.message : error);
   process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
 });

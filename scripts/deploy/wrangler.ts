@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { relative } from "node:path";
+import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
 import type { Deployment } from "./deployment.ts";
 
@@ -12,7 +13,11 @@ export interface Said {
 }
 
 /** A wrangler command that failed. The message contains the output of wrangler, unless the output was printed before. */
-export class WranglerError extends Error {}
+export class WranglerError extends CommandError {
+  constructor(message: string) {
+    super("failed", message);
+  }
+}
 
 /**
  * Adds the arguments that select the deployment. The configuration has no environments of wrangler. Without `--env`, wrangler would look for

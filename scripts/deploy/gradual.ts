@@ -1,0 +1,66 @@
+import { CommandError, exitCodes } from "../exit-codes.ts";
+import type { Deployment } from "./deployment.ts";
+import { healthTimeoutMs, waitForVersion } from "./health.ts";
+import { deployTriggers, firstShare, shareArgs, uploadArgs, wholeArgs } from "./plan.ts";
+import { upload } from "./upload.ts";
+import { watchVersion } from "./watch.ts";
+import { wrangler } from "./wrangler.ts";
+
+// Gives a new version a share of the requests first, and goes back if it is worse than the previous one.
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+
+interface Fresh {
+  commit: string | null;
+  secrets: Record<string, string>;
+  seconds: number;
+}
+
+/**
+ * Sends a share of the requests to a new version, watches it, and then sends all requests to it. If the version is worse than the previous
+ * one, or the deploy is interrupted, sends all requests to the previous version again. Returns the id of the new version.
+ */
+export async function deployGradually(deployment: Deployment, previous: string, { commit, secrets, seconds }: Fresh): Promise<string> {
+  const version = await upload(deployment, (secretsFile) => uploadArgs({ commit, secretsFile }), secrets);
+  const interrupted = new AbortController();
+  const { signal } = interrupted;
+  const interrupt = () => interrupted.abort();
+  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  try {
+    await wrangler(shareArgs(version, previous), deployment, { show: true });
+    say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
+    await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
+    const { problem, fresh, previous: compared } = await watchVersion(deployment, version, previous, seconds, signal);
+    if (problem !== null) throw new CommandError("unreachable", `${problem}.`);
+    if (signal.aborted) throw new CommandError("failed", "The deploy was interrupted.");
+    say(
+      fresh && compared
+        ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
+        : "Its errors are unknown, because this machine has no token for /metrics. Only /health was watched.",
+    );
+    await wrangler(wholeArgs(version), deployment, { show: true });
+  } catch (error) {
+    return await goBack(
+      deployment,
+      previous,
+      signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
+    );
+  } finally {
+    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+  }
+  await wrangler(deployTriggers, deployment, { show: true });
+  return version;
+}
+
+/** Sends all requests to the previous version again, and throws `reason`. */
+async function goBack(deployment: Deployment, previous: string, reason: Error): Promise<never> {
+  say(`Going back to ${previous}. ${reason.message}`);
+  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true });
+  if (code !== 0)
+    throw new CommandError(
+      "failed",
+      `The new version still gets requests, because going back failed too. Run: npm run roll-back -- --env ${deployment.env} --to ${previous}`,
+    );
+  const exit = reason instanceof CommandError && reason.exitCode === exitCodes.unreachable ? "unreachable" : "failed";
+  throw new CommandError(exit, `All requests go to the previous version ${previous} again. ${reason.message}`);
+}

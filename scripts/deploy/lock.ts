@@ -1,0 +1,33 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CommandError } from "../exit-codes.ts";
+import { root } from "../root.ts";
+
+/**
+ * Takes the lock that allows only one deploy at a time from this folder. Returns a function that releases the lock. Throws `CommandError`
+ * if another deploy is running.
+ */
+export function lock(): () => void {
+  const path = join(root, ".wrangler", "deploy.lock");
+  mkdirSync(join(root, ".wrangler"), { recursive: true });
+  for (let tries = 0; ; tries++) {
+    try {
+      writeFileSync(path, String(process.pid), { flag: "wx" });
+      return () => rmSync(path, { force: true });
+    } catch {
+      const holder = Number(readFileSync(path, "utf8"));
+      if (tries > 0 || isAlive(holder))
+        throw new CommandError("refused", `Another deploy runs from here (process ${holder}). Wait for it.`);
+      // A killed deploy did not remove its lock, so remove the lock here.
+      rmSync(path, { force: true });
+    }
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return pid > 0 && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
