@@ -34,7 +34,7 @@ const sentenceOf = ({ condition, endedAt }: Announcement): string =>
   `${endedAt === null ? condition.severity.toUpperCase() : "OVER"} ${condition.name}: ${condition.summary}`;
 
 /** The bodies of the requests that announce alerts. PagerDuty takes one alert in a request. */
-function bodiesOf(url: URL, env: AlertEnv, announcements: readonly Announcement[]): object[] {
+export function bodiesOf(url: URL, env: AlertEnv, announcements: readonly Announcement[]): object[] {
   const origin = originOf(env);
   if (pagerDutyHosts.includes(url.hostname))
     return announcements.map(({ id, condition, since, endedAt }) => ({

@@ -6,7 +6,7 @@ import { databaseSizes } from "../../../src/db/tables.ts";
 import { type AlertState, announced, announcementsOf, nextStates, noAlerting, sampled } from "../../../src/operations/alerts.ts";
 import { type Condition, conditionsOf } from "../../../src/operations/conditions.ts";
 import type { DeploymentStatus } from "../../../src/operations/deployment-status.ts";
-import { alertUrl } from "../../../src/operations/post-alerts.ts";
+import { alertUrl, bodiesOf } from "../../../src/operations/post-alerts.ts";
 import { sendAlerts } from "../../../src/operations/send-alerts.ts";
 import { alerting } from "../../../src/operations/tables.ts";
 import { hourMs, minuteMs } from "../../../src/time/clock.ts";
@@ -110,6 +110,21 @@ it("Requests are compared with the oldest count of the last five minutes", () =>
   expect(third.recent).toEqual({ requests: 50, failed: 0 });
   const lower = sampled({ states: [], samples: third.samples }, { requests: 3, failed: 0 }, now + 9 * minuteMs);
   expect([lower.recent, lower.samples.length]).toEqual([null, 1]);
+});
+
+it("PagerDuty gets a request for each alert, which it joins with the request that ends the alert", () => {
+  const url = new URL("https://events.pagerduty.com/v2/enqueue?routing_key=r0uting");
+  const alert = { id: "LogWaits", condition, since: now, endedAt: null };
+  const other = { ...alert, id: "DatabaseFull/DB", endedAt: now + hourMs };
+  expect(bodiesOf(url, { PUBLIC_ORIGIN: "https://api.example" }, [alert, other])).toMatchObject([
+    {
+      routing_key: "r0uting",
+      event_action: "trigger",
+      dedup_key: "https://api.example LogWaits",
+      payload: { summary: "LogWaits: Waiting.", source: "https://api.example", severity: "warning", timestamp: "2026-11-27T03:00:00.000Z" },
+    },
+    { event_action: "resolve", dedup_key: "https://api.example DatabaseFull/DB" },
+  ]);
 });
 
 describe("ALERT_URL", () => {
