@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.QECUUUWY.js",
   "overview.js": "/assets/overview.TZVXTKO3.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.GOE7PJEW.css",
+  "style.css": "/assets/style.DIXUT7XU.css",
 } as const;
