@@ -1,4 +1,4 @@
-import { type Command, type Given, plain, print } from "./command.ts";
+import { type Command, counted, type Given, plain, print } from "./command.ts";
 
 /** `operator status`: everything that a person should see first, on one screen. */
 export const status: Command = {
@@ -8,7 +8,7 @@ export const status: Command = {
   run: showStatus,
 };
 
-const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
+const size = (bytes: number) => (bytes < 1e8 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
 
 /** Returns how long ago a time was, for example `3 min`. */
 function ago(time: string | null): string {
@@ -27,7 +27,7 @@ async function showStatus(given: Given): Promise<void> {
     ["Live keys", `${body.live_keys}${body.waiting_keys > 0 ? `, ${body.waiting_keys} with a change that is not in force yet` : ""}`],
     ...body.databases.map((each: { name: string; bytes: number; bytes_left: number }): [string, string] => [
       `Database ${each.name}`,
-      `${gigabytes(each.bytes)}, room for ${gigabytes(each.bytes_left)}`,
+      `${size(each.bytes)}, room for ${size(each.bytes_left)}`,
     ]),
     [
       "Request log",
@@ -37,11 +37,11 @@ async function showStatus(given: Given): Promise<void> {
       "Deliveries",
       body.deliveries === null
         ? "unknown"
-        : `${body.deliveries.pending} pending, ${body.deliveries.due} due${body.deliveries.oldest_due_at === null ? "" : `, the oldest for ${ago(body.deliveries.oldest_due_at)}`}, ${body.deliveries.failing_webhooks} webhooks fail`,
+        : `${body.deliveries.pending} pending, ${body.deliveries.due} due${body.deliveries.oldest_due_at === null ? "" : `, the oldest for ${ago(body.deliveries.oldest_due_at)}`}, ${counted(body.deliveries.failing_webhooks, "failing webhook")}`,
     ],
     [
       "Scheduled jobs",
-      `ran ${body.jobs_ran_at === null ? "never" : `${ago(body.jobs_ran_at)} ago`}${body.failing_jobs.length > 0 ? `, ${body.failing_jobs.length} fail` : ""}`,
+      `ran ${body.jobs_ran_at === null ? "never" : `${ago(body.jobs_ran_at)} ago`}${body.failing_jobs.length > 0 ? `, ${counted(body.failing_jobs.length, "failing job")}` : ""}`,
     ],
     ...body.near_limits.map((each: { account_id: string; name: string; key_id: string | null; used_percent: number }): [string, string] => [
       "Near its limit",

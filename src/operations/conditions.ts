@@ -101,6 +101,7 @@ export function conditionsOf(status: DeploymentStatus, recent: RecentRequests | 
         binding,
       );
   }
-  for (const what of unknown) add("PartUnreadable", "ticket", 5 * minuteMs, `It is not known: ${what}.`, "cloudflare-outage.md", what);
+  for (const what of unknown)
+    add("PartUnreadable", "ticket", 5 * minuteMs, `This could not be read: ${what}.`, "cloudflare-outage.md", what);
   return found;
 }

@@ -27,7 +27,7 @@ interface Counts {
 }
 
 /**
- * The counters of one log writer. They never decrease, also not when the object restarts: readers see only counts that are on disk. A restart loses
+ * The counters of one log writer. They never decrease, even if the object restarts, because readers see only counts that are on disk. A restart loses
  * at most the last ten seconds of the counts of versions. The counts of `served` are exact, because the entries that are not cut yet are on disk.
  */
 export class Counters {

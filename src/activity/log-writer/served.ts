@@ -2,7 +2,7 @@ import type { Entry } from "../entry.ts";
 
 // Counters of the requests in the log, for `/metrics`. They survive a deploy, and never decrease.
 
-/** The kinds of requests that are counted apart. `verified`: requests of your own API, which verify or forward auth has admitted or denied. */
+/** The kinds of requests that are counted separately. `verified`: requests of your own API, which verify or forward auth has admitted or denied. */
 export const routeClasses = ["read", "write", "verified"] as const;
 export type RouteClass = (typeof routeClasses)[number];
 
