@@ -7,11 +7,20 @@ import { jobs } from "./tables.ts";
 export type JobRun = typeof jobs.$inferSelect;
 
 /** The time after which the scheduled jobs are late, in milliseconds. They run every minute. */
-export const jobsLateMs = 5 * minuteMs;
+const jobsLateMs = 5 * minuteMs;
 
 /** Returns the time of the last run of the scheduled jobs, in milliseconds since the epoch, or null if they have never run. */
 export const lastRunAt = (jobs: readonly Pick<JobRun, "ranAt">[]): number | null =>
   jobs.length === 0 ? null : Math.max(...jobs.map(({ ranAt }) => ranAt));
+
+/**
+ * Returns the time of the last run of the scheduled jobs if that is five minutes ago or more, or null. A deployment has the same time for its
+ * first run. `deployedAt` is the time when it was deployed, or null if nobody knows it. All times are in milliseconds since the epoch.
+ */
+export function silentSince(jobs: readonly Pick<JobRun, "ranAt">[], deployedAt: number | null, now: number): number | null {
+  const since = lastRunAt(jobs) ?? deployedAt;
+  return since === null || since > now - jobsLateMs ? null : since;
+}
 
 /** Returns the last run of each job, by job name. Jobs that have never run are missing. */
 export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>

@@ -1,4 +1,4 @@
-import { jobsLateMs, lastRunAt } from "../db/job-runs.ts";
+import { silentSince } from "../db/job-runs.ts";
 import { hourMs, iso, minuteMs } from "../time/clock.ts";
 import type { DeploymentStatus } from "./deployment-status.ts";
 
@@ -42,8 +42,8 @@ export function conditionsOf(status: DeploymentStatus, recent: RecentRequests | 
   const add = (name: string, severity: Condition["severity"], forMs: number, summary: string, runbook: string, about = "") =>
     found.push({ name, about, severity, forMs, summary, runbook });
   const isOld = (at: number | null, ageMs: number): at is number => at !== null && now - at > ageMs;
-  const ranAt = lastRunAt(jobs);
-  if (isOld(ranAt, jobsLateMs)) add("CronDead", "page", 0, `No scheduled job has run since ${iso(ranAt)}.`, "dead-cron.md");
+  const since = silentSince(jobs, null, now);
+  if (since !== null) add("CronDead", "page", 0, `No scheduled job has run since ${iso(since)}.`, "dead-cron.md");
   for (const job of jobs) {
     if (job.error !== null) add("JobFailed", "ticket", 30 * minuteMs, `The scheduled job ${job.name} fails.`, "dead-cron.md", job.name);
     else if (isOld(job.ranAt, jobLateMs))

@@ -4,7 +4,7 @@ import { callGuard, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
-import { jobsLateMs, lastRunAt, readJobRuns } from "../db/job-runs.ts";
+import { readJobRuns, silentSince } from "../db/job-runs.ts";
 import { requireReady } from "../db/ready.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
 import { problem } from "../http/problem.ts";
@@ -96,13 +96,12 @@ async function askQueue(env: Env): Promise<null> {
   return null;
 }
 
-/** Cron cannot report its own death, so `/health` compares the time of its last run. A new deployment has five minutes for the first run. */
+/** Cron cannot report its own death, so `/health` compares the time of its last run. */
 async function askCron(env: Env): Promise<string | null> {
   const runs = await withDeadline(readJobRuns(connect(env.DB)), timeoutMs, "Reading the times of the scheduled jobs");
   const deployedAt = Date.parse(env.VERSION?.timestamp ?? "");
-  const ranAt = lastRunAt([...runs.values()]) ?? (Number.isNaN(deployedAt) ? null : deployedAt);
-  if (ranAt === null || ranAt > Date.now() - jobsLateMs) return null;
-  return `No scheduled job has run since ${iso(ranAt)}.`;
+  const since = silentSince([...runs.values()], Number.isNaN(deployedAt) ? null : deployedAt, Date.now());
+  return since === null ? null : `No scheduled job has run since ${iso(since)}.`;
 }
 
 async function check(env: Env, name: string, now: number): Promise<Check[]> {

@@ -2,7 +2,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
-import { forgetJobs, lastRunAt, readJobRuns, recordJobRun } from "../../../src/db/job-runs.ts";
+import { forgetJobs, lastRunAt, readJobRuns, recordJobRun, silentSince } from "../../../src/db/job-runs.ts";
 import { dayMs, minuteMs } from "../../../src/time/clock.ts";
 import { db } from "../support/client.ts";
 import { countingD1 } from "../support/d1.ts";
@@ -58,4 +58,12 @@ it("The service is unhealthy if the scheduled jobs have not run for five minutes
     now.mockRestore();
     await forgetJobs(db, [job.name]);
   }
+});
+
+it("A new deployment has five minutes for the first run of its scheduled jobs", () => {
+  const deployedAt = Date.parse("2026-11-27T03:00:00Z");
+  const after = (ms: number, jobs: { ranAt: number }[] = []) => silentSince(jobs, deployedAt, deployedAt + ms);
+  expect([after(5 * minuteMs - 1), after(5 * minuteMs)]).toEqual([null, deployedAt]);
+  expect(after(5 * minuteMs, [{ ranAt: deployedAt + minuteMs }])).toBeNull();
+  expect(silentSince([], null, deployedAt)).toBeNull();
 });
