@@ -31,6 +31,7 @@ import {
   migrate,
   planOf,
   rollbackLimits,
+  toMigrate,
   type Way,
   wayOf,
 } from "./plan.ts";
@@ -77,14 +78,15 @@ async function makeFirstAccount(origin: string, { name, email }: Account, isKept
   say(`Created the account ${made.id}. The setup link for its owner works once, for seven days:\n${made.setup_url}`);
 }
 
-/** Asks Cloudflare which resources and migrations are missing. */
-async function readMissing(deployment: Deployment, deployed: Deployed | null): Promise<Missing> {
-  const databases = await missingDatabases(deployment);
-  const queues = await missingQueues(deployment);
-  const migrations: Record<string, string[]> = {};
-  for (const { binding, name } of deployment.databases)
-    if (!databases.includes(name)) migrations[binding] = await readPendingMigrations(deployment, binding);
-  return { databases, queues, migrations, secrets: secretNames.filter((name) => !(deployed?.secrets ?? []).includes(name)) };
+/** Asks Cloudflare what is deployed, and which resources and migrations are missing. wrangler must be signed in: its commands run at the same time. */
+async function readState(deployment: Deployment): Promise<{ deployed: Deployed | null; missing: Missing }> {
+  const [deployed, [databases, migrations], queues] = await Promise.all([
+    readDeployed(deployment),
+    missingDatabases(deployment).then(async (names) => [names, await readPendingMigrations(deployment, names)] as const),
+    missingQueues(deployment),
+  ]);
+  const secrets = secretNames.filter((name) => !(deployed?.secrets ?? []).includes(name));
+  return { deployed, missing: { databases, queues, migrations, secrets } };
 }
 
 const chooseWay = async (deployment: Deployment, deployed: Deployed | null): Promise<Way> =>
@@ -107,8 +109,7 @@ interface Given {
 async function deploy(found: Deployment, { region: given, account, seconds }: Given): Promise<void> {
   await requireSignedIn(found);
   const { worker, origin, databases } = found;
-  const deployed = await readDeployed(found);
-  const missing = await readMissing(found, deployed);
+  const { deployed, missing } = await readState(found);
   const region =
     found.region ?? (missing.databases.length < databases.length ? await regionOfDatabase(found) : (given ?? (await askForRegion())));
   requireTokenKept(found, missing.secrets);
@@ -123,7 +124,7 @@ async function deploy(found: Deployment, { region: given, account, seconds }: Gi
   const deployment = await keepRegion(found, region);
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
-  for (const { binding } of databases) await wrangler(migrate(binding), deployment, { show: true });
+  for (const { binding } of toMigrate(deployment, missing)) await wrangler(migrate(binding), deployment, { show: true });
   const secrets = missingSecrets(deployed?.secrets ?? [], "deploy");
   // Store the token first, and then upload its hash to the Worker. If the upload fails, the next deploy creates another token.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
@@ -192,8 +193,7 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
       `Dry run: nothing is changed. wrangler is not signed in, so nobody knows what exists. A deploy of ${deployment.worker} runs these steps, but creates only what is missing:\n${listOf(planOf(deployment, account, all, null, commit))}`,
     );
   } else {
-    const deployed = await readDeployed(deployment);
-    const missing = await readMissing(deployment, deployed);
+    const { deployed, missing } = await readState(deployment);
     say(
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed), commit))}\n`,
     );

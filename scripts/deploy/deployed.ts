@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import type { Deployment } from "./deployment.ts";
+import type { Database, Deployment } from "./deployment.ts";
 import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
 
 // Asks Cloudflare what is deployed. Nothing in this file changes anything.
@@ -71,14 +71,14 @@ export async function missingDatabases(deployment: Deployment): Promise<string[]
 
 /** Returns the names of the queues that do not exist yet. */
 export async function missingQueues(deployment: Deployment): Promise<string[]> {
-  const missing: string[] = [];
-  for (const name of deployment.queues) {
+  const isMissing = async (name: string): Promise<boolean> => {
     const { code, out, err } = await wrangler(showQueue(name), deployment, { mayFail: true });
-    if (code === 0) continue;
-    if (!/does not exist/i.test(out + err)) throw new WranglerError(`wrangler queues info ${name} failed:\n${out}${err}`);
-    missing.push(name);
-  }
-  return missing;
+    if (code === 0) return false;
+    if (/does not exist/i.test(out + err)) return true;
+    throw new WranglerError(`wrangler queues info ${name} failed:\n${out}${err}`);
+  };
+  const areMissing = await Promise.all(deployment.queues.map(isMissing));
+  return deployment.queues.filter((_, index) => areMissing[index]);
 }
 
 /** Returns the names of the Worker's secrets, or null if the Worker does not exist yet. */
@@ -133,8 +133,11 @@ export async function readEarlierVersions(deployment: Deployment, present: strin
   return [...new Set(whole)].filter((id) => id !== present);
 }
 
-/** Returns the names of the migrations that are not applied to a database yet. */
-export async function readPendingMigrations(deployment: Deployment, binding: string): Promise<string[]> {
-  const { out } = await wrangler(listMigrations(binding), deployment);
-  return [...new Set(out.match(/\b\d{4}_\w+\.sql\b/g) ?? [])];
+/** Returns the names of the migrations that are not applied yet, by the binding of the database. Leaves out the databases in `missing`. */
+export async function readPendingMigrations(deployment: Deployment, missing: readonly string[]): Promise<Record<string, string[]>> {
+  const pendingOf = async ({ binding }: Database): Promise<[string, string[]]> => {
+    const { out } = await wrangler(listMigrations(binding), deployment);
+    return [binding, [...new Set(out.match(/\b\d{4}_\w+\.sql\b/g) ?? [])]];
+  };
+  return Object.fromEntries(await Promise.all(deployment.databases.filter(({ name }) => !missing.includes(name)).map(pendingOf)));
 }

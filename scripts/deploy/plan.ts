@@ -1,7 +1,7 @@
 import packageJson from "../../package.json" with { type: "json" };
 import type { Region } from "../../src/db/region.ts";
 import { type Deployed, listDatabases, listSecrets, showQueue } from "./deployed.ts";
-import { type Deployment, domainsOf } from "./deployment.ts";
+import { type Database, type Deployment, domainsOf } from "./deployment.ts";
 import { forDeployment } from "./wrangler.ts";
 
 // Builds the wrangler commands of a deploy, and the plan that lists these commands.
@@ -50,6 +50,10 @@ export interface Missing {
   migrations: Record<string, string[]>;
 }
 
+/** Returns the databases to which migrations are applied: those with pending migrations, and those that do not exist yet. */
+export const toMigrate = ({ databases }: Deployment, { migrations }: Missing): Database[] =>
+  databases.filter(({ binding }) => migrations[binding]?.length !== 0);
+
 /** Returns what a rollback after this deploy could not do, one sentence each. */
 export function rollbackLimits(deployment: Deployment, deployed: Deployed | null, missing: Missing): string[] {
   if (deployed === null) return ["There is no version to go back to."];
@@ -74,7 +78,7 @@ export function planOf(
   way: Way | null,
   commit: string | null,
 ): string[] {
-  const { worker, databases, origin } = deployment;
+  const { worker, origin } = deployment;
   const typed = (args: string[]) => `wrangler ${forDeployment(args, deployment).join(" ")}`;
   const upload = { commit, secretsFile: missing.secrets.length > 0 ? "<file of new secrets>" : null };
   const health = origin === null ? [] : [`wait until ${origin}/health responds as the new version`];
@@ -95,10 +99,10 @@ export function planOf(
     ...missing.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name, deployment.region))}`),
     ...(deployment.region === null ? ["ask D1 for its region, and store the region"] : []),
     ...missing.queues.map((name) => `create the queue ${name}: ${typed(createQueue(name))}`),
-    ...databases.map(({ binding, folder }) => {
-      const pending = missing.migrations[binding];
-      return `apply the migrations of ${binding} (${pending ? pending.join(", ") || "none is new" : folder}): ${typed(migrate(binding))}`;
-    }),
+    ...toMigrate(deployment, missing).map(
+      ({ binding, folder }) =>
+        `apply the migrations of ${binding} (${missing.migrations[binding]?.join(", ") ?? folder}): ${typed(migrate(binding))}`,
+    ),
     ...missing.secrets.map((name) => `create the secret ${name}, and upload it with the version`),
     ...(way === null || way.isGradual ? gradually : atOnce),
     ...domainsOf(deployment).map((domain) => `serve ${domain} from ${worker}, instead of anything that serves this domain now`),

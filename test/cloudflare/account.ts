@@ -133,5 +133,12 @@ export const newAccount = (): Account => ({
 /** Returns the shares of the latest deployment. */
 export const sharesOf = (script: Script): Share[] => script.deployments[0]?.versions ?? [];
 
+/** Returns a deployed Worker. Throws if it is not deployed. */
+export function scriptOf({ scripts }: Account, name = "developer-overview"): Script {
+  const script = scripts.get(name);
+  if (!script) throw new Error(`${name} is not deployed`);
+  return script;
+}
+
 /** Returns the version that was uploaded last. New versions inherit the secrets of this version. */
 export const latestOf = (script: Script): Version | undefined => script.versions.at(-1);

@@ -18,6 +18,9 @@ export interface Call {
   path: string;
 }
 
+/** Returns whether a call changes something. The paths of D1's queries are left out, because wrangler also reads with them. */
+export const isWrite = ({ method, path }: Call): boolean => method !== "GET" && !path.endsWith("/query") && !path.endsWith("/changeset");
+
 /** What happens to a call instead of its usual response. */
 export interface Fault {
   /** Whether the call takes effect first. */

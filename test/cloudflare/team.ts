@@ -34,6 +34,12 @@ export interface Team {
   remove(): void;
 }
 
+/** The arguments with which a deploy creates the first account. */
+export const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
+
+/** Returns what a Worker says about its health. */
+export const healthAt = async (origin: string) => (await (await fetch(`${origin}/health`)).json()) as { status: string; releaseId: string };
+
 const scripts = { deploy: "scripts/deploy/deploy.ts", "roll-back": "scripts/deploy/roll-back.ts", operator: "scripts/operator.ts" };
 
 /** Runs a command in its own process group. */

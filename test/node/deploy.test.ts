@@ -1,22 +1,20 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { configOf } from "../../scripts/deploy/environment.ts";
 import { waitForVersion } from "../../scripts/deploy/health.ts";
 import { isWorse } from "../../scripts/deploy/watch.ts";
-import { latestOf, type Script, sharesOf } from "../cloudflare/account.ts";
-import type { Call } from "../cloudflare/api.ts";
+import { latestOf, scriptOf, sharesOf } from "../cloudflare/account.ts";
+import { type Call, isWrite } from "../cloudflare/api.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
-import { joinTeam, type Team } from "../cloudflare/team.ts";
+import { firstAccount, healthAt, joinTeam, type Team } from "../cloudflare/team.ts";
 
 // Runs `npm run deploy` and `npm run roll-back` with the real wrangler, against an emulated Cloudflare API (test/cloudflare). Uploaded versions run in
 // workerd.
 
-const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
 /** A deploy that does not ask for a region, and that watches a new version only for a moment. */
 const usual = ["--region", "weur", "--watch", "1"];
 
@@ -24,28 +22,8 @@ const usual = ["--region", "weur", "--watch", "1"];
 const long = it.runIf(inject("isLong"));
 const longOptions = { tags: ["long"], timeout: 600_000 };
 
-const isWrite = ({ method, path }: Call): boolean => method !== "GET" && !path.endsWith("/query") && !path.endsWith("/changeset");
-
-const health = async (origin: string) => (await (await fetch(`${origin}/health`)).json()) as { status: string; releaseId: string };
-
 let cloudflare: Cloudflare;
 let team: Team;
-
-const scriptOf = (name = "developer-overview"): Script => {
-  const script = cloudflare.account.scripts.get(name);
-  if (!script) throw new Error(`${name} is not deployed`);
-  return script;
-};
-
-/** Returns the id of the version with the largest share of the requests. */
-const deployedId = (): string => sharesOf(scriptOf()).toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? "";
-
-/** Deploys, and fails the test if the deploy fails. */
-async function deploy(...args: string[]): Promise<string> {
-  const { code, out, err } = await team.run("deploy", [...usual, ...args]);
-  expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
-  return out;
-}
 
 beforeAll(async () => {
   cloudflare = await startCloudflare();
@@ -75,7 +53,7 @@ describe("The first deploy", () => {
       ["developer-overview-deliveries", 1],
       ["developer-overview-dead-deliveries", 1],
     ]);
-    const script = scriptOf();
+    const script = scriptOf(cloudflare.account);
     expect([script.schedules, [...domains]]).toEqual([["* * * * *"], [["localhost", "developer-overview"]]]);
     for (const sentence of [
       "developer-overview is new. This will:",
@@ -83,7 +61,7 @@ describe("The first deploy", () => {
       "There is no version to go back to.",
     ])
       expect(out).toContain(sentence);
-    expect(await health(team.origin)).toMatchObject({ status: "pass", releaseId: latestOf(script)?.id });
+    expect(await healthAt(team.origin)).toMatchObject({ status: "pass", releaseId: latestOf(script)?.id });
     const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
     expect((await fetch(link)).status).toBe(200);
     expect(team.read("wrangler.toml")).toContain('\nREGION = "weur"\n');
@@ -106,7 +84,7 @@ describe("The first deploy", () => {
     const same = await team.run("deploy", ["--dry-run"]);
     expect([same.code, same.out]).toEqual([0, expect.stringContaining("Its settings are those of the repository.")]);
     team.edit("wrangler.toml", 'ACTIVITY_DAYS = "31"', 'ACTIVITY_DAYS = "14"');
-    const script = scriptOf();
+    const script = scriptOf(cloudflare.account);
     const version = latestOf(script);
     version?.bindings.push({ type: "plain_text", name: "BY_HAND", text: "x" });
     const { code, out } = await team.run("deploy", ["--dry-run"], { CLOUDFLARE_ENV: "staging" });
@@ -149,205 +127,6 @@ describe("The first deploy", () => {
   });
 });
 
-/** Makes the first deploy, unless an earlier test has made it. The long tests run without the short ones. */
-async function ensureDeployed(): Promise<void> {
-  if (inject("isLong") && !cloudflare.account.scripts.has("developer-overview")) await deploy(...firstAccount);
-}
-
-describe("A later deploy", () => {
-  beforeAll(ensureDeployed);
-
-  long("sends a tenth of the requests to the new version, watches it, and then sends all", longOptions, async () => {
-    const before = latestOf(scriptOf());
-    const out = await deploy(...firstAccount);
-    const script = scriptOf();
-    const [whole, tenth] = script.deployments;
-    const version = latestOf(script)?.id ?? "";
-    expect(tenth?.versions).toEqual([
-      { version_id: version, percentage: 10 },
-      { version_id: before?.id, percentage: 90 },
-    ]);
-    expect(whole?.versions).toEqual([{ version_id: version, percentage: 100 }]);
-    expect(out).toMatch(/It served \d+ requests, 0 with a 5xx status\./);
-    expect(out).toContain(`To go back: npm run roll-back -- --env production --to ${before?.id}`);
-    expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
-    expect([cloudflare.account.databases.length, cloudflare.account.queues.length]).toEqual([2, 2]);
-    expect(latestOf(script)?.bindings.filter(({ type }) => type === "secret_text")).toEqual(
-      before?.bindings.filter(({ type }) => type === "secret_text"),
-    );
-  });
-
-  long("goes back by itself if the new version is not healthy", longOptions, async () => {
-    const before = deployedId();
-    const [works, broken] = ["ask: askGuards", "ask: () => Promise.reject(askGuards)"];
-    team.edit("src/surfaces/health.ts", works, broken);
-    try {
-      const started = team.run("deploy", usual);
-      // The deploy waits five minutes for a version that is not healthy. An interruption ends the wait.
-      await vi.waitUntil(() => sharesOf(scriptOf()).length === 2, { timeout: 120_000 });
-      expect((await health(team.origin)).status).toBeDefined();
-      await sleep(4000);
-      started.interrupt();
-      const { code, err } = await started;
-      expect([code, err]).toEqual([1, expect.stringContaining(`All requests go to the previous version ${before} again.`)]);
-      expect(sharesOf(scriptOf())).toEqual([{ version_id: before, percentage: 100 }]);
-      expect((await health(team.origin)).releaseId).toBe(before);
-    } finally {
-      team.edit("src/surfaces/health.ts", broken, works);
-    }
-  });
-
-  long("goes back by itself if the new version fails more often than the previous one", longOptions, async () => {
-    const before = deployedId();
-    const key = await makeKey();
-    const route = "src/resources/users/routes.ts";
-    team.edit(route, "routes.openapi(list, async (c) => {", 'routes.openapi(list, async (c) => {\n  if (c) throw new Error("broken");');
-    let isOver = false;
-    const traffic = (async () => {
-      for (; !isOver; await sleep(20))
-        await fetch(`${team.origin}/api/v1/users`, { headers: { Authorization: `Bearer ${key}` } }).then(
-          (response) => response.text(),
-          () => "",
-        );
-    })();
-    try {
-      const { code, out, err } = await team.run("deploy", ["--watch", "60"]);
-      expect([code, out]).toEqual([3, expect.stringContaining(`Going back to ${before}.`)]);
-      expect(err).toMatch(/\d+ of \d+ requests failed with a 5xx status/);
-      expect(sharesOf(scriptOf())).toEqual([{ version_id: before, percentage: 100 }]);
-    } finally {
-      isOver = true;
-      await traffic;
-      team.edit(route, '\n  if (c) throw new Error("broken");', "");
-    }
-  });
-
-  long("is made at once if it adds object classes, and says before that nobody can go back", longOptions, async () => {
-    const script = scriptOf();
-    const present = script.versions.find(({ id }) => id === deployedId());
-    const tag = script.migrationTag;
-    // The deployed version is from before the last migration.
-    script.migrationTag = "v3";
-    if (present) present.migrationTag = "v3";
-    const out = await deploy();
-    expect(out).toContain(
-      "because it adds the object classes ServiceTokens, and Cloudflare adds classes only to a version that gets all requests",
-    );
-    expect(out).toContain(`Cloudflare will refuse to go back to ${present?.id}: this deploy adds the object classes ServiceTokens.`);
-    expect([scriptOf().migrationTag, sharesOf(scriptOf()).length]).toEqual([tag, 1]);
-    const back = await team.run("roll-back", ["--to", present?.id ?? ""]);
-    expect([back.code, back.err]).toEqual([4, expect.stringContaining("object classes were added since (ServiceTokens)")]);
-  });
-});
-
-/** Makes a key of the first account through the operator's API. Returns its secret. */
-async function makeKey(): Promise<string> {
-  const accounts = await team.run("operator", ["accounts", "find", "--email", "ops@acme.dev", "--json", "--env", "production"]);
-  const id = JSON.parse(accounts.out).data[0].id as string;
-  const { code, out, err } = await team.run("operator", ["keys", "make", id, "--name", "Test", "--env", "production"]);
-  expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
-  return out.trim();
-}
-
-describe("npm run roll-back", () => {
-  beforeAll(ensureDeployed);
-
-  long("sends all requests to the version before, and refuses if secrets have changed since", longOptions, async () => {
-    await deploy();
-    const first = deployedId();
-    await deploy();
-    const second = deployedId();
-    const dry = await team.run("roll-back", ["--dry-run"]);
-    expect([dry.code, dry.out, sharesOf(scriptOf())[0]?.version_id]).toEqual([0, expect.stringContaining(`back to ${first}`), second]);
-    const { code, out, err } = await team.run("roll-back", []);
-    expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
-    expect(out).toContain(`responds as ${first}, and is healthy`);
-    expect((await health(team.origin)).releaseId).toBe(first);
-    // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
-    const rotated = await team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
-    expect([rotated.code, rotated.err]).toEqual([4, expect.stringContaining("for example after a rollback")]);
-    await deploy();
-    const later = await team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
-    expect([later.code, later.code === 0 ? "" : later.err]).toEqual([0, ""]);
-    const refused = await team.run("roll-back", ["--to", first]);
-    expect([refused.code, refused.err]).toEqual([4, expect.stringContaining(`Secrets have changed since ${first}`)]);
-    expect((await health(team.origin)).releaseId).toBe(latestOf(scriptOf())?.id);
-  });
-});
-
-describe("Another environment", () => {
-  long("is deployed beside production, and neither touches the other", longOptions, async () => {
-    const production = structuredClone({ ...scriptOf(), versions: [] });
-    await deploy("--env", "staging");
-    expect({ ...scriptOf(), versions: [] }).toEqual(production);
-    const staging = scriptOf("developer-overview-staging");
-    expect(cloudflare.account.domains.get("127.0.0.1")).toBe("developer-overview-staging");
-    expect((await health(team.stagingOrigin)).releaseId).toBe(latestOf(staging)?.id);
-    const ids = (script: Script) =>
-      (latestOf(script)?.bindings ?? []).flatMap(({ type, id, queue_name: queue, text }) =>
-        type === "secret_text" ? text : (id ?? queue ?? []),
-      ) as string[];
-    expect(ids(staging).filter((id) => ids(scriptOf()).includes(id))).toEqual([]);
-    expect(team.read("environments/staging.toml")).toContain('\nREGION = "weur"\n');
-    // A secret is replaced only if the environment is named, and only in this environment.
-    const rotate = (...args: string[]) => team.run("operator", ["secrets", "rotate", "webhook-sealing", ...args]);
-    const secretsOf = (script: Script) => JSON.stringify((latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text"));
-    const [ofProduction, ofStaging] = [secretsOf(scriptOf()), secretsOf(staging)];
-    for (const args of [
-      ["--remote", team.origin],
-      ["--env", "staging", "--remote", team.origin],
-    ])
-      expect((await rotate(...args)).code).toBeGreaterThan(1);
-    expect([secretsOf(scriptOf()), secretsOf(staging)]).toEqual([ofProduction, ofStaging]);
-    const rotated = await rotate("--env", "staging");
-    expect([rotated.code, rotated.code === 0 ? "" : rotated.err]).toEqual([0, ""]);
-    expect([secretsOf(scriptOf()) === ofProduction, secretsOf(staging) === ofStaging]).toEqual([true, false]);
-    // Each environment has its own token, and --env finds it.
-    for (const [env, origin] of [
-      ["staging", team.stagingOrigin],
-      ["production", team.origin],
-    ] as const) {
-      const { code, err } = await team.run("operator", ["accounts", "list", "--env", env]);
-      expect([code, err.trim()]).toEqual([0, expect.stringContaining(`Worker: ${origin}, `)]);
-    }
-  });
-});
-
-describe("A Cloudflare API token", () => {
-  long("that belongs to the account, and not to a person, is enough", longOptions, async () => {
-    const { code, out, err } = await team.run("deploy", usual, cloudflare.variables("account-owned"));
-    expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
-  });
-
-  long("that lacks a permission makes the deploy show the call that was denied, and change nothing", longOptions, async () => {
-    cloudflare.account.tokens.narrow = { isOfUser: true, permissions: ["Workers Scripts", "Queues"] };
-    const { code, out, err } = await team.run("deploy", usual, cloudflare.variables("narrow"));
-    expect([code, (out + err).includes("/d1/database"), (out + err).includes("10000")]).toEqual([1, true, true]);
-    expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
-  });
-
-  long("creates an operator token only where the token can be stored", longOptions, async () => {
-    const bindings = latestOf(scriptOf("developer-overview"))?.bindings ?? [];
-    const index = bindings.findIndex(({ name }) => name === "OPERATOR_TOKENS");
-    const [removed] = bindings.splice(index, 1);
-    const inCi = await team.run("deploy", usual, { CI: "true" });
-    if (removed) bindings.splice(index, 0, removed);
-    expect([inCi.code, inCi.err.includes("Deploy once from a laptop")]).toEqual([4, true]);
-    expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
-  });
-});
-
-describe("A deploy lock", () => {
-  long("refuses a second deploy at the same time, and ends with its process", longOptions, async () => {
-    const [one, other] = await Promise.all([team.run("deploy", usual), team.run("deploy", usual)]);
-    expect([one.code, other.code].toSorted()).toEqual([0, 4]);
-    expect(one.err + other.err).toContain("Another deploy runs from here");
-    writeFileSync(join(team.folder, ".wrangler/deploy.lock"), "999999");
-    await deploy();
-    expect(existsSync(join(team.folder, ".wrangler/deploy.lock"))).toBe(false);
-  });
-});
-
 describe("A deploy that is broken off", () => {
   /** Names a call without the ids of its resources. The second call of the same name gets another name, because gradual deploys change the shares twice. */
   const nameOf = (call: Call, earlier: readonly Call[]): string => {
@@ -384,10 +163,10 @@ describe("A deploy that is broken off", () => {
   }
 
   async function expectWorking(emulated: Cloudflare, clone: Team): Promise<void> {
-    const { scripts, databases, queues } = emulated.account;
-    const script = scripts.get("developer-overview") as Script;
+    const { databases, queues } = emulated.account;
+    const script = scriptOf(emulated.account);
     expect(sharesOf(script)).toEqual([{ version_id: expect.any(String), percentage: 100 }]);
-    expect(await health(clone.origin)).toMatchObject({ status: "pass", releaseId: sharesOf(script)[0]?.version_id });
+    expect(await healthAt(clone.origin)).toMatchObject({ status: "pass", releaseId: sharesOf(script)[0]?.version_id });
     expect([databases.length, queues.map(({ consumers }) => consumers.length), script.schedules]).toEqual([2, [1, 1], ["* * * * *"]]);
     const accounts = await clone.run("operator", ["accounts", "find", "--email", "ops@acme.dev", "--json", "--env", "production"]);
     expect(JSON.parse(accounts.out).data).toHaveLength(1);

@@ -1,0 +1,241 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from "vitest";
+import { latestOf, type Script, scriptOf, sharesOf } from "../cloudflare/account.ts";
+import { isWrite } from "../cloudflare/api.ts";
+import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
+import { firstAccount, healthAt, joinTeam, type Team } from "../cloudflare/team.ts";
+
+// Deploys of a Worker that is deployed already, with the real wrangler against an emulated Cloudflare API, as in deploy.test.ts. A deploy runs a dozen
+// processes, so these tests run only in the long form.
+
+/** A deploy that does not ask for a region, and that watches a new version only for a moment. */
+const usual = ["--region", "weur", "--watch", "1"];
+
+const long = it.runIf(inject("isLong"));
+const longOptions = { tags: ["long"], timeout: 600_000 };
+
+let cloudflare: Cloudflare;
+let team: Team;
+
+/** Returns the id of the version with the largest share of the requests. */
+const deployedId = (): string =>
+  sharesOf(scriptOf(cloudflare.account)).toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? "";
+
+/** Deploys, and fails the test if the deploy fails. */
+async function deploy(...args: string[]): Promise<string> {
+  const { code, out, err } = await team.run("deploy", [...usual, ...args]);
+  expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
+  return out;
+}
+
+beforeAll(async () => {
+  cloudflare = await startCloudflare();
+  team = joinTeam(cloudflare);
+  await deploy(...firstAccount);
+});
+
+beforeEach(() => {
+  cloudflare.api.calls.length = 0;
+  cloudflare.api.fault = () => undefined;
+});
+
+afterAll(async () => {
+  await cloudflare.stop();
+  team.remove();
+});
+
+describe("A later deploy", () => {
+  long("sends a tenth of the requests to the new version, watches it, and then sends all", longOptions, async () => {
+    const before = latestOf(scriptOf(cloudflare.account));
+    const out = await deploy(...firstAccount);
+    const script = scriptOf(cloudflare.account);
+    const [whole, tenth] = script.deployments;
+    const version = latestOf(script)?.id ?? "";
+    expect(tenth?.versions).toEqual([
+      { version_id: version, percentage: 10 },
+      { version_id: before?.id, percentage: 90 },
+    ]);
+    expect(whole?.versions).toEqual([{ version_id: version, percentage: 100 }]);
+    expect(out).toMatch(/It served \d+ requests, 0 with a 5xx status\./);
+    expect(out).toContain(`To go back: npm run roll-back -- --env production --to ${before?.id}`);
+    expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
+    expect([cloudflare.account.databases.length, cloudflare.account.queues.length]).toEqual([2, 2]);
+    expect(latestOf(script)?.bindings.filter(({ type }) => type === "secret_text")).toEqual(
+      before?.bindings.filter(({ type }) => type === "secret_text"),
+    );
+  });
+
+  long("goes back by itself if the new version is not healthy", longOptions, async () => {
+    const before = deployedId();
+    const [works, broken] = ["ask: askGuards", "ask: () => Promise.reject(askGuards)"];
+    team.edit("src/surfaces/health.ts", works, broken);
+    try {
+      const started = team.run("deploy", usual);
+      // The deploy waits five minutes for a version that is not healthy. An interruption ends the wait.
+      await vi.waitUntil(() => sharesOf(scriptOf(cloudflare.account)).length === 2, { timeout: 120_000 });
+      expect((await healthAt(team.origin)).status).toBeDefined();
+      await sleep(4000);
+      started.interrupt();
+      const { code, err } = await started;
+      expect([code, err]).toEqual([1, expect.stringContaining(`All requests go to the previous version ${before} again.`)]);
+      expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: before, percentage: 100 }]);
+      expect((await healthAt(team.origin)).releaseId).toBe(before);
+    } finally {
+      team.edit("src/surfaces/health.ts", broken, works);
+    }
+  });
+
+  long("goes back by itself if the new version fails more often than the previous one", longOptions, async () => {
+    const before = deployedId();
+    const key = await makeKey();
+    const route = "src/resources/users/routes.ts";
+    team.edit(route, "routes.openapi(list, async (c) => {", 'routes.openapi(list, async (c) => {\n  if (c) throw new Error("broken");');
+    let isOver = false;
+    const traffic = (async () => {
+      for (; !isOver; await sleep(20))
+        await fetch(`${team.origin}/api/v1/users`, { headers: { Authorization: `Bearer ${key}` } }).then(
+          (response) => response.text(),
+          () => "",
+        );
+    })();
+    try {
+      const { code, out, err } = await team.run("deploy", ["--watch", "60"]);
+      expect([code, out]).toEqual([3, expect.stringContaining(`Going back to ${before}.`)]);
+      expect(err).toMatch(/\d+ of \d+ requests failed with a 5xx status/);
+      expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: before, percentage: 100 }]);
+    } finally {
+      isOver = true;
+      await traffic;
+      team.edit(route, '\n  if (c) throw new Error("broken");', "");
+    }
+  });
+
+  long("is made at once if it adds object classes, and says before that nobody can go back", longOptions, async () => {
+    const script = scriptOf(cloudflare.account);
+    const present = script.versions.find(({ id }) => id === deployedId());
+    const tag = script.migrationTag;
+    // The deployed version is from before the last migration.
+    script.migrationTag = "v3";
+    if (present) present.migrationTag = "v3";
+    const out = await deploy();
+    expect(out).toContain(
+      "because it adds the object classes ServiceTokens, and Cloudflare adds classes only to a version that gets all requests",
+    );
+    expect(out).toContain(`Cloudflare will refuse to go back to ${present?.id}: this deploy adds the object classes ServiceTokens.`);
+    expect([scriptOf(cloudflare.account).migrationTag, sharesOf(scriptOf(cloudflare.account)).length]).toEqual([tag, 1]);
+    const back = await team.run("roll-back", ["--to", present?.id ?? ""]);
+    expect([back.code, back.err]).toEqual([4, expect.stringContaining("object classes were added since (ServiceTokens)")]);
+  });
+});
+
+/** Makes a key of the first account through the operator's API. Returns its secret. */
+async function makeKey(): Promise<string> {
+  const accounts = await team.run("operator", ["accounts", "find", "--email", "ops@acme.dev", "--json", "--env", "production"]);
+  const id = JSON.parse(accounts.out).data[0].id as string;
+  const { code, out, err } = await team.run("operator", ["keys", "make", id, "--name", "Test", "--env", "production"]);
+  expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+  return out.trim();
+}
+
+describe("npm run roll-back", () => {
+  long("sends all requests to the version before, and refuses if secrets have changed since", longOptions, async () => {
+    await deploy();
+    const first = deployedId();
+    await deploy();
+    const second = deployedId();
+    const dry = await team.run("roll-back", ["--dry-run"]);
+    expect([dry.code, dry.out, sharesOf(scriptOf(cloudflare.account))[0]?.version_id]).toEqual([
+      0,
+      expect.stringContaining(`back to ${first}`),
+      second,
+    ]);
+    const { code, out, err } = await team.run("roll-back", []);
+    expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+    expect(out).toContain(`responds as ${first}, and is healthy`);
+    expect((await healthAt(team.origin)).releaseId).toBe(first);
+    // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
+    const rotated = await team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
+    expect([rotated.code, rotated.err]).toEqual([4, expect.stringContaining("for example after a rollback")]);
+    await deploy();
+    const later = await team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
+    expect([later.code, later.code === 0 ? "" : later.err]).toEqual([0, ""]);
+    const refused = await team.run("roll-back", ["--to", first]);
+    expect([refused.code, refused.err]).toEqual([4, expect.stringContaining(`Secrets have changed since ${first}`)]);
+    expect((await healthAt(team.origin)).releaseId).toBe(latestOf(scriptOf(cloudflare.account))?.id);
+  });
+});
+
+describe("Another environment", () => {
+  long("is deployed beside production, and neither touches the other", longOptions, async () => {
+    const production = structuredClone({ ...scriptOf(cloudflare.account), versions: [] });
+    await deploy("--env", "staging");
+    expect({ ...scriptOf(cloudflare.account), versions: [] }).toEqual(production);
+    const staging = scriptOf(cloudflare.account, "developer-overview-staging");
+    expect(cloudflare.account.domains.get("127.0.0.1")).toBe("developer-overview-staging");
+    expect((await healthAt(team.stagingOrigin)).releaseId).toBe(latestOf(staging)?.id);
+    const ids = (script: Script) =>
+      (latestOf(script)?.bindings ?? []).flatMap(({ type, id, queue_name: queue, text }) =>
+        type === "secret_text" ? text : (id ?? queue ?? []),
+      ) as string[];
+    expect(ids(staging).filter((id) => ids(scriptOf(cloudflare.account)).includes(id))).toEqual([]);
+    expect(team.read("environments/staging.toml")).toContain('\nREGION = "weur"\n');
+    // A secret is replaced only if the environment is named, and only in this environment.
+    const rotate = (...args: string[]) => team.run("operator", ["secrets", "rotate", "webhook-sealing", ...args]);
+    const secretsOf = (script: Script) => JSON.stringify((latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text"));
+    const [ofProduction, ofStaging] = [secretsOf(scriptOf(cloudflare.account)), secretsOf(staging)];
+    for (const args of [
+      ["--remote", team.origin],
+      ["--env", "staging", "--remote", team.origin],
+    ])
+      expect((await rotate(...args)).code).toBeGreaterThan(1);
+    expect([secretsOf(scriptOf(cloudflare.account)), secretsOf(staging)]).toEqual([ofProduction, ofStaging]);
+    const rotated = await rotate("--env", "staging");
+    expect([rotated.code, rotated.code === 0 ? "" : rotated.err]).toEqual([0, ""]);
+    expect([secretsOf(scriptOf(cloudflare.account)) === ofProduction, secretsOf(staging) === ofStaging]).toEqual([true, false]);
+    // Each environment has its own token, and --env finds it.
+    for (const [env, origin] of [
+      ["staging", team.stagingOrigin],
+      ["production", team.origin],
+    ] as const) {
+      const { code, err } = await team.run("operator", ["accounts", "list", "--env", env]);
+      expect([code, err.trim()]).toEqual([0, expect.stringContaining(`Worker: ${origin}, `)]);
+    }
+  });
+});
+
+describe("A Cloudflare API token", () => {
+  long("that belongs to the account, and not to a person, is enough", longOptions, async () => {
+    const { code, out, err } = await team.run("deploy", usual, cloudflare.variables("account-owned"));
+    expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
+  });
+
+  long("that lacks a permission makes the deploy show the call that was denied, and change nothing", longOptions, async () => {
+    cloudflare.account.tokens.narrow = { isOfUser: true, permissions: ["Workers Scripts", "Queues"] };
+    const { code, out, err } = await team.run("deploy", usual, cloudflare.variables("narrow"));
+    expect([code, (out + err).includes("/d1/database"), (out + err).includes("10000")]).toEqual([1, true, true]);
+    expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
+  });
+
+  long("creates an operator token only where the token can be stored", longOptions, async () => {
+    const bindings = latestOf(scriptOf(cloudflare.account, "developer-overview"))?.bindings ?? [];
+    const index = bindings.findIndex(({ name }) => name === "OPERATOR_TOKENS");
+    const [removed] = bindings.splice(index, 1);
+    const inCi = await team.run("deploy", usual, { CI: "true" });
+    if (removed) bindings.splice(index, 0, removed);
+    expect([inCi.code, inCi.err.includes("Deploy once from a laptop")]).toEqual([4, true]);
+    expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
+  });
+});
+
+describe("A deploy lock", () => {
+  long("refuses a second deploy at the same time, and ends with its process", longOptions, async () => {
+    const [one, other] = await Promise.all([team.run("deploy", usual), team.run("deploy", usual)]);
+    expect([one.code, other.code].toSorted()).toEqual([0, 4]);
+    expect(one.err + other.err).toContain("Another deploy runs from here");
+    writeFileSync(join(team.folder, ".wrangler/deploy.lock"), "999999");
+    await deploy();
+    expect(existsSync(join(team.folder, ".wrangler/deploy.lock"))).toBe(false);
+  });
+});
