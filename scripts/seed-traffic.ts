@@ -1,6 +1,8 @@
 import { type Entry, notRecorded } from "../src/activity/entry.ts";
+import { keptProblem } from "../src/activity/kept-problem.ts";
 import { denialContent } from "../src/admission/admission.ts";
 import { dueLimitEvents } from "../src/admission/events.ts";
+import type { FailureContent } from "../src/errors/failure.ts";
 import { newId, timeOfId } from "../src/ids/ids.ts";
 import type { Key } from "../src/keys/key.ts";
 import { servesSamples } from "../src/registry/manifests.ts";
@@ -8,28 +10,62 @@ import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../src/time/clock.
 import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { type Random, weighted } from "./seed-random.ts";
 
-interface Call {
+/** A kind of request. */
+export interface Call {
   method: string;
   route: string;
   status: number;
   /** The typical response time, in milliseconds. */
   typicalMs: number;
-  errorCode?: string;
+  /** The scope that the operation needs. Keys without this scope do not make the request, unless it is denied for that reason. */
+  scope?: string;
+  /** Why the request failed. */
+  failure?: FailureContent;
 }
 
+/** A request that has changed something in the demo account. */
+export interface Written {
+  requestId: string;
+  call: Call;
+  path: string;
+}
+
+const tasksRoute = "/api/v1/tasks";
+export const createUserCall: Call = { method: "POST", route: "/api/v1/users", status: 201, typicalMs: 58 };
+export const createTaskCall: Call = { method: "POST", route: tasksRoute, status: 201, typicalMs: 64 };
+export const patchTaskCall: Call = { method: "PATCH", route: `${tasksRoute}/{id}`, status: 200, typicalMs: 71 };
+
+const invalidTask: FailureContent = {
+  code: "invalid_body",
+  message: "The body is valid JSON, but it does not match the schema of this operation.",
+  fieldErrors: [
+    { detail: "Must not be blank.", code: "too_small", pointer: "/title" },
+    { detail: "Must be one of low, normal, high, urgent.", code: "invalid_value", pointer: "/priority" },
+  ],
+};
+const missingTask: FailureContent = { code: "not_found", message: "There is no such task." };
+const changedTask: FailureContent = {
+  code: "precondition_failed",
+  message: "The current version of the resource does not match If-Match.",
+};
+const unreachable: FailureContent = {
+  code: "unavailable",
+  message: "The service cannot reach its storage right now. Try again in a moment.",
+};
+const deniedKeys = denialContent("insufficient_scope", { scope: "keys:read" });
+
+/** Requests to the sample resources. The requests that change something are made together with their changes (seed-resources.ts). */
 const callsOfSamples: [Call, number][] = [
-  [{ method: "GET", route: "/api/v1/tasks", status: 200, typicalMs: 38 }, 34],
-  [{ method: "GET", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 21 }, 20],
-  [{ method: "GET", route: "/api/v1/users", status: 200, typicalMs: 30 }, 14],
-  [{ method: "GET", route: "/api/v1/users/{id}", status: 200, typicalMs: 19 }, 10],
-  [{ method: "POST", route: "/api/v1/tasks", status: 201, typicalMs: 64 }, 8],
-  [{ method: "PATCH", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 71 }, 7],
-  [{ method: "GET", route: "/api/v1/analytics", status: 200, typicalMs: 120 }, 3],
-  [{ method: "GET", route: "/api/v1/tasks/{id}", status: 404, typicalMs: 18, errorCode: "not_found" }, 0.9],
-  [{ method: "POST", route: "/api/v1/tasks", status: 422, typicalMs: 9, errorCode: "invalid_body" }, 0.5],
-  [{ method: "PATCH", route: "/api/v1/tasks/{id}", status: 412, typicalMs: 22, errorCode: "precondition_failed" }, 0.2],
-  [{ method: "GET", route: "/api/v1/keys", status: 403, typicalMs: 4, errorCode: "insufficient_scope" }, 0.15],
-  [{ method: "GET", route: "/api/v1/tasks", status: 503, typicalMs: 900, errorCode: "unavailable" }, 0.06],
+  [{ method: "GET", route: tasksRoute, status: 200, typicalMs: 38, scope: "tasks:read" }, 40],
+  [{ method: "GET", route: `${tasksRoute}/{id}`, status: 200, typicalMs: 21, scope: "tasks:read" }, 26],
+  [{ method: "GET", route: "/api/v1/users", status: 200, typicalMs: 30, scope: "users:read" }, 16],
+  [{ method: "GET", route: "/api/v1/users/{id}", status: 200, typicalMs: 19, scope: "users:read" }, 13],
+  [{ method: "GET", route: "/api/v1/analytics", status: 200, typicalMs: 120, scope: "analytics:read" }, 3],
+  [{ method: "GET", route: `${tasksRoute}/{id}`, status: 404, typicalMs: 18, scope: "tasks:read", failure: missingTask }, 0.9],
+  [{ method: "POST", route: tasksRoute, status: 422, typicalMs: 9, scope: "tasks:write", failure: invalidTask }, 0.6],
+  [{ method: "PATCH", route: `${tasksRoute}/{id}`, status: 412, typicalMs: 22, scope: "tasks:write", failure: changedTask }, 0.25],
+  [{ method: "GET", route: "/api/v1/keys", status: 403, typicalMs: 4, scope: "keys:read", failure: deniedKeys }, 0.4],
+  [{ method: "GET", route: tasksRoute, status: 503, typicalMs: 900, scope: "tasks:read", failure: unreachable }, 0.06],
 ];
 
 /** Requests to an API of the team, as `npm run sample-api` serves it. */
@@ -80,26 +116,58 @@ function outageStart(now: number): number {
   return day + 13 * hourMs;
 }
 
-/** Returns the entries of the request log, up to the last full hour before `now`, with an outage and with an hour of denied requests. */
-export function seedTraffic(given: Omit<Seeding, "userId" | "taskId">, startsAt: number, now: number): Entry[] {
+/** Returns the calls that a key makes, with their weights. */
+const callsOf = ({ scopes }: Key): [Call, number][] =>
+  calls.filter(
+    ([{ scope, failure }]) => scope === undefined || scopes.some((each) => each === scope) !== (failure?.code === "insufficient_scope"),
+  );
+
+/**
+ * Returns the entries of the request log, up to the last full hour before `now`, with an outage and with an hour of denied requests. `written`: the requests
+ * that have changed something, which the first key has made.
+ */
+export function seedTraffic(
+  given: Omit<Seeding, "userId" | "taskId">,
+  written: readonly Written[],
+  startsAt: number,
+  now: number,
+): Entry[] {
   // A project without the sample resources has no ids of users and tasks.
   const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
   const seeding = { ...given, userId: idFrom("usr"), taskId: idFrom("tsk") };
   const { random, clients } = seeding;
   const outage = outageStart(now);
-  const entries: Entry[] = [];
+  const [[writer]] = clients;
+  const entries = written.map(({ requestId: id, call, path }) => ({ ...entryOf(seeding, writer, timeOfId(id), call), id, path }));
+  const callsByKey = new Map(clients.map(([key]) => [key, callsOf(key)]));
   for (let hour = hourStart(startsAt); hour < hourStart(now); hour += hourMs) {
     const requests = Math.round(requestsIn(hour, startsAt) * (0.75 + random() * 0.5));
     const isOutage = hour >= outage && hour < outage + 2 * hourMs;
     for (let index = 0; index < requests; index++) {
-      const call = isOutage && random() < 0.7 ? { ...usual, ...unavailable } : weighted(random, calls);
-      entries.push(entryOf(seeding, weighted(random, clients), hour + Math.floor(random() * hourMs), call));
+      const key = weighted(random, clients);
+      const call = isOutage && random() < 0.7 ? { ...usual, ...unavailable } : weighted(random, callsByKey.get(key) ?? calls);
+      entries.push(entryOf(seeding, key, hour + Math.floor(random() * hourMs), call));
     }
   }
-  return withLimitReached(seeding, entries, now);
+  return withLimits(clients, withLimitReached(seeding, entries, now));
 }
 
-const unavailable = { status: 503, typicalMs: 4000, errorCode: "unavailable" };
+const unavailable = { status: 503, typicalMs: 4000, failure: unreachable };
+
+/** Adds the state of the limit of the hour to each request that it counted. */
+function withLimits(clients: SeedClients, entries: readonly Entry[]): Entry[] {
+  const limits = new Map(clients.map(([{ id, hourlyLimit }]) => [id, hourlyLimit]));
+  const counts = new Map<string, number>();
+  return entries
+    .toSorted((one, other) => timeOfId(one.id) - timeOfId(other.id))
+    .map((entry) => {
+      if (!entry.counted) return entry;
+      const hour = `${entry.keyId} ${hourStart(timeOfId(entry.id))}`;
+      const used = (counts.get(hour) ?? 0) + 1;
+      counts.set(hour, used);
+      return { ...entry, limits: [{ name: "hour", limit: limits.get(entry.keyId) ?? used, used }] };
+    });
+}
 
 /** Replaces the requests of the second key in the hour of `limitHour`. In the new requests, the key uses up its limit and goes on. */
 function withLimitReached(seeding: Seeding, entries: readonly Entry[], now: number): Entry[] {
@@ -150,7 +218,7 @@ function requestsIn(hour: number, startsAt: number): number {
 function entryOf({ random, accountId, clients, userId, taskId }: Seeding, key: Key, time: number, call: Call): Entry {
   const place = clients.findIndex(([{ id }]) => id === key.id);
   const [ip, country, userAgent] = origins[place] ?? origins[0];
-  const isDenied = call.errorCode === "insufficient_scope";
+  const isDenied = call.failure?.code === "insufficient_scope";
   return {
     accountId,
     id: newId("req", time),
@@ -163,11 +231,12 @@ function entryOf({ random, accountId, clients, userId, taskId }: Seeding, key: K
     ip,
     country,
     userAgent,
-    errorCode: call.errorCode ?? null,
+    errorCode: call.failure?.code ?? null,
     admitted: !isDenied,
     counted: !isDenied,
     count: 1,
     secret: "current",
     ...notRecorded,
+    problem: call.failure ? keptProblem(call.failure) : null,
   };
 }

@@ -8,7 +8,7 @@ import { createKey } from "../src/keys/create-key.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { markSampleData } from "../src/operations/sample-data.ts";
 import { servesSamples } from "../src/registry/manifests.ts";
-import { dayMs, hourMs } from "../src/time/clock.ts";
+import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
 import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { commitTo } from "../src/webhooks/outbox.ts";
 import type { WebhookContext } from "../src/webhooks/write-webhooks.ts";
@@ -70,10 +70,15 @@ export async function seedDemo({
     urls: { ownHosts: [], isLocal: true },
   });
   const webhooks = await seedWebhooks(webhookContext, now);
-  if (servesSamples) await seedResources(random, at, startsAt, now);
+  const by = (time: number, requestId: string): WriteContext => ({
+    ...at(time),
+    actor: { ...operatorOn(account.id), by: { type: "key", id: backend.key.id } },
+    commit: commitTo({ db, requestId }),
+  });
+  const written = servesSamples ? await seedResources(random, by, startsAt, hourStart(now)) : [];
   await seedLimitEvents(at, mobile.key, now);
   await seedDeliveries(db, random, webhooks, now);
-  await storeHistory(activity, seedTraffic({ random, accountId: account.id, clients }, startsAt, now), now);
+  await storeHistory(activity, seedTraffic({ random, accountId: account.id, clients }, written, startsAt, now), now);
   // Only data from before `now` is sample data. The demo key is created at `now`, so the demo key remains if the sample data is removed.
   await markSampleData(db, account.id, now);
   return demo.secretKey;

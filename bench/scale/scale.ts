@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { measureAccounts } from "./accounts.ts";
+import { measureAway } from "./away.ts";
 import { measureBurst, measureSweep } from "./deliveries.ts";
 import { type Kills, measureKills } from "./kill.ts";
 import { measureBusyAccount, measureLogWay } from "./log-way.ts";
@@ -63,6 +64,37 @@ async function accounts(folder: string): Promise<Shown[]> {
   ];
 }
 
+async function away(folder: string): Promise<Shown[]> {
+  const { accounts: far, mergeDayMs, deliveries } = await measureAway(folder);
+  const minutes = (ms: number) => `${Math.round(ms / 60_000)} minutes`;
+  return [
+    {
+      what: "10,000 accounts x 5 keys, D1 200 ms away: one cut of every account",
+      measured: `stored within ${seconds(far.cutMs)}`,
+      goal: "within two minutes",
+      isMet: far.cutMs < 120_000,
+    },
+    {
+      what: "the same, retention of an hour's entries, and the jobs that delete old usage and old history",
+      measured: `${[{ name: "entries", runs: far.retentionRuns }, ...far.rounds].map(({ name, runs }) => `${name.replace("delete_old_", "")} in ${runs}`).join(", ")} runs, one a minute`,
+      goal: "within the hour",
+      isMet: [far.retentionRuns, ...far.rounds.map(({ runs }) => runs)].every((runs) => runs <= 60),
+    },
+    {
+      what: "the same, merges of the segments of one day, 24 of each account",
+      measured: `${minutes(mergeDayMs)}`,
+      goal: "within six hours",
+      isMet: mergeDayMs < 6 * 3_600_000,
+    },
+    {
+      what: "the same, one run of the job that deletes old deliveries",
+      measured: `${deliveries.deleted.toLocaleString("en")} deliveries and attempts in ${seconds(deliveries.tookMs)}`,
+      goal: "20,000 in 40 s",
+      isMet: deliveries.deleted >= 20_000 && deliveries.tookMs < 40_000,
+    },
+  ];
+}
+
 async function neighbours(folder: string): Promise<Shown[]> {
   const measured = await measureNeighbours(folder);
   return measured.map(({ path, usual, beside }) => ({
@@ -113,6 +145,7 @@ const parts: Record<string, (folder: string) => Promise<Shown[]>> = {
   log: logWay,
   busy: busyAccount,
   accounts,
+  away,
   neighbours,
   burst,
   sweep,

@@ -5,7 +5,7 @@ import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
 import { search } from "../../src/activity/read-activity.ts";
 import { logOf, readWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
-import { newId } from "../../src/ids/ids.ts";
+import { idBound, newId } from "../../src/ids/ids.ts";
 import { onDelete } from "../../src/references/on-delete.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
@@ -104,14 +104,28 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   writers: async (_, env) => readWriters(env),
   /** Collects garbage. V8 offers the function `gc` only with its flag `--expose-gc`. */
   collectGarbage: async () => (globalThis as unknown as { gc: () => void }).gc(),
-  /**
-   * Runs the job that deletes old log entries. In the result, `next` is the cursor for the next run. If nothing is left to delete, `next` is
-   * null.
-   */
-  retain: async ({ cursor, now }: { cursor: string; now: number }, env) => {
-    const job = jobs.find(({ name }) => name === "delete_old_log_entries");
+  /** Runs a scheduled job. In the result, `next` is the cursor for the next run. If nothing is left to do, `next` is null. */
+  job: async ({ name, cursor, now }: { name: string; cursor: string; now: number }, env) => {
+    const job = jobs.find((each) => each.name === name);
     const outbox = { db: connect(env.DB) };
     return job?.run({ env, now, outbox, onDelete, deliver: async () => {}, cursor, atMost: job.atMost, endsAt: Date.now() + 40_000 });
+  },
+  /** Returns the number of segments whose entries are from before a time. */
+  segmentsBefore: async (before: number, env) =>
+    env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM activity_segments WHERE last_id < ?").bind(idBound("req", before)).first("count"),
+  /** Inserts deliveries that are past their retention, with one attempt each. */
+  oldDeliveries: async (count: number, env) => {
+    const counted = "WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)";
+    await env.DB.batch([
+      env.DB.prepare(
+        `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, claimed_until, created_at)
+          ${counted} SELECT 'dlv_' || printf('%032x', n), 'acc_1', 'whk_1', 'evt_1', 'task.created', 'delivered', 1, 0, 0 FROM counted`,
+      ).bind(count),
+      env.DB.prepare(
+        `INSERT INTO attempts (delivery_id, id, at, status, duration_ms, response_body, response_headers)
+          ${counted} SELECT 'dlv_' || printf('%032x', n), 'att_1', 0, 200, 1, '', '{}' FROM counted`,
+      ).bind(count),
+    ]);
   },
   /** Inserts one due delivery for each number in `deliveries`. The deliveries are spread over the webhooks. */
   due: async ({ deliveries, webhooks }: { deliveries: number[]; webhooks: number }, env) =>

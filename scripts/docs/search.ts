@@ -24,8 +24,9 @@ export function buildIndex(pages: readonly DocPage[]): { words: string[]; postin
       const last = known.at(-1);
       if (last?.page !== page) known.push({ page, bits: bit, line });
       else {
+        // The part whose heading contains the word is a better place than a line that contains it.
+        if (last.line === -1 || (bit === places.heading[0] && (last.bits & bit) === 0)) last.line = line;
         last.bits |= bit;
-        if (last.line === -1) last.line = line;
       }
     }
   };
@@ -33,10 +34,16 @@ export function buildIndex(pages: readonly DocPage[]): { words: string[]; postin
     add(page, places.title[0], -1, title);
     add(page, places.path[0], -1, path);
     add(page, places.summary[0], -1, summary);
-    let [offset, isCode] = [0, false];
+    let [offset, isCode, heading] = [0, false, ""];
     for (const line of markdown.split("\n")) {
       if (line.startsWith("```")) isCode = !isCode;
-      add(page, places.text[0], !isCode && isTextLine(line) ? offset : -1, line);
+      const isText = !isCode && isTextLine(line);
+      if (isText && heading !== "") {
+        add(page, places.heading[0], offset, heading);
+        heading = "";
+      }
+      if (!isCode && /^##+ /.test(line)) heading = line;
+      else add(page, places.text[0], isText ? offset : -1, line);
       offset += line.length + 1;
     }
   }

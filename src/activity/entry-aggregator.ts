@@ -43,7 +43,8 @@ export class EntryAggregator {
       return makeEntry();
     }
     if (group.shared) group.shared.count++;
-    else group.shared = makeEntry();
+    // The requests of a group have one error code, but each has its own message. If they lack a scope, it is the same scope.
+    else group.shared = key.missingScope === undefined ? { ...makeEntry(), problem: null } : makeEntry();
     // The clock may step back.
     group.durationMs += Math.max(0, endedAt - startedAt);
     return null;

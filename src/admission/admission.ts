@@ -149,13 +149,14 @@ export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "
   return all.filter(({ name }) => names.includes(name));
 }
 
-/** Returns which limits refused a request, and the state of all limits. Requests that were not refused by a limit record neither. */
+/** Returns which limits refused a request, and the state of all limits after it. Requests that were denied for another reason record neither. */
 export function limitDetails(admission: Admission, cost = 1): Pick<Entry, "cost" | "violated" | "limits"> {
-  const { violation } = admission;
+  const { violation, refusal } = admission;
+  const isAboutLimits = refusal === null || violation !== undefined;
   return {
     cost: cost === 1 ? null : cost,
     violated: violation ? violatedIn(admission).map(({ name }) => name) : null,
-    limits: violation ? limitsIn(admission).map(({ name, limit, used }) => ({ name, limit, used })) : null,
+    limits: isAboutLimits ? limitsIn(admission).map(({ name, limit, used }) => ({ name, limit, used })) : null,
   };
 }
 

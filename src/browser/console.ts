@@ -105,7 +105,7 @@ if (form) {
       show(
         "[data-response-box]",
         "[data-answer]",
-        [`${response.status} ${response.statusText}`, `after ${took} ms`, ...lines, "", pretty(text)].join("\n"),
+        [`${response.status} ${response.statusText}`, `after ${took} ms`, "", pretty(text), "", ...lines].join("\n"),
       );
     } catch {
       say("There was no response. A header or the path may contain an unsupported character, or the service may not be reachable.");

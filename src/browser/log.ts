@@ -26,12 +26,20 @@ function addressOf(id: string): string {
   return url.pathname + url.search;
 }
 
-/** Shows what an address of the list has beside the list. */
-async function show(address: string): Promise<void> {
-  const side = document.querySelector<HTMLElement>("#side");
-  if (!log || !side) return;
+/** The number of addresses that were asked for. A page that arrives after the reader has gone on is not shown. */
+let asked = 0;
+
+/** Shows what an address of the list has beside the list. Returns false if the reader has gone on in the meantime. */
+async function show(address: string): Promise<boolean> {
+  if (!log) return false;
+  const number = ++asked;
   const fresh = (await pageAt(address))?.querySelector("#side");
-  if (!fresh) return location.assign(address);
+  const side = document.querySelector<HTMLElement>("#side");
+  if (number !== asked || !side) return false;
+  if (!fresh) {
+    location.assign(address);
+    return false;
+  }
   const isOpen = !fresh.hasAttribute("hidden");
   const shown = document.importNode(fresh, true);
   enhance(shown);
@@ -44,11 +52,11 @@ async function show(address: string): Promise<void> {
     if (isChosen) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
+  return true;
 }
 
 async function go(address: string): Promise<void> {
-  await show(address);
-  history.pushState(null, "", address);
+  if (await show(address)) history.pushState(null, "", address);
 }
 
 async function open(link: HTMLAnchorElement): Promise<void> {
@@ -66,11 +74,12 @@ addEventListener("popstate", () => void show(location.pathname + location.search
 
 document.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-  const link = (event.target as Element).closest<HTMLAnchorElement>(".activity a.whole, a[data-close]");
+  const link = (event.target as Element).closest<HTMLAnchorElement>(".activity a.whole, #side :is([data-close], [rel])");
   // On a narrow screen, there is no room beside the list: the request opens on its own page.
-  if (!link || !log || (!link.matches("[data-close]") && !matchMedia("(min-width: 64rem)").matches)) return;
+  if (!link || !log || (link.matches(".whole") && !matchMedia("(min-width: 64rem)").matches)) return;
   event.preventDefault();
-  void (link.matches("[data-close]") ? close() : open(link));
+  if (link.matches("[data-close]")) void close();
+  else void (link.matches(".whole") ? open(link) : go(link.pathname + link.search));
 });
 
 /** Moves to the next or the previous request. If a request is open, opens that one in its place. */

@@ -2,9 +2,9 @@
 
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
-  "console.js": "/assets/console.7JYINQ7A.js",
-  "log.js": "/assets/log.QECUUUWY.js",
-  "overview.js": "/assets/overview.TZVXTKO3.js",
+  "console.js": "/assets/console.C6VUAPXF.js",
+  "log.js": "/assets/log.35FVF2DA.js",
+  "overview.js": "/assets/overview.A5GG4EV2.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.DIXUT7XU.css",
+  "style.css": "/assets/style.HVWAOQMX.css",
 } as const;

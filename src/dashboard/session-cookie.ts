@@ -24,5 +24,8 @@ export const setSession = (c: PageContext, token: string): Promise<void> =>
 
 export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));
 
+/** Returns whether a request has what a signed-in member sends. Reads nothing from the storage. */
+export const mayBeSignedIn = async (c: PageContext): Promise<boolean> => accessToken(c) !== "" || (await sessionToken(c)) !== undefined;
+
 /** Returns the token that Cloudflare Access sent for the visitor, or an empty string if the header is missing. */
 export const accessToken = (c: PageContext): string => c.req.header("Cf-Access-Jwt-Assertion") ?? "";

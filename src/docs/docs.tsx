@@ -6,7 +6,8 @@ import { framed, maxSearch, PageScript, showPage, uncached } from "../dashboard/
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
-import { isAtThisMachine } from "../dashboard/session.ts";
+import { isAtThisMachine, loadSession } from "../dashboard/session.ts";
+import { mayBeSignedIn } from "../dashboard/session-cookie.ts";
 import { wantsJson } from "../dashboard/suggestions.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
@@ -39,6 +40,8 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   const docs = new Hono<PageEnv>();
   docs.use(async (c, next) => {
     c.set("isOpen", isOpen);
+    // Anybody can read the documentation. A signed-in member has the account, the search and "Sign out" in the header, as on every page.
+    if (isOpen || (await mayBeSignedIn(c))) await loadSession(c, { isOpen });
     await next();
   });
   const kept = new PageCache();
@@ -207,7 +210,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : "";
   const { theme, zone } = preferencesOf(c);
   const { origin, search } = urlOf(c);
-  const isForEverybody = isPublic && demoKey === "";
+  const isForEverybody = isPublic && demoKey === "" && c.get("visitor") === undefined;
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone, c.get("isOpen") ? "open" : "closed"));
   if (unchanged) return unchanged;
   const console = page.console && own(page.console).replace(demoKeyPlaceholder, demoKey === "" ? "" : demoKeyButton(demoKey));

@@ -27,14 +27,14 @@ const minBeginning = 3;
 const maxLineCharacters = 200;
 
 /** The places where a word can occur. Each place has a bit and a weight. */
-export const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1] } as const;
-const weightOf = Array.from({ length: 16 }, (_, bits) =>
+export const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1], heading: [16, 5] } as const;
+const weightOf = Array.from({ length: 32 }, (_, bits) =>
   Object.values(places).reduce((sum, [bit, weight]) => sum + (bits & bit ? weight : 0), 0),
 );
 
 /**
  * The occurrences of a word on one page. `bits`: the places where the word occurs, as a bit set. `line`: the position in the Markdown where
- * the first text line with the word begins. If no text line contains the word, `line` is -1.
+ * the first text line with the word begins, or where the text below the first heading with the word begins. If there is none, `line` is -1.
  */
 export interface Posting {
   page: number;

@@ -1,3 +1,4 @@
+import { keptProblem } from "../activity/kept-problem.ts";
 import { logRequest } from "../activity/log-request.ts";
 import { limitDetails } from "../admission/admission.ts";
 import { clientCountry } from "./client-address.ts";
@@ -17,6 +18,7 @@ export const activityLog =
     const policy = c.get("policy");
     const { status } = c.res;
     const admitted = admission.refusal === null;
+    const failure = status >= 400 ? c.get("failure") : undefined;
     logRequest(c.env, (work) => c.executionCtx.waitUntil(work), {
       accountId: admission.key.accountId,
       logWriter: admission.key.logWriter,
@@ -25,7 +27,7 @@ export const activityLog =
       route: policy?.route ?? unknownRoute,
       status,
       ip: ip || null,
-      errorCode: status >= 400 ? (c.get("errorCode") ?? null) : null,
+      errorCode: failure?.code ?? null,
       admitted,
       counted: admitted && policy?.isCounted !== false,
       secret: admission.secret ?? null,
@@ -35,6 +37,7 @@ export const activityLog =
         id: c.get("requestId"),
         path: shownPath(c),
         ...limitDetails(admission, policy?.cost),
+        problem: failure ? keptProblem(failure) : null,
         country: clientCountry(c),
         userAgent: c.req.header("User-Agent") ?? "",
       }),

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Credential, Principal } from "../admission/authenticate.ts";
-import type { FailureCode } from "../errors/failure.ts";
+import type { FailureContent } from "../errors/failure.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 
 /** The bindings (`c.env`) and variables (`c.var`) of a request. */
@@ -27,8 +27,8 @@ export interface AppEnv {
     principal: Principal | undefined;
     /** The request body, or the failure that occurred while the body arrived. */
     body: ReceivedBody;
-    /** The error code that `problem` put into the response. */
-    errorCode: FailureCode | undefined;
+    /** The failure that `problem` put into the response. */
+    failure: FailureContent | undefined;
     /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run on the page. */
     secureHeadersNonce?: string;
   };

@@ -67,7 +67,7 @@ export function problemBody(
 export function problem(c: AppContext, failure: FailureContent): Response {
   const { status } = failures[failure.code];
   const body = problemBody(failure, { origin: requestOrigin(c), instance: shownPath(c), requestId: c.get("requestId") });
-  c.set("errorCode", failure.code);
+  c.set("failure", failure);
   const headers = { "Content-Type": problemType, ...failure.headers, ...retryAfter(status, c.get("principal")?.admission) };
   return respond(c, JSON.stringify(body), status, headers);
 }

@@ -34,7 +34,7 @@ function lineOf(c: AppContext, sample: number, now: number): Record<string, stri
   const { status } = c.res;
   const principal = c.get("principal");
   const route = c.get("policy")?.route ?? pageRoute(c);
-  const errorCode = status >= 400 ? c.get("errorCode") : undefined;
+  const errorCode = status >= 400 ? c.get("failure")?.code : undefined;
   return {
     "http.request.method": methods.includes(c.req.method) ? c.req.method : "_OTHER",
     ...(route !== undefined && { "http.route": route }),

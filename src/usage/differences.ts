@@ -18,8 +18,11 @@ export interface Difference {
   before: number;
 }
 
-/** A number of requests differs if it differs by this many standard deviations of a count, and by this many requests. */
-const deviations = 5;
+/**
+ * A number of requests differs if it differs by this many standard deviations of a count, and by this many requests. Problems are rarer than traffic, and
+ * a reader wants to know about a few of them.
+ */
+const deviations = { traffic: 5, problems: 4 };
 const fewest = 10;
 /** Problems differ if the difference is at least this share of all requests. */
 const problemShare = 0.01;
@@ -53,8 +56,8 @@ function movesBy(by: "key" | "route", now: readonly LocatedCell[], before: reado
 }
 
 /** Returns whether chance does not explain the difference of two counts. */
-const isNotable = (now: number, before: number): boolean =>
-  Math.abs(now - before) >= fewest && Math.abs(now - before) >= deviations * Math.sqrt(now + before);
+const isNotable = (now: number, before: number, of: keyof typeof deviations): boolean =>
+  Math.abs(now - before) >= fewest && Math.abs(now - before) >= deviations[of] * Math.sqrt(now + before);
 
 const sumOf = (moves: readonly Move[]) => ({
   now: moves.reduce((sum, { now }) => sum + now, 0),
@@ -72,7 +75,7 @@ function problem(
   const moves = movesBy(by, now.filter(is), before.filter(is)).toSorted((a, b) => b.now - b.before - (a.now - a.before));
   const all = sumOf(moves);
   const increase = all.now - all.before;
-  if (increase < problemShare * total(now) || increase <= 0 || !isNotable(all.now, all.before)) return null;
+  if (increase < problemShare * total(now) || increase <= 0 || !isNotable(all.now, all.before, "problems")) return null;
   const [first] = moves;
   if (first && first.now - first.before >= increase / 2) return { kind, by, values: [first.value], now: first.now, before: first.before };
   return { kind, by, values: moves.filter((move) => move.now > move.before).map(({ value }) => value), ...all };
@@ -103,7 +106,7 @@ function slower(now: readonly LocatedCell[], before: readonly LocatedCell[]): Di
 function traffic(now: readonly LocatedCell[], before: readonly LocatedCell[]): Difference | null {
   if (before.length === 0) return null;
   const [first] = movesBy("key", now, before)
-    .filter((move) => isNotable(move.now, move.before) && Math.abs(move.now - move.before) >= trafficShare * move.before)
+    .filter((move) => isNotable(move.now, move.before, "traffic") && Math.abs(move.now - move.before) >= trafficShare * move.before)
     .toSorted((a, b) => Math.abs(b.now - b.before) - Math.abs(a.now - a.before));
   if (!first) return null;
   return { kind: first.now > first.before ? "more" : "fewer", by: "key", values: [first.value], now: first.now, before: first.before };

@@ -128,7 +128,7 @@ describe("The guide make-it-yours, in a second copy,", () => {
     for (const path of examples) rmSync(join(folder, path), { recursive: true });
     writeFileSync(
       join(folder, "scripts/seed-resources.ts"),
-      "/** Creates no resources. */\nexport const seedResources = async (..._: unknown[]) => {};\n",
+      'import type { Written } from "./seed-traffic.ts";\n\n/** Creates no resources. */\nexport const seedResources = async (..._: unknown[]): Promise<Written[]> => [];\n',
     );
     if (!inject("isLong")) return;
     await succeedIn(folder, "npm run generate");

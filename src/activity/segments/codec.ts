@@ -138,13 +138,13 @@ const shapes = json<LimitShape>();
  */
 const limitStates: Column<readonly LimitState[]> = {
   write: (encoder, values) => {
-    const shapeOf = values.map((limits) => limits?.map(({ name, limit }) => [name, limit] as const) ?? null);
-    shapes.write(encoder, shapeOf);
+    const shapeOf = values.map((limits) => limits && JSON.stringify(limits.map(({ name, limit }) => [name, limit])));
+    texts.write(encoder, shapeOf);
     const before = new Map<string, number[]>();
     values.forEach((limits, at) => {
-      if (limits === null) return;
+      const shape = shapeOf[at] ?? null;
+      if (limits === null || shape === null) return;
       const used = limits.map((limit) => limit.used);
-      const shape = JSON.stringify(shapeOf[at]);
       used.forEach((value, index) => {
         writeSigned(encoder, value - (before.get(shape)?.[index] ?? 0));
       });

@@ -15,6 +15,15 @@ export function makeSelectable(chart: HTMLElement): void {
   const isGrid = columns < bars.length;
   const last = bars.length - 1;
   const textOf = (at: number) => bars[at]?.querySelector("title")?.textContent ?? "";
+  const nameOf = (at: number) => textOf(at).split(": ")[0] ?? "";
+  /** Returns the text of several bars. Only numbers of requests can be added up. */
+  const textOfSpan = (from: number, to: number): string => {
+    const span = `${nameOf(from)} to ${bars[to]?.dataset.ends ?? nameOf(to)}`;
+    const sumOf = (name: string) => bars.slice(from, to + 1).reduce((sum, { dataset }) => sum + Number(dataset[name]), 0);
+    const requests = sumOf("requests");
+    if (Number.isNaN(requests)) return span;
+    return `${span}: ${requests.toLocaleString("en")} requests, including ${sumOf("failed").toLocaleString("en")} that failed or were refused`;
+  };
   // The bars at both ends of the selection.
   let [anchor, end] = [last, last];
 
@@ -22,7 +31,7 @@ export function makeSelectable(chart: HTMLElement): void {
   const mark = () => {
     const [from, to] = [Math.min(anchor, end), Math.max(anchor, end)];
     for (const [index, bar] of bars.entries()) bar.classList.toggle("marked", index >= from && index <= to);
-    const text = from === to ? textOf(from) : `${textOf(from).split(": ")[0]} to ${textOf(to)}`;
+    const text = from === to ? textOf(from) : textOfSpan(from, to);
     if (readout) readout.textContent = text;
     plot.setAttribute("aria-valuenow", String(end));
     plot.setAttribute("aria-valuetext", text);

@@ -50,6 +50,8 @@ export function makeSuggesting(input: HTMLInputElement): void {
     while (results === null && paths[0] !== undefined) {
       results = await resultsOf(paths[0], text);
       if (results === null) paths.shift();
+      // Enter without a choice opens the page of the same search.
+      else if (input.form) input.form.action = paths[0];
     }
     // A later question may have been asked in the meantime.
     if (number === asked) show(results ?? [], text);

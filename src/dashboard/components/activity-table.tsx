@@ -1,6 +1,6 @@
 import type { ReadEntry } from "../../activity/read-activity.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { duration, integer } from "../format.ts";
+import { duration } from "../format.ts";
 import { StatusCode } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 
@@ -20,7 +20,7 @@ const DurationBar = ({ durationMs }: { durationMs: number }) => (
 );
 
 /**
- * Renders a table of logged requests. `brief` omits the columns for the key and the duration. `open`: the id of the request whose details are shown beside the
+ * Renders a table of logged requests. `brief` omits the duration and the exact time. `open`: the id of the request whose details are shown beside the
  * list.
  */
 export const ActivityTable = ({
@@ -40,7 +40,7 @@ export const ActivityTable = ({
         <col class="method" />
         <col />
         <col class="status" />
-        {!brief && <col class="key" />}
+        <col class="key" />
         {!brief && <col class="took" />}
         <col class="when" />
       </colgroup>
@@ -49,7 +49,7 @@ export const ActivityTable = ({
           <th scope="col">Method</th>
           <th scope="col">Path</th>
           <th scope="col">Status</th>
-          {!brief && <th scope="col">Key</th>}
+          <th scope="col">Key</th>
           {!brief && (
             <th scope="col" class="number">
               Duration
@@ -70,14 +70,11 @@ export const ActivityTable = ({
               </a>
             </th>
             <td>
-              <StatusCode status={entry.status} />
-              {entry.count > 1 && <span class="quiet"> × {integer(entry.count)}</span>}
+              <StatusCode status={entry.status} count={entry.count} />
             </td>
-            {!brief && (
-              <td class="name" title={entry.keyName ?? entry.keyId}>
-                <bdi>{entry.keyName ?? entry.keyId}</bdi>
-              </td>
-            )}
+            <td class="name" title={entry.keyName ?? entry.keyId}>
+              <bdi>{entry.keyName ?? entry.keyId}</bdi>
+            </td>
             {!brief && (
               <td class="number" data-label="Took">
                 {duration(entry.durationMs)} {entry.durationMs !== null && <DurationBar durationMs={entry.durationMs} />}

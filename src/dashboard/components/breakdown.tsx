@@ -52,7 +52,14 @@ export const Breakdown = ({ by, shares, names, order, address, span, keyId }: Br
   );
   return (
     <section class="scroll" tabindex={0} aria-label={`${breakdownTitles[by]}, as a table`}>
-      <table class="cards">
+      <table class="cards breakdown">
+        <colgroup>
+          <col />
+          <col class="w-bar" />
+          <col class="w-number" />
+          <col class="w-number" />
+          <col class="w-number" />
+        </colgroup>
         <thead>
           <tr>
             <th scope="col">{columns[by]}</th>
@@ -67,7 +74,7 @@ export const Breakdown = ({ by, shares, names, order, address, span, keyId }: Br
         <tbody>
           {shown.map((of) => (
             <tr>
-              <th scope="row" class="name">
+              <th scope="row" class="name" title={by === "key" ? (names.get(of.value) ?? of.value) : of.value}>
                 <Value by={by} value={of.value} names={names} address={address} span={span} keyId={keyId} />
               </th>
               <td class="number" data-label="Requests">

@@ -1,3 +1,4 @@
+import type { Child } from "hono/jsx";
 import type { Account } from "../../accounts/account.ts";
 import type { Limit } from "../../admission/window.ts";
 import type { Form, FormError } from "../forms.ts";
@@ -45,6 +46,7 @@ export const KeyFields = ({
   ticked,
   account,
   values,
+  children,
 }: {
   form: Form;
   formError?: FormError | undefined;
@@ -53,45 +55,52 @@ export const KeyFields = ({
   ticked: readonly string[];
   account: Pick<Account, "limitCeiling" | "keyLimits">;
   values?: KeyValues;
+  /** The fields before the scopes. */
+  children: Child;
 }) => (
   <>
-    <ScopeChoices formError={formError} options={options} ticked={ticked} />
-    <div class="pair">
-      <TextField
-        form={form}
-        formError={formError}
-        name="hourly_limit"
-        label="Hourly limit"
-        type="number"
-        min={1}
-        max={account.limitCeiling}
-        value={values?.hourlyLimit}
-        placeholder={String(account.limitCeiling)}
-        help={`From 1 to ${account.limitCeiling} units in a clock hour. A request usually uses one unit. If this field is empty, the limit is ${account.limitCeiling}.`}
-      />
+    <div class="key-fields">
+      <div>
+        {children}
+        <ScopeChoices formError={formError} options={options} ticked={ticked} />
+      </div>
       <div>
         <TextField
           form={form}
           formError={formError}
-          name="expires_at"
-          label="Expires at (UTC)"
-          type="datetime-local"
-          value={values?.expiresAt}
-          help="If this field is empty, the key never expires."
+          name="hourly_limit"
+          label="Hourly limit"
+          type="number"
+          min={1}
+          max={account.limitCeiling}
+          value={values?.hourlyLimit}
+          placeholder={String(account.limitCeiling)}
+          help={`Units in a clock hour, 1 to ${account.limitCeiling}. A request usually uses one. If this field is empty, the limit is ${account.limitCeiling}.`}
         />
-        <ExpiryChips />
+        <div>
+          <TextField
+            form={form}
+            formError={formError}
+            name="expires_at"
+            label="Expires at (UTC)"
+            type="datetime-local"
+            value={values?.expiresAt}
+            help="If this field is empty, the key never expires."
+          />
+          <ExpiryChips />
+        </div>
+        <TextField
+          form={form}
+          formError={formError}
+          name="allowed_ips"
+          label="Allowed IPs"
+          rows={1}
+          value={values?.allowedIps}
+          placeholder="203.0.113.0/24"
+          help="Addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
+        />
       </div>
     </div>
-    <TextField
-      form={form}
-      formError={formError}
-      name="allowed_ips"
-      label="Allowed IPs"
-      rows={2}
-      value={values?.allowedIps}
-      placeholder="203.0.113.0/24"
-      help="IP addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
-    />
     <details class="field" open={isAdvancedUsed(formError, values)}>
       <summary>Limits per second, minute, day and month</summary>
       <div class="more-fields">

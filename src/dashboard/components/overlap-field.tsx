@@ -1,11 +1,10 @@
 import { maxOverlapSeconds } from "../../inputs/rotation.ts";
-import { integer } from "../format.ts";
 
 const overlaps = [
-  [0, "0: none"],
-  [3600, "3,600: one hour"],
-  [86_400, "86,400: one day"],
-  [maxOverlapSeconds, `${integer(maxOverlapSeconds)}: seven days`],
+  [0, "not at all"],
+  [3600, "one hour"],
+  [86_400, "one day"],
+  [maxOverlapSeconds, "seven days"],
 ] as const;
 const usual = 86_400;
 
@@ -14,7 +13,7 @@ const usual = 86_400;
  */
 export const OverlapField = ({ help }: { help: string }) => (
   <div class="field">
-    <label for="overlap_seconds">Overlap seconds</label>
+    <label for="overlap_seconds">Keep the old secret for</label>
     <select id="overlap_seconds" name="overlap_seconds" aria-describedby="overlap-help">
       {overlaps.map(([seconds, label]) => (
         <option value={String(seconds)} selected={seconds === usual}>

@@ -8,12 +8,12 @@ import { explain } from "../explain-failure.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { counted, duration } from "../format.ts";
 import { visitorMay } from "../permissions.tsx";
-import type { RequestDetails } from "../read-request.ts";
+import type { Neighbors, RequestDetails } from "../read-request.ts";
 import { Action } from "./fields.tsx";
 import { Code, CopyButton } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
 import { Age, Moment } from "./time.tsx";
-import { Trace } from "./trace.tsx";
+import { FieldErrors, Trace } from "./trace.tsx";
 
 /** Quotes text for a shell. A client chose the path, so the path can contain any character. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -39,6 +39,22 @@ function idQuery({ path, route }: ReadEntry): string {
   return id ? `?${new URLSearchParams({ id })}` : "";
 }
 
+/** Renders links to the requests before and after a request. `addressOf` returns the address of a request. */
+export const NeighborLinks = ({ newer, older, addressOf }: Neighbors & { addressOf: (id: string) => string }) => (
+  <>
+    {newer && (
+      <a class="button" href={addressOf(newer)} rel="prev">
+        Newer
+      </a>
+    )}
+    {older && (
+      <a class="button" href={addressOf(older)} rel="next">
+        Older
+      </a>
+    )}
+  </>
+);
+
 const isOpen = ({ id }: ReadEntry, now: number): boolean => now < timeOfId(id) + openMs;
 
 /** Renders what the visitor can do about a denied request or a failed delivery. Renders nothing if there is nothing to do. */
@@ -55,7 +71,7 @@ function Fixes({ c, details, missingScope }: { c: PageContext; details: RequestD
       </a>
     ),
     entry.errorCode === "rate_limit_exceeded" && visitorMay(c, "keys") && (
-      <a class="button main" href={`${key}#field-hourly_limit`}>
+      <a class="button main" href={`${key}/settings#field-hourly_limit`}>
         Raise the limit
       </a>
     ),
@@ -92,15 +108,15 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
             <StatusCode status={entry.status} /> {entry.errorCode && <code>{entry.errorCode}</code>}
           </p>
           <p>
-            {explanation.why} {explanation.what}
-            {missingScope && (
+            {entry.problem && entry.errorCode !== "rate_limit_exceeded" ? entry.problem.detail : explanation.why} {explanation.what}
+            {missingScope && !entry.problem && (
               <>
                 {" "}
                 The operation needs the scope <code>{missingScope}</code>.
               </>
             )}
-            {entry.problem && entry.errorCode !== "rate_limit_exceeded" && ` ${entry.problem.detail}`}
           </p>
+          {entry.problem && <FieldErrors errors={entry.problem.errors} />}
           {explanation.header && !explanation.what.includes(explanation.header) && (
             <p class="quiet">
               The header <code>{explanation.header}</code> of the response contains more information for the client.
@@ -175,7 +191,11 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
       {isOwn && (
         <section class="panel" aria-labelledby="again">
           <h2 id="again">Repeat this request</h2>
-          {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>The body of this request was not stored. Replace {"{}"} with your own body.</p>}
+          <p>
+            {/^(?:POST|PUT|PATCH)$/.test(entry.method)
+              ? `The body and the query of this request were not stored. Replace {} with your own body.`
+              : "The query of this request was not stored. Add it to the address if there was one."}
+          </p>
           <Code label="With curl" id="curl">
             {curlOf(entry, requestOrigin(c))}
           </Code>

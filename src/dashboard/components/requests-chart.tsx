@@ -103,6 +103,9 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
   );
 };
 
+/** Returns the last name of a span that ends with a bar: the day itself, or the end of the hour. */
+export const endName = (start: number, stepMs: number): string => barTime(stepMs === hourMs ? start + hourMs : start, stepMs);
+
 /** Returns the names of the bars below a chart. Of the hours of the first day, only the first name has the day. */
 export function tickName(series: readonly SeriesPoint[], stepMs: number): (start: number) => string {
   const [first] = series;
@@ -132,7 +135,9 @@ export function beforeOf(ms: number): string {
 
 /** Returns the requests of the compared time for each bar. */
 function requestsBefore(series: readonly SeriesPoint[], { series: earlier, ms }: { series: readonly SeriesPoint[]; ms: number }): number[] {
-  const byStart = new Map(earlier.map(({ start, requests }) => [start, requests]));
+  // The day on which one window ends and the next begins is in both, with a part of its requests in each.
+  const byStart = new Map<number, number>();
+  for (const { start, requests } of earlier) byStart.set(start, (byStart.get(start) ?? 0) + requests);
   return series.map(({ start }) => byStart.get(start - ms) ?? 0);
 }
 
@@ -170,7 +175,14 @@ const Bar = ({
   const known = point.successes + point.notReported;
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (
-    <g data-from={point.start} data-to={point.start + stepMs} class={isSelected ? "marked" : undefined}>
+    <g
+      data-from={point.start}
+      data-to={point.start + stepMs}
+      data-ends={endName(point.start, stepMs)}
+      data-requests={point.requests}
+      data-failed={point.requests - known}
+      class={isSelected ? "marked" : undefined}
+    >
       <title>
         {`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - known)} that failed or were refused${point.notReported > 0 ? ` and ${integer(point.notReported)} without a reported status` : ""}`}
       </title>

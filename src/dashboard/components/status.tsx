@@ -6,6 +6,7 @@ import type { WebhookHealth } from "../../webhooks/health.ts";
 import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
 import { type WebhookData, webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
+import { integer } from "../format.ts";
 import { Ahead } from "./time.tsx";
 
 // Every state has an icon, a word and a color. No state relies on color alone.
@@ -19,12 +20,14 @@ const State = ({ tone, children }: { tone: Tone; children: Child }) => (
   </span>
 );
 
-/** Renders a status code with its reason phrase. */
-export const StatusCode = ({ status }: { status: number | null }) =>
+/** Renders a status code with its reason phrase. `count`: the number of requests that got it, which then stands in place of the phrase. */
+export const StatusCode = ({ status, count = 1 }: { status: number | null; count?: number }) =>
   status === null ? (
     <State tone="plain">not reported</State>
   ) : (
-    <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>{`${status} ${STATUS_CODES[status] ?? ""}`.trim()}</State>
+    <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>
+      {count > 1 ? `${status} × ${integer(count)}` : `${status} ${STATUS_CODES[status] ?? ""}`.trim()}
+    </State>
   );
 
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };

@@ -7,6 +7,7 @@ import { iso, minuteMs, secondMs } from "../../time/clock.ts";
 import type { Attempt } from "../../webhooks/read-deliveries.ts";
 import { integer } from "../format.ts";
 import type { MadeDelivery, RequestDetails } from "../read-request.ts";
+import { resultOf } from "./status.tsx";
 
 /** A step of a trace. `atMs`: when it happened. `tone`: how it ended. */
 interface Step {
@@ -37,8 +38,14 @@ const attemptStep = (made: Attempt, delivery: MadeDelivery): Step => ({
   tone: made.error === null ? "good" : "bad",
   text: (
     <>
-      <a href={`/deliveries/${delivery.id}`}>Delivery attempt</a>:{" "}
-      {made.status === null ? (made.error ?? "no response") : `the receiver answered ${made.status}`} after {integer(made.durationMs)} ms
+      <a href={`/deliveries/${delivery.id}`}>Delivery attempt</a>
+      {delivery.webhookUrl !== null && (
+        <>
+          {" "}
+          to <bdi class="break">{delivery.webhookUrl}</bdi>
+        </>
+      )}
+      : {made.status === null ? resultOf(made) : `the receiver answered ${made.status}`} after {integer(made.durationMs)} ms
       {made.advice && <span class="quiet"> {made.advice}</span>}
     </>
   ),
@@ -98,15 +105,7 @@ function stepsOf({ entry, caused, changes }: RequestDetails): Step[] {
             text: (
               <>
                 Response {entry.status} {STATUS_CODES[status]} <span class="quiet">{entry.problem?.detail}</span>
-                {(entry.problem?.errors.length ?? 0) > 0 && (
-                  <ul>
-                    {entry.problem?.errors.map(({ pointer, parameter, header, detail }) => (
-                      <li>
-                        <code>{pointer ?? parameter ?? header}</code>: {detail}
-                      </li>
-                    ))}
-                  </ul>
-                )}
+                {entry.problem && <FieldErrors errors={entry.problem.errors} />}
               </>
             ),
           } as const,
@@ -129,6 +128,18 @@ function stepsOf({ entry, caused, changes }: RequestDetails): Step[] {
   ];
   return steps.toSorted((one, other) => one.atMs - other.atMs);
 }
+
+/** Renders the errors of single members, parameters and headers of a request. Renders nothing if there are none. */
+export const FieldErrors = ({ errors }: { errors: NonNullable<ReadEntry["problem"]>["errors"] }) =>
+  errors.length === 0 ? null : (
+    <ul>
+      {errors.map(({ pointer, parameter, header, detail }) => (
+        <li>
+          <code class="break">{pointer ?? parameter ?? header}</code>: {detail}
+        </li>
+      ))}
+    </ul>
+  );
 
 /** Renders the trace of a request on one axis of time. */
 export const Trace = ({ details, children }: { details: RequestDetails; children?: Child }) => {

@@ -3,14 +3,14 @@ import { hasStatus } from "../../activity/activity-filter.ts";
 import { listActivity, requireComplete } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
+import { dayMs, dayStart, hourMs, hourStart, iso, minuteMs } from "../../time/clock.ts";
 import { readSeries } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
 import { type ActivityQuery, addressOf, asWords, chipsOf, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { PageScript, PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
-import { RequestView } from "../components/request-view.tsx";
+import { NeighborLinks, RequestView } from "../components/request-view.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
@@ -33,12 +33,16 @@ function spanOfBars({ from, to }: ActivityQuery, now: number): Span {
   return { from: Math.max(start, end - maxSpanMs), to: Math.max(end, start + hourMs) };
 }
 
-/** A shorter span is shown in the day around it, because one or two bars say nothing. */
+/** A shorter span is shown in the 24 hours around it, because one or two bars say nothing. */
 const minSpanMs = dayMs / 2;
 
-/** Returns the span of the bars for the span of the list. */
-const around = ({ from, to }: Span, now: number): Span =>
-  to - from >= minSpanMs ? { from, to } : { from: dayStart(from), to: Math.min(dayStart(to + dayMs - 1), hourStart(now) + hourMs) };
+/** Returns the span of the bars for the span of the list. A span of the last 24 hours does not move the bars, so a reader can select in them again. */
+function around({ from, to }: Span, now: number): Span {
+  if (to - from >= minSpanMs) return { from, to };
+  const end = hourStart(now) + hourMs;
+  const start = from >= end - dayMs ? end - dayMs : hourStart((from + to - dayMs) / 2);
+  return { from: start, to: start + dayMs };
+}
 
 /** The spans of time that the reader can choose with one click. */
 const ranges = (now: number): readonly (readonly [name: string, from: number, to: number | undefined])[] => [
@@ -48,11 +52,18 @@ const ranges = (now: number): readonly (readonly [name: string, from: number, to
   ["7 days", now - 7 * dayMs, undefined],
 ];
 
+/** The link to a span of time stays marked for as long as its page is at most this old, in milliseconds. */
+const chosenForMs = 2 * minuteMs;
+const isChosen = (query: ActivityQuery, from: number, to: number | undefined): boolean =>
+  query.from !== undefined && Math.abs(query.from - from) < chosenForMs && query.to === to;
+
 /** The value of a field for a date and time. */
 const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).slice(0, 16));
 
 /** Renders one request beside the list. */
-async function Beside({ c, id, closed, now }: { c: PageContext; id: string; closed: string; now: number }) {
+async function Beside({ c, id, ids, closed, now }: { c: PageContext; id: string; ids: readonly string[]; closed: string; now: number }) {
+  const place = ids.indexOf(id);
+  const neighbors = place === -1 ? {} : { newer: ids[place - 1], older: ids[place + 1] };
   const details = await readRequestDetails(c, id);
   return (
     <>
@@ -61,6 +72,11 @@ async function Beside({ c, id, closed, now }: { c: PageContext; id: string; clos
           <code>{details.entry.method}</code> <code class="break">{details.entry.path}</code>
         </h2>
         <p class="buttons">
+          <NeighborLinks
+            newer={neighbors.newer}
+            older={neighbors.older}
+            addressOf={(each) => `${closed}${closed.includes("?") ? "&" : "?"}open=${each}`}
+          />
           <a href={`/activity/${id}`}>Open as a page</a>
           <a class="button" href={closed} data-close>
             Close
@@ -78,6 +94,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const context = await openLogContext(c);
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
+  const isReversed = query.from !== undefined && query.to !== undefined && query.from > query.to;
   const after = c.req.query("after");
   const listed = spanOfBars(query, now);
   const span = around(listed, now);
@@ -112,6 +129,14 @@ activityPages.get("/activity", needs("session"), async (c) => {
           <p>
             Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
             status:4xx, status:none, key:key_..., path:/api/v1/usage, from:TIME and to:TIME.
+          </p>
+        </div>
+      )}
+      {isReversed && (
+        <div class="note alert" role="alert">
+          <p>
+            “From” is later than “To”, so no request can match.{" "}
+            <a href={addressOf("/activity", { ...query, from: query.to, to: query.from })}>Exchange them</a>
           </p>
         </div>
       )}
@@ -178,7 +203,9 @@ activityPages.get("/activity", needs("session"), async (c) => {
       <div class="toolbar">
         <nav class="filters" aria-label="Time range">
           {ranges(now).map(([name, from, to]) => (
-            <a href={addressOf("/activity", { ...query, from, to })}>{name}</a>
+            <a href={addressOf("/activity", { ...query, from, to })} aria-current={isChosen(query, from, to) ? "page" : undefined}>
+              {name}
+            </a>
           ))}
         </nav>
         <nav class="filters" aria-label="Requests by status">
@@ -222,7 +249,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         </ul>
       )}
       {/* Usage is not counted by method and path. With such a filter, bars would show other requests than the list. */}
-      {series.length > 0 && query.method === undefined && query.path === undefined && (
+      {series.length > 0 && !isReversed && query.method === undefined && query.path === undefined && (
         <section class="panel" aria-label="Requests over time">
           <RequestsChart
             series={series}
@@ -255,7 +282,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
           )}
         </section>
         <aside id="side" class="side" aria-labelledby={open === undefined ? undefined : "beside"} hidden={open === undefined}>
-          {open !== undefined && <Beside c={c} id={open} closed={here} now={now} />}
+          {open !== undefined && <Beside c={c} id={open} ids={entries.map(({ id }) => id)} closed={here} now={now} />}
         </aside>
       </div>
       <p class="pages">

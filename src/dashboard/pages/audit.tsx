@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { type AuditFilter, actorNameOf, listAudit } from "../../audit/audit.ts";
+import { type AuditFilter, actorNameOf, listAudit, type ReadAuditEntry } from "../../audit/audit.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
 import { showPage } from "../components/layout.tsx";
@@ -85,11 +85,20 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
         {shown.length === 0 ? (
           <Empty>{next === null ? "Nothing matches." : "None of the latest 2,000 entries match. Older entries may match."}</Empty>
         ) : (
-          <table class="cards">
+          <table class="cards one-line">
+            <colgroup>
+              <col class="w-action" />
+              <col />
+              <col class="w-changes" />
+              <col class="w-actor" />
+              <col class="w-from" />
+              <col class="w-moment" />
+            </colgroup>
             <thead>
               <tr>
                 <th scope="col">What</th>
                 <th scope="col">On</th>
+                <th scope="col">Changed</th>
                 <th scope="col">By</th>
                 <th scope="col">From</th>
                 <th scope="col">When</th>
@@ -98,22 +107,19 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
             <tbody>
               {shown.map((entry) => (
                 <tr>
-                  <th scope="row">
+                  <th scope="row" title={entry.action}>
                     <code>{entry.action}</code>
-                    {entry.changes.length > 0 && <div class="quiet">{entry.changes.join(", ")}</div>}
                   </th>
-                  <td class="name">
-                    <bdi>{entry.targetName ?? entry.targetId}</bdi>
-                    {entry.action === "member.removed" && (
-                      <div>
-                        <a href={`/settings/members/${entry.targetId}/remove`}>Keys and webhooks left behind</a>
-                      </div>
-                    )}
+                  <td class="name" title={entry.targetName ?? entry.targetId}>
+                    <Target entry={entry} />
                   </td>
-                  <td class="name">
+                  <td title={entry.changes.join(", ")} data-label={entry.changes.length > 0 ? "Changed" : undefined}>
+                    {entry.changes.join(", ")}
+                  </td>
+                  <td class="name" title={`${actorNameOf(entry)} ${entry.actorId === null ? "" : entry.actorType}`.trim()}>
                     <bdi>{actorNameOf(entry)}</bdi> {entry.actorId && <span class="quiet">{entry.actorType}</span>}
                   </td>
-                  <td class="break">{[entry.ip, entry.country].filter(Boolean).join(", ") || <span class="quiet">unknown</span>}</td>
+                  <td title={originOf(entry)}>{originOf(entry) || <span class="quiet">unknown</span>}</td>
                   <td>
                     <Moment timeMs={timeOfId(entry.id)} />
                   </td>
@@ -131,6 +137,19 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
     </>,
   );
 });
+
+const originOf = ({ ip, country }: ReadAuditEntry): string => [ip, country].filter(Boolean).join(", ");
+
+/** The pages of targets, by the prefix of their ids. */
+const pagesOfTargets: Record<string, string> = { key: "/keys", whk: "/webhooks" };
+
+/** Renders what an entry is about, with a link to its page if it has one. */
+const Target = ({ entry: { action, targetId, targetName } }: { entry: ReadAuditEntry }) => {
+  const page =
+    action === "member.removed" ? `/settings/members/${targetId}/remove` : `${pagesOfTargets[targetId.slice(0, 3)] ?? ""}/${targetId}`;
+  const name = <bdi>{targetName ?? targetId}</bdi>;
+  return pagesOfTargets[targetId.slice(0, 3)] || action === "member.removed" ? <a href={page}>{name}</a> : name;
+};
 
 auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
   const { rows: entries, areAll } = await readRows((position) => listAudit(readContext(c), { filter: filterOf(c), ...position }));

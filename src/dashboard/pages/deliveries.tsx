@@ -106,6 +106,12 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
           <>
             <p>
               <code class="break">{event.id}</code> · <Moment timeMs={event.createdAt} />
+              {event.requestId && (
+                <>
+                  {" "}
+                  · <a href={`/activity/${event.requestId}`}>The request that caused it</a>
+                </>
+              )}
             </p>
             <Code label="Request body">{JSON.stringify(bodyOf(event), null, 2)}</Code>
           </>

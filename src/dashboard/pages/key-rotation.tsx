@@ -43,9 +43,14 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
       <input type="hidden" name="nonce" value={newNonce()} />
       <p>The key gets a new secret, which is shown once. The name, scopes, limit and used requests of the key stay the same.</p>
       <OverlapField help="The old secret also works for this time, so that you can move your clients to the new secret step by step." />
-      <button class="main" type="submit">
-        Rotate
-      </button>
+      <div class="buttons">
+        <button class="main" type="submit">
+          Rotate
+        </button>
+        <a class="button" href={`/keys/${key.id}`}>
+          Keep it
+        </a>
+      </div>
     </form>,
   );
 });

@@ -65,10 +65,9 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
               The scope <code>{added.join(" ")}</code> is ticked. Save to give it to the key.
             </p>
           )}
-          <form class="form" method="post" action={`/keys/${key.id}`}>
+          <form class="form wide" method="post" action={`/keys/${key.id}`}>
             <input type="hidden" name="revision" value={key.revision} />
             <input type="hidden" name="scopes_shown" value="yes" />
-            <TextField form={form} formError={formError} name="name" label="Name" value={key.name} required maxlength={100} />
             <KeyFields
               form={form}
               formError={formError}
@@ -81,7 +80,9 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
                 expiresAt: key.expiresAt === null ? "" : iso(key.expiresAt).slice(0, 16),
                 allowedIps: key.allowedIps.join("\n"),
               }}
-            />
+            >
+              <TextField form={form} formError={formError} name="name" label="Name" value={key.name} required maxlength={100} />
+            </KeyFields>
             <button class="main" type="submit">
               Save
             </button>

@@ -124,28 +124,29 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
     { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: formError ? 422 : 200 },
     <>
       <Alert formError={formError} />
-      <form class="panel form" method="post" action="/keys">
+      <form class="panel form wide" method="post" action="/keys">
         <input type="hidden" name="nonce" value={newNonce()} />
         <input type="hidden" name="scopes_shown" value="yes" />
-        <TextField
-          form={form}
-          formError={formError}
-          name="name"
-          label="Name"
-          help="For example, the client that uses the key."
-          required
-          maxlength={100}
-          autofocus={formError === undefined}
-        />
-        <nav class="presets" aria-label="Presets of scopes">
-          <span class="quiet">Presets:</span>
-          {Object.entries(presets).map(([id, { name, scopes }]) => (
-            <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
-              {name}
-            </a>
-          ))}
-        </nav>
-        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account} />
+        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account}>
+          <TextField
+            form={form}
+            formError={formError}
+            name="name"
+            label="Name"
+            help="For example, the client that uses the key."
+            required
+            maxlength={100}
+            autofocus={formError === undefined}
+          />
+          <nav class="presets" aria-label="Presets of scopes">
+            <span class="quiet">Presets:</span>
+            {Object.entries(presets).map(([id, { name, scopes }]) => (
+              <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
+                {name}
+              </a>
+            ))}
+          </nav>
+        </KeyFields>
         <button class="main" type="submit">
           Create key
         </button>

@@ -22,7 +22,7 @@ export const memberPages = new Hono<PageEnv>();
 
 memberPages.post("/settings/invitations", needs("members", "always"), async (c) => {
   const form = await readForm(c);
-  const role = roles.find((each) => each === (form.optional("role") ?? "developer"));
+  const role = roles.find((each) => each === (form.optional("role") ?? "viewer"));
   if (role === undefined)
     return showSettings(c, {
       form,

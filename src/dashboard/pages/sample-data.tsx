@@ -14,7 +14,7 @@ import { backToSettings } from "./settings.tsx";
 export const sampleDataPages = new Hono<PageEnv>();
 
 /** Shows the sample data that will be deleted, before the visitor confirms the deletion. */
-sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
+sampleDataPages.get("/settings/sample-data", needs("account"), async (c) => {
   const { sampleUntil } = c.get("visitor").account;
   return showPage(
     c,

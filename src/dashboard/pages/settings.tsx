@@ -111,7 +111,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
               <label for="role">Role</label>
               <select id="role" name="role" aria-describedby="role-help">
                 {given.map((role) => (
-                  <option value={role} selected={role === (form.optional("role") ?? "developer")}>
+                  <option value={role} selected={role === (form.optional("role") ?? "viewer")}>
                     {role}
                   </option>
                 ))}
@@ -161,8 +161,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         <section class="panel" aria-labelledby="sample">
           <h2 id="sample">Sample data</h2>
           <p>
-            {servesSamples ? "Users, tasks, requests" : "Requests"}, figures and keys from before <Moment timeMs={account.sampleUntil} />{" "}
-            are sample data. You can remove the sample data. Newer data and the demo key are kept.
+            {servesSamples ? "Users, tasks, requests" : "Requests"}, figures, keys and webhooks from before{" "}
+            <Moment timeMs={account.sampleUntil} /> are sample data. You can remove the sample data. Newer data and the demo key are kept.
           </p>
           <p class="buttons">
             <a class="button danger" href="/settings/sample-data">

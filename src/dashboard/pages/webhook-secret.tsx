@@ -32,9 +32,14 @@ const showForm = async (c: PageContext, { formError }: Sent = {}) => {
       <Alert formError={formError} />
       <p>The webhook gets a new signing secret, which is shown once.</p>
       <OverlapField help="During this time, each request has a signature for the old secret and for the new secret." />
-      <button class="main" type="submit">
-        Rotate secret
-      </button>
+      <div class="buttons">
+        <button class="main" type="submit">
+          Rotate secret
+        </button>
+        <a class="button" href={`/webhooks/${webhook.id}/settings`}>
+          Keep it
+        </a>
+      </div>
     </form>,
   );
 };

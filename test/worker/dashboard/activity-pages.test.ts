@@ -26,9 +26,8 @@ describe("The page of a request", () => {
     const withoutScope = await call("GET", "/api/v1/users", { key });
     const scopePage = textOf(await openRequestPage(browser, requestIdOf(withoutScope)));
     expect(scopePage).toContain("Why this was refused");
-    expect(scopePage).toContain("The key does not have the scope that this operation needs.");
+    expect(scopePage).toContain("This operation needs the scope users:read.");
     expect(scopePage).toContain("WWW-Authenticate");
-    expect(scopePage).toMatch(/The operation needs the scope users:read/);
     expect(scopePage).toContain("The same in the console");
     const served = await call("GET", "/api/v1/tasks", { key });
     expect((await openRequestPage(browser, requestIdOf(served))).text).not.toContain("Why this");
@@ -36,6 +35,65 @@ describe("The page of a request", () => {
     expect(textOf(await openRequestPage(browser, requestIdOf(overLimit)))).toMatch(
       /had used all its requests of the hour from \d\d:00 UTC to \d\d:00 UTC\. Its limit is 1 an hour/,
     );
+  });
+
+  it("shows the errors of single members and parameters as the client got them, without secrets", async () => {
+    const { accountId, key } = await makeTenant();
+    const browser = browse(accountId);
+    const invalid = await call("POST", "/api/v1/tasks", { key, body: { title: "", priority: "x", [key]: 1 } });
+    const page = textOf(await openRequestPage(browser, requestIdOf(invalid)));
+    expect(page).toContain(invalid.body.detail);
+    for (const { detail, pointer } of invalid.body.errors)
+      if (!String(pointer).includes("dvo_")) expect(page).toContain(`${pointer} : ${detail}`);
+    expect(page).not.toContain(key);
+    const wrongQuery = await call("GET", "/api/v1/tasks?limit=9999", { key });
+    expect(textOf(await openRequestPage(browser, requestIdOf(wrongQuery)))).toMatch(/limit : Must be a whole number from 1 to 100/);
+  });
+
+  it("shows the state of the limit at an admitted request", async () => {
+    const { accountId, key } = await makeTenant({ hourlyLimit: 9 });
+    await call("GET", "/api/v1/tasks", { key });
+    const second = await call("GET", "/api/v1/tasks", { key });
+    expect(textOf(await openRequestPage(browse(accountId), requestIdOf(second)))).toContain("Admitted : 2 of 9 per hour used");
+  });
+
+  it("offers to raise the limit, on the page that has the field", async () => {
+    const { accountId, key } = await makeTenant({ hourlyLimit: 1 });
+    const browser = browse(accountId);
+    await call("GET", "/api/v1/tasks", { key });
+    const { text } = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/tasks", { key })));
+    const [, path = "", field = ""] = /href="([^"#]+)#([^"]+)">\s*Raise the limit/.exec(text) ?? [];
+    expect((await browser.get(path)).text).toContain(`id="${field}"`);
+  });
+
+  it("links to the requests before and after it", async () => {
+    const { accountId, key } = await makeTenant();
+    const browser = browse(accountId);
+    const [first, second, third] = [
+      await call("GET", "/api/v1/me", { key }),
+      await call("GET", "/api/v1/me", { key }),
+      await call("GET", "/api/v1/me", { key }),
+    ].map(requestIdOf);
+    await openRequestPage(browser, third ?? "");
+    const { text } = await openRequestPage(browser, second ?? "");
+    expect(text).toMatch(new RegExp(`href="/activity/${third}"[^>]*>\\s*Newer`));
+    expect(text).toMatch(new RegExp(`href="/activity/${first}"[^>]*>\\s*Older`));
+  });
+
+  it("finds the entry in which a denied request was counted together with others", async () => {
+    const { accountId, key } = await makeTenant({ hourlyLimit: 1 });
+    const browser = browse(accountId);
+    await call("GET", "/api/v1/tasks", { key });
+    const denied = await Promise.all(Array.from({ length: 12 }, () => call("GET", "/api/v1/tasks", { key })));
+    const pages = await vi.waitUntil(
+      async () => {
+        const answers = await Promise.all(denied.map((each) => browser.get(`/activity/${requestIdOf(each)}`)));
+        const missing = answers.filter(({ status }) => status === 404);
+        return missing.length > 0 && missing.every(({ text }) => text.includes("429 ×")) && missing;
+      },
+      { timeout: 15_000, interval: 500 },
+    );
+    expect(pages.length).toBeGreaterThan(0);
   });
 
   it("links to the deliveries that the request caused", async () => {
