@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.35FVF2DA.js",
   "overview.js": "/assets/overview.A5GG4EV2.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.HVWAOQMX.css",
+  "style.css": "/assets/style.RCMOBB7H.css",
 } as const;

@@ -38,14 +38,37 @@ async function onPage(path: string, options: Parameters<Browser["newPage"]>[0], 
 }
 
 describe.each([1280, 1440])("A row of a list at %i pixels", (width) => {
-  it.each(["/keys", "/webhooks", "/activity"])("has one line, also with the longest names: %s", async (path) => {
-    await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
-      const heights = (await page.evaluate(
-        "[...document.querySelectorAll('main table tbody tr')].map((row) => row.offsetHeight)",
-      )) as number[];
-      expect(heights.length).toBeGreaterThan(0);
-      expect(heights.filter((height) => height > 37)).toEqual([]);
-    });
+  it.each(["/", "/keys", "/webhooks", "/activity", "/usage", "/settings/audit"])(
+    "has one line, also with the longest names: %s",
+    async (path) => {
+      await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
+        const heights = (await page.evaluate(
+          "[...document.querySelectorAll('main table:is(.one-line, .activity, .breakdown) tbody tr')].map((row) => row.offsetHeight)",
+        )) as number[];
+        expect(heights.length).toBeGreaterThan(0);
+        expect(heights.filter((height) => height > 37)).toEqual([]);
+      });
+    },
+  );
+});
+
+it("A name that is cut off in a list begins with its first letters, and shows in full while its row has the focus", async () => {
+  const name = "مفتاح التكامل مع العميل الكبير في الشرق الأوسط ".repeat(2).trim();
+  await worker.api("POST", "/keys", { name });
+  await onPage("/keys", { viewport: { width: 1280, height: 900 } }, async (page) => {
+    const cell = '[...document.querySelectorAll("th.name bdi")].find((each) => each.textContent.startsWith("مفتاح"))';
+    const isCutOff = () => page.evaluate(`${cell}.scrollWidth > ${cell}.clientWidth`);
+    expect(await isCutOff()).toBe(true);
+    const startsInView = `((of) => {
+      const range = document.createRange();
+      range.setStart(of.firstChild, 0);
+      range.setEnd(of.firstChild, 3);
+      const [letters, box] = [range.getBoundingClientRect(), of.closest("th").getBoundingClientRect()];
+      return letters.left >= box.left && letters.right <= box.right;
+    })(${cell})`;
+    expect(await page.evaluate(startsInView)).toBe(true);
+    await page.getByRole("link", { name }).focus();
+    expect(await isCutOff()).toBe(false);
   });
 });
 
@@ -113,10 +136,11 @@ const contrasts = `(marks) => {
   }));
 }`;
 
-it.each(["/", "/usage", "/activity", "/keys", "/webhooks", "/docs", "/docs/api/createTask", "/docs/guides/limits"])(
-  "Nothing moves while a page loads on a machine that is four times slower: %s",
-  async (path) => {
-    const page = await browser.newPage();
+const loaded = ["/", "/usage", "/activity", "/keys", "/keys/new", "/webhooks", "/docs", "/docs/api/createTask", "/docs/guides/limits"];
+it.each(loaded.flatMap((path) => [320, 390, 1280].map((width) => [path, width] as const)))(
+  "Nothing moves while a page loads on a machine that is four times slower: %s at %i pixels",
+  async (path, width) => {
+    const page = await browser.newPage({ viewport: { width, height: 800 } });
     const session = await page.context().newCDPSession(page);
     await session.send("Emulation.setCPUThrottlingRate", { rate: 4 });
     await page.addInitScript(`
@@ -159,6 +183,25 @@ describe("A chart", () => {
       expect(await page.locator("#log-part tbody tr").count()).toBeGreaterThan(2);
       await page.getByRole("link", { name: /^Remove the span/ }).click();
       expect(new URL(page.url()).searchParams.get("from")).toBeNull();
+    });
+  });
+
+  it("says the sum of the selected bars, and the times at both ends of the selection", async () => {
+    await onPage("/usage?window=24h", {}, async (page) => {
+      const plot = page.locator("#requests-part [role=slider]");
+      await plot.focus();
+      const total = Number(/([\d,]+) requests/.exec((await page.locator("#requests-chart-desc").textContent()) ?? "")?.[1]);
+      await page.keyboard.press("ArrowLeft");
+      for (let bar = 0; bar < 30; bar++) await page.keyboard.press("ArrowLeft");
+      for (let bar = 0; bar < 30; bar++) await page.keyboard.press("Shift+ArrowRight");
+      const text = (await plot.getAttribute("aria-valuetext")) ?? "";
+      expect(text).toMatch(new RegExp(`: ${total} requests, including \\d+ that failed or were refused$`));
+      const [, from = "", to = ""] = /^(.*) to (.*): /.exec(text) ?? [];
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/from=/);
+      const { searchParams } = new URL(page.url());
+      const inUtc = (text: string) => Date.parse(`${text} ${new Date().getUTCFullYear()} UTC`);
+      expect([inUtc(from), inUtc(to)]).toEqual([Date.parse(searchParams.get("from") ?? ""), Date.parse(searchParams.get("to") ?? "")]);
     });
   });
 

@@ -61,8 +61,9 @@ it("Finding why a customer got a 429 yesterday at noon takes at most three click
   const side = page.locator("#side");
   await side.getByRole("heading", { name: "Why this was refused" }).waitFor();
   expect(await side.textContent()).toMatch(/limit is 2,000 an hour/);
-  await side.getByRole("link", { name: "Raise the limit" }).waitFor();
   expect(clicks).toBeLessThanOrEqual(3);
+  await side.getByRole("link", { name: "Raise the limit" }).click();
+  expect(await page.getByLabel("Hourly limit").inputValue()).toBe("2000");
 });
 
 it("Finding why a webhook failed and sending an event again takes at most three clicks", async () => {
@@ -80,6 +81,7 @@ it("Inviting a viewer and removing them takes at most five clicks", async () => 
   await click(link("Settings", "nav.main"));
   await page.getByLabel("Email address").fill("vera@example.com");
   await click(button("Invite"));
+  await page.getByText("with the role viewer").waitFor();
   const vera = await person(browser);
   await join(vera.page, (await page.getByLabel("Invitation link").textContent()) ?? "", "Vera");
   await click(link("Settings", "nav.main"));
