@@ -76,7 +76,7 @@ export class SearchIndex {
   /** Returns the pages that match every word of a query, best match first. */
   find(words: readonly string[]): Found[] {
     if (words.length === 0) return [];
-    const pages = this.#pages.map((page) => ({ page, words: 0, score: 0, bits: 0, line: -1 }));
+    const pages = this.#pages.map((page) => ({ page, words: 0, inTitle: 0, score: 0, bits: 0, line: -1 }));
     for (const word of words) {
       for (const { page: number, bits, line } of this.#postingsOf(word)) {
         const found = pages[number];
@@ -87,6 +87,7 @@ export class SearchIndex {
       for (const found of pages) {
         if (found.bits === 0) continue;
         found.words++;
+        if (found.bits & places.title[0]) found.inTitle++;
         found.score += weightOf[found.bits] ?? 0;
         found.bits = 0;
       }
@@ -95,9 +96,10 @@ export class SearchIndex {
       .filter((found) => found.words === words.length)
       .toSorted((one, other) => other.score - one.score)
       .slice(0, maxFound)
-      .map(({ page, line }) => ({
+      .map(({ page, line, inTitle }) => ({
         page,
-        part: line === -1 ? null : (page.headings?.findLast(({ at }) => at < line) ?? null),
+        // A page that is named as the query is found as a whole.
+        part: line === -1 || inTitle === words.length ? null : (page.headings?.findLast(({ at }) => at < line) ?? null),
         line: line === -1 ? plain(page.summary) : lineAt(page, line),
       }));
   }

@@ -31,6 +31,11 @@ describe("The main difference between two times", () => {
     expect(mainDifference(now, usual)).toEqual({ kind: "denied", by: "key", values: ["key_b"], now: 687, before: 0 });
   });
 
+  it("is two dozen denied requests, also if the traffic of the key is new", () => {
+    const now = [requests(60, { key: "key_b" }), requests(24, { key: "key_b", status: 429 })];
+    expect(mainDifference(now, [])).toEqual({ kind: "denied", by: "key", values: ["key_b"], now: 24, before: 0 });
+  });
+
   it("is the route whose requests failed, or all routes if several failed alike", () => {
     const one = mainDifference([...usual, requests(120, { route: "/pay", status: 503 })], usual);
     expect(one).toEqual({ kind: "failed", by: "route", values: ["/pay"], now: 120, before: 0 });

@@ -263,7 +263,7 @@ describe("The documentation", () => {
       ["rate_limit_exceeded", "/docs/errors/rate_limit_exceeded"],
       ["webhook.test", "/docs/events/webhook.test"],
       ["Idempotency-Key", "/docs/guides/idempotency"],
-      ["back off", "/docs/guides/limits"],
+      ["back off", "/docs/guides/limits#how-to-back-off"],
     ] as const)
       expect(await textOf(`/docs/search?q=${encodeURIComponent(words)}`), words).toContain(`href="${path}"`);
     expect(await textOf("/docs/search?q=zzzzz")).toContain("pages were searched");
