@@ -5,7 +5,7 @@ import { makeSuggesting } from "./parts/suggest.ts";
 // This script adds conveniences to every page. Every page also works without the script.
 
 // The keys "/" and Ctrl K (on a Mac, Command K) move the focus to the search field.
-const search = document.querySelector<HTMLInputElement>("#search, #docs-search");
+const search = [...document.querySelectorAll<HTMLInputElement>("#search, #docs-search")].find((each) => each.checkVisibility());
 document.addEventListener("keydown", (event) => {
   const isCommand = event.ctrlKey || event.metaKey;
   const isTyping = (event.target as HTMLElement).closest("input, textarea, select, [contenteditable]") !== null;

@@ -4,7 +4,7 @@
 export const assets = {
   "console.js": "/assets/console.C6VUAPXF.js",
   "log.js": "/assets/log.35FVF2DA.js",
-  "overview.js": "/assets/overview.A5GG4EV2.js",
+  "overview.js": "/assets/overview.ZAOZXNSX.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.RCMOBB7H.css",
+  "style.css": "/assets/style.TVZFDR7X.css",
 } as const;
