@@ -59,6 +59,8 @@ export default defineConfig(async () => ({
                 SAMPLE_RESOURCES: "on",
                 // Overrides the key that `npm start` stores in .dev.vars.
                 DEMO_API_KEY: "",
+                // A team may have stored its jurisdiction. The tests use the objects outside of it.
+                JURISDICTION: "",
                 SECURITY_CONTACT: "mailto:security@acme.dev",
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: {

@@ -37,6 +37,8 @@ export function startDevWorker(
     "LOCAL_BUILD:true",
   ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
+  // The local runtime has no jurisdictions.
+  args.push("--var", "JURISDICTION:");
   if (log) args.push("--var", "LOG_SAMPLE:1");
   // The empty value overrides the demo key in .dev.vars.
   if (signIn) args.push("--var", "DEMO_API_KEY:");

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
-import { type Region, regions } from "../../src/db/region.ts";
+import { jurisdictions, regions } from "../../src/db/region.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { connectToOperator, keepToken } from "../operator-client.ts";
 import { root } from "../root.ts";
@@ -35,18 +35,20 @@ import {
   type Way,
   wayOf,
 } from "./plan.ts";
-import { askForRegion, regionOf, regionOfDatabase, storeRegion } from "./region.ts";
+import { askForPlace, jurisdictionOf, type Place, regionOf, regionOfDatabase, storeVariable } from "./region.ts";
 import { upload } from "./upload.ts";
 import { wrangler } from "./wrangler.ts";
 
 // `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. An interrupted deploy can be run again,
 // because a deploy creates only resources that do not exist yet.
 
-const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--region REGION] [--watch SECONDS] [--account NAME --email EMAIL]
+const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--region REGION | --jurisdiction NAME] [--watch SECONDS] [--account NAME --email EMAIL]
 
   --env NAME       an environment of the folder environments, for example staging; the default is production
   --dry-run        print the steps, and what differs from what is deployed, and change nothing; needs no Cloudflare account
   --region REGION  where the databases and Durable Objects are created: ${regions.join(", ")}; the first deploy asks for it
+  --jurisdiction NAME
+                   what the databases and Durable Objects cannot leave: ${jurisdictions.join(", ")}; the first deploy asks for it
   --watch SECONDS  how long the new version is watched with ${firstShare} % of the requests; the default is 120
   --account NAME   create the first account after the deploy, and print the setup link for its owner
   --email EMAIL    the email address of that account
@@ -100,28 +102,29 @@ const chooseWay = async (deployment: Deployment, deployed: Deployed | null): Pro
       )),
   );
 
-interface Given {
-  region: Region | null;
+interface Given extends Place {
   account: Account | null;
   seconds: number;
 }
 
-async function deploy(found: Deployment, { region: given, account, seconds }: Given): Promise<void> {
+async function deploy(found: Deployment, given: Given): Promise<void> {
   await requireSignedIn(found);
-  const { worker, origin, databases } = found;
+  const { worker, origin } = found;
+  const { account, seconds } = given;
   const { deployed, missing } = await readState(found);
-  const region =
-    found.region ?? (missing.databases.length < databases.length ? await regionOfDatabase(found) : (given ?? (await askForRegion())));
+  requireSameJurisdiction(found, deployed);
+  const place = await choosePlace(found, given, missing);
   requireTokenKept(found, missing.secrets);
   const way = await chooseWay(found, deployed);
   const commit = commitOf();
   say(
-    `${worker} ${deployed === null ? "is new" : `exists, as version ${deployed.version.id}`}. This will:\n${listOf(planOf({ ...found, region }, account, missing, way, commit))}\n`,
+    `${worker} ${deployed === null ? "is new" : `exists, as version ${deployed.version.id}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
   );
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
 
-  for (const name of missing.databases) await wrangler(createDatabase(name, region), found, { show: true });
-  const deployment = await keepRegion(found, region);
+  if (place.jurisdiction !== found.jurisdiction) storeVariable(found.env, "JURISDICTION", String(place.jurisdiction));
+  for (const name of missing.databases) await wrangler(createDatabase(name, place), found, { show: true });
+  const deployment = await keepRegion(found, place);
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of toMigrate(deployment, missing)) await wrangler(migrate(binding), deployment, { show: true });
@@ -146,16 +149,43 @@ async function deploy(found: Deployment, { region: given, account, seconds }: Gi
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
 }
 
+/** Returns where the databases and objects are or will be. Existing databases say their region. Throws `CommandError` if they would have to move. */
+async function choosePlace(found: Deployment, given: Place, missing: Missing): Promise<Place> {
+  const isFirst = found.region === null && missing.databases.length === found.databases.length;
+  if (isFirst && found.jurisdiction === null) return (given.region ?? given.jurisdiction) ? given : await askForPlace();
+  if (given.jurisdiction !== null && given.jurisdiction !== found.jurisdiction)
+    throw new CommandError(
+      "misuse",
+      `${found.worker} is not in the jurisdiction ${given.jurisdiction}, and databases and Durable Objects cannot move to it.`,
+    );
+  const region = found.region ?? (isFirst ? null : await regionOfDatabase(found));
+  return { region, jurisdiction: found.jurisdiction };
+}
+
+/**
+ * Throws `CommandError` if JURISDICTION was changed since the last deploy. In another jurisdiction, the Worker would find neither the counts of the limits nor
+ * the latest log entries.
+ */
+function requireSameJurisdiction({ env, jurisdiction }: Deployment, deployed: Deployed | null): void {
+  if (deployed === null) return;
+  const there = String(deployed.version.bindings.find(({ name }) => name === "JURISDICTION")?.text ?? "");
+  if (there === (jurisdiction ?? "")) return;
+  throw new CommandError(
+    "refused",
+    `JURISDICTION in ${overridesOf(env)} is "${jurisdiction ?? ""}", but the data of the deployed Worker are in "${there}". They cannot move: set it back.`,
+  );
+}
+
 /** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. Returns the deployment with its region. */
-async function keepRegion(found: Deployment, chosen: Region | null): Promise<Deployment> {
-  if (found.region !== null) return found;
+async function keepRegion(found: Deployment, { region: chosen }: Place): Promise<Deployment> {
+  if (found.region !== null) return readDeployment(found.env);
   const file = overridesOf(found.env);
   const region = chosen ?? (await regionOfDatabase(found));
   if (region === null) {
     say(`D1 did not say its region. Set REGION in ${file}, so that Durable Objects are created near the database.`);
-    return found;
+    return readDeployment(found.env);
   }
-  storeRegion(found.env, region);
+  storeVariable(found.env, "REGION", region);
   say(`The region is ${region}. It is stored in ${file} now. Commit this change.`);
   return readDeployment(found.env);
 }
@@ -213,13 +243,22 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
 }
 
 async function run(argv: string[]): Promise<void> {
-  let values: { env?: string; region?: string; watch?: string; "dry-run"?: boolean; account?: string; email?: string; help?: boolean };
+  let values: {
+    env?: string;
+    region?: string;
+    jurisdiction?: string;
+    watch?: string;
+    "dry-run"?: boolean;
+    account?: string;
+    email?: string;
+    help?: boolean;
+  };
   try {
     const text = { type: "string" } as const;
     const flag = { type: "boolean" } as const;
     ({ values } = parseArgs({
       args: argv,
-      options: { env: text, region: text, watch: text, account: text, email: text, "dry-run": flag, help: flag },
+      options: { env: text, region: text, jurisdiction: text, watch: text, account: text, email: text, "dry-run": flag, help: flag },
       strict: true,
     }));
   } catch (error) {
@@ -235,14 +274,18 @@ async function run(argv: string[]): Promise<void> {
   const deployment = await readDeployment(values.env);
   const file = overridesOf(deployment.env);
   const region = values.region === undefined ? null : regionOf(values.region);
+  const jurisdiction = values.jurisdiction === undefined ? null : jurisdictionOf(values.jurisdiction);
+  if (region !== null && (jurisdiction ?? deployment.jurisdiction) !== null)
+    throw new CommandError("misuse", "Leave out --region: within a jurisdiction, Cloudflare chooses the region.");
   if (region !== null && deployment.region !== null && region !== deployment.region)
     throw new CommandError("misuse", `The region is ${deployment.region}, as ${file} says. Databases and Durable Objects cannot move.`);
-  if (values["dry-run"]) return dryRun(deployment, account);
+  if (values["dry-run"])
+    return dryRun({ ...deployment, region: deployment.region ?? region, jurisdiction: deployment.jurisdiction ?? jurisdiction }, account);
   if (account && deployment.origin === null)
     throw new CommandError("misuse", `Set PUBLIC_ORIGIN in ${file} first, because the setup link needs it.`);
   const unlock = lock();
   try {
-    await deploy(deployment, { region, account, seconds: Number(watch) });
+    await deploy(deployment, { region, jurisdiction, account, seconds: Number(watch) });
   } finally {
     unlock();
   }

@@ -1,7 +1,6 @@
-import type { Region } from "../../src/db/region.ts";
 import { CommandError } from "../exit-codes.ts";
 import { configOf, overridesOf, production, writeConfig } from "./environment.ts";
-import { regionOf } from "./region.ts";
+import { jurisdictionOf, type Place, regionOf } from "./region.ts";
 
 export interface Database {
   binding: string;
@@ -16,7 +15,7 @@ interface ClassMigration {
 }
 
 /** The settings of one environment. */
-export interface Deployment {
+export interface Deployment extends Place {
   /** The name of the environment: `production`, or a file in the folder environments. */
   env: string;
   /** The path of the configuration that wrangler reads. */
@@ -26,8 +25,6 @@ export interface Deployment {
   queues: string[];
   classMigrations: ClassMigration[];
   vars: Record<string, string>;
-  /** The region of the databases and Durable Objects, or null until a deploy has stored it. */
-  region: Region | null;
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
   /** The main origin, which is the first of `origins`, or null if `origins` is empty. */
@@ -59,6 +56,7 @@ export async function readDeployment(env: string = production): Promise<Deployme
     classMigrations: config.migrations as ClassMigration[],
     vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, String(value)])),
     region: config.vars.REGION ? regionOf(String(config.vars.REGION)) : null,
+    jurisdiction: config.vars.JURISDICTION ? jurisdictionOf(String(config.vars.JURISDICTION)) : null,
     origins,
     origin: origins[0] ?? null,
   };

@@ -1,7 +1,7 @@
 import packageJson from "../../package.json" with { type: "json" };
-import type { Region } from "../../src/db/region.ts";
 import { type Deployed, listDatabases, listSecrets, showQueue } from "./deployed.ts";
 import { type Database, type Deployment, domainsOf } from "./deployment.ts";
+import type { Place } from "./region.ts";
 import { forDeployment } from "./wrangler.ts";
 
 // Builds the wrangler commands of a deploy, and the plan that lists these commands.
@@ -96,7 +96,7 @@ export function planOf(
   ];
   return [
     `check what exists: ${[listSecrets, listDatabases, showQueue("<queue>")].map(typed).join(", ")}`,
-    ...missing.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name, deployment.region))}`),
+    ...missing.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name, deployment))}`),
     ...(deployment.region === null ? ["ask D1 for its region, and store the region"] : []),
     ...missing.queues.map((name) => `create the queue ${name}: ${typed(createQueue(name))}`),
     ...toMigrate(deployment, missing).map(
@@ -110,9 +110,9 @@ export function planOf(
   ];
 }
 
-export const createDatabase = (name: string, region: Region | null) => [
+export const createDatabase = (name: string, { region, jurisdiction }: Place) => [
   ...["d1", "create", name],
-  ...(region === null ? [] : ["--location", region]),
+  ...(jurisdiction !== null ? ["--jurisdiction", jurisdiction] : region !== null ? ["--location", region] : []),
 ];
 export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];

@@ -1,14 +1,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
-import { type Region, regions } from "../../src/db/region.ts";
+import { type Jurisdiction, jurisdictions, type Region, regions } from "../../src/db/region.ts";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
 import type { Deployment } from "./deployment.ts";
 import { overridesOf } from "./environment.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
 
-// A database or a Durable Object never moves to another region, so the first deploy asks for the region and stores it in wrangler.toml.
+// A database or a Durable Object never moves to another region or jurisdiction, so the first deploy asks for them and stores them in wrangler.toml.
 
 const names: Record<Region, string> = {
   wnam: "the west of North America",
@@ -37,16 +37,46 @@ export function regionOf(text: string): Region {
   throw new CommandError("misuse", `There is no region "${text}". The regions are ${regions.join(", ")}.`);
 }
 
-/** Asks for the region on the terminal. Returns null if there is no terminal, or for an empty answer: Cloudflare then chooses a region near you. */
-export async function askForRegion(): Promise<Region | null> {
-  if (!process.stdin.isTTY || process.env.CI) return null;
+const namesOfJurisdictions: Record<Jurisdiction, string> = {
+  eu: "the European Union",
+  us: "the United States",
+  fedramp: "data centers that comply with FedRAMP",
+};
+
+const isJurisdiction = (text: string): text is Jurisdiction => jurisdictions.some((each) => each === text);
+
+/** Returns the jurisdiction with this name. Throws `CommandError` if there is none. */
+export function jurisdictionOf(text: string): Jurisdiction {
+  if (isJurisdiction(text)) return text;
+  throw new CommandError("misuse", `There is no jurisdiction "${text}". The jurisdictions are ${jurisdictions.join(", ")}.`);
+}
+
+/** Where the databases and Durable Objects of a deployment are. Null: nobody has chosen it, or there is no restriction. */
+export interface Place {
+  region: Region | null;
+  jurisdiction: Jurisdiction | null;
+}
+
+/**
+ * Asks on the terminal where the databases and Durable Objects should be. Within a jurisdiction, Cloudflare chooses the region. For an empty answer, there is
+ * no jurisdiction, and Cloudflare chooses a region near you. Without a terminal, asks nothing.
+ */
+export async function askForPlace(): Promise<Place> {
+  if (!process.stdin.isTTY || process.env.CI) return { region: null, jurisdiction: null };
   const lines = createInterface({ input: process.stdin, output: process.stderr });
-  const choices = regions.map((region) => `  ${region}  ${names[region]}`).join("\n");
+  const ask = async (question: string, choices: Record<string, string>, prompt: string) => {
+    const listed = Object.entries(choices).map(([name, what]) => `  ${name.padEnd(7)}  ${what}`);
+    return (await lines.question(`${question}\n${listed.join("\n")}\n${prompt}: `)).trim();
+  };
   try {
-    const answer = await lines.question(
-      `Where should the databases and Durable Objects be? They can never move.\n${choices}\nRegion (empty: near you): `,
+    const within = await ask(
+      "Must the data stay in a jurisdiction? This can never change.",
+      namesOfJurisdictions,
+      "Jurisdiction (empty: no)",
     );
-    return answer.trim() === "" ? null : regionOf(answer.trim());
+    if (within !== "") return { region: null, jurisdiction: jurisdictionOf(within) };
+    const answer = await ask("Where should the databases and Durable Objects be? They can never move.", names, "Region (empty: near you)");
+    return { region: answer === "" ? null : regionOf(answer), jurisdiction: null };
   } finally {
     lines.close();
   }
@@ -67,15 +97,16 @@ export async function regionOfDatabase(deployment: Pick<Deployment, "config">): 
   }
 }
 
-/** Returns the text of a configuration with a region, in the variable `REGION`. Throws `CommandError` if the text has no empty `REGION`. */
-export function withRegion(toml: string, region: Region, file = "wrangler.toml"): string {
-  if (!toml.includes('\nREGION = ""')) throw new CommandError("refused", `${file} has no line REGION = "" in [vars].`);
-  return toml.replace('\nREGION = ""', `\nREGION = "${region}"`);
+/** Returns the text of a configuration with a value for a variable. Throws `CommandError` if the text has no such variable that is empty. */
+export function withVariable(toml: string, name: "REGION" | "JURISDICTION", value: string, file = "wrangler.toml"): string {
+  const empty = `\n${name} = ""`;
+  if (!toml.includes(empty)) throw new CommandError("refused", `${file} has no line ${name} = "" in [vars].`);
+  return toml.replace(empty, `\n${name} = "${value}"`);
 }
 
-/** Stores the region in the file that describes the environment. */
-export function storeRegion(env: string, region: Region): void {
+/** Stores a variable in the file that describes the environment. */
+export function storeVariable(env: string, name: "REGION" | "JURISDICTION", value: string): void {
   const file = overridesOf(env);
   const path = join(root, file);
-  writeFileSync(path, withRegion(readFileSync(path, "utf8"), region, file));
+  writeFileSync(path, withVariable(readFileSync(path, "utf8"), name, value, file));
 }

@@ -1,6 +1,6 @@
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { nearDatabase } from "../db/region.ts";
+import { type DataLocation, objectNamed } from "../db/region.ts";
 import { errorsOf } from "../errors/failure.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -12,11 +12,10 @@ import type { Lost } from "./log-writer/counters.ts";
 import type { Found, Query } from "./segments/scan.ts";
 
 /** The bindings that give access to the log writers. */
-export interface WriterEnv {
+export interface WriterEnv extends DataLocation {
   ACTIVITY_0: D1Database;
   ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter>;
   ACTIVITY_WRITERS: string;
-  REGION?: string;
   VERSION?: WorkerVersionMetadata;
 }
 
@@ -33,7 +32,7 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
   return count;
 }
 
-export const writerAt = (env: WriterEnv, logWriter: string) => env.ACTIVITY_WRITER.getByName(logWriter, nearDatabase(env));
+export const writerAt = (env: WriterEnv, logWriter: string) => objectNamed(env.ACTIVITY_WRITER, logWriter, env);
 
 /** Searches entries in the log writer of an account, in addition to its tallies. */
 export interface ActivityWriterClient extends LogWriterClient {

@@ -1,4 +1,4 @@
-import { nearDatabase } from "../db/region.ts";
+import { type DataLocation, objectNamed } from "../db/region.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { DeadlineExceeded, withDeadline } from "../time/deadline.ts";
@@ -12,18 +12,17 @@ export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName">;
 /** The budgets of all accounts, by the id of the account. */
 export type Budgets = Pick<DurableObjectNamespace<AccountBudget>, "getByName">;
 
-/** The bindings of the guards and the budgets, and the region in which they are created. */
-interface GuardsEnv {
+/** The bindings of the guards and the budgets, and where they are created. */
+interface GuardsEnv extends DataLocation {
   KEY_GUARD: DurableObjectNamespace<KeyGuard>;
   ACCOUNT_BUDGET: DurableObjectNamespace<AccountBudget>;
-  REGION?: string;
 }
 
 export const budgetsOf = (env: GuardsEnv): Budgets => ({
-  getByName: (accountId) => env.ACCOUNT_BUDGET.getByName(accountId, nearDatabase(env)),
+  getByName: (accountId) => objectNamed(env.ACCOUNT_BUDGET, accountId, env),
 });
 
-export const guardsOf = (env: GuardsEnv): Guards => ({ getByName: (keyId) => env.KEY_GUARD.getByName(keyId, nearDatabase(env)) });
+export const guardsOf = (env: GuardsEnv): Guards => ({ getByName: (keyId) => objectNamed(env.KEY_GUARD, keyId, env) });
 
 const timeoutMs = 5 * secondMs;
 

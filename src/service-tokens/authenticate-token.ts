@@ -2,7 +2,7 @@ import { tokenIdLength, tokenIdOf } from "../credentials/service-token.ts";
 import type { SigningSecret } from "../credentials/signed-secret.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { messagesOf } from "../db/failures.ts";
-import { nearDatabase } from "../db/region.ts";
+import { type DataLocation, objectNamed } from "../db/region.ts";
 import { Failure } from "../errors/failure.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -18,13 +18,12 @@ const graceMs = 10 * minuteMs;
 const retryMs = secondMs;
 const maxRemembered = 1000;
 
-export interface TokensEnv {
+export interface TokensEnv extends DataLocation {
   SERVICE_TOKENS: DurableObjectNamespace<ServiceTokens>;
-  REGION?: string;
 }
 
 /** The object that serves all service tokens. */
-export const serviceTokensOf = (env: TokensEnv) => env.SERVICE_TOKENS.getByName("tokens", nearDatabase(env));
+export const serviceTokensOf = (env: TokensEnv) => objectNamed(env.SERVICE_TOKENS, "tokens", env);
 
 interface Remembered {
   /** Null if the token is revoked, expired or unknown. A revoked token never becomes valid again. */

@@ -16,6 +16,7 @@ export interface Database {
   name: string;
   /** The region, for example WEUR. */
   region: string;
+  jurisdiction: string | null;
   /** The states of the database to which Time Travel can go back: an export at each bookmark. */
   bookmarks: { bookmark: string; at: number; statements: string[] }[];
 }

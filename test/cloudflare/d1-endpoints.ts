@@ -35,7 +35,13 @@ export function addD1(on: AddEndpoint, context: EndpointContext): void {
   );
   on("POST", "/accounts/:account/d1/database", "D1", ({ json }) => {
     if (databases.some(({ name }) => name === json.name)) throw new ApiError(400, 7502, "A database with that name already exists");
-    const made = { uuid: randomUUID(), name: json.name, region: (json.primary_location_hint ?? "weur").toUpperCase(), bookmarks: [] };
+    const made = {
+      uuid: randomUUID(),
+      name: json.name,
+      region: (json.primary_location_hint ?? "weur").toUpperCase(),
+      jurisdiction: json.jurisdiction ?? null,
+      bookmarks: [],
+    };
     databases.push(made);
     return shown(made);
   });

@@ -130,7 +130,8 @@ export class Runtime {
         contents: moduleTypes[type] === "Data" ? content : new TextDecoder().decode(content),
       })),
       modulesRoot: "/",
-      bindings: Object.fromEntries([...texts, ...json, ...metadata]),
+      // workerd has no jurisdictions, and throws for each of them.
+      bindings: { ...Object.fromEntries([...texts, ...json, ...metadata]), JURISDICTION: "" },
       d1Databases: Object.fromEntries(of("d1").map(({ name, id }) => [name, String(id)])),
       durableObjects: Object.fromEntries(
         of("durable_object_namespace").map(({ name, class_name }) => [

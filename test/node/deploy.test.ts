@@ -99,10 +99,10 @@ describe("The first deploy", () => {
 
   it("lists all steps of an environment with --dry-run when wrangler is not signed in", async () => {
     const signedOut = { CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder };
-    const { code, out } = await team.run("deploy", ["--dry-run", "--env", "staging", ...firstAccount], signedOut);
+    const { code, out } = await team.run("deploy", ["--dry-run", "--env", "staging", "--jurisdiction", "eu", ...firstAccount], signedOut);
     expect([code, cloudflare.api.calls]).toEqual([0, []]);
     for (const step of [
-      "wrangler d1 create developer-overview-staging-activity-0",
+      "wrangler d1 create developer-overview-staging-activity-0 --jurisdiction eu",
       "wrangler queues create developer-overview-staging-dead-deliveries",
       "wrangler d1 migrations apply DB --remote --config=.wrangler/environments/staging.json --env=",
       "OPERATOR_TOKENS",
@@ -120,6 +120,8 @@ describe("The first deploy", () => {
     [["--env", "../wrangler"], "There is no environment"],
     [["--watch", "soon"], "--watch takes a number"],
     [["--region", "mars"], "wnam, enam, weur, eeur, apac, oc"],
+    [["--jurisdiction", "mars"], "eu, us, fedramp"],
+    [["--region", "weur", "--jurisdiction", "eu"], "Cloudflare chooses the region"],
     [["--region", "oc"], "cannot move"],
   ])("exits with 2 and an explanation for the arguments %j", async (args, message) => {
     const { code, err } = await team.run("deploy", args);

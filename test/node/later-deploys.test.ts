@@ -168,9 +168,12 @@ describe("npm run roll-back", () => {
 });
 
 describe("Another environment", () => {
-  long("is deployed beside production, and neither touches the other", longOptions, async () => {
+  long("is deployed beside production, in a jurisdiction that it never leaves, and neither touches the other", longOptions, async () => {
     const production = structuredClone({ ...scriptOf(cloudflare.account), versions: [] });
-    await deploy("--env", "staging");
+    const first = await team.run("deploy", ["--watch", "1", "--env", "staging", "--jurisdiction", "eu"]);
+    expect([first.code, first.code === 0 ? "" : first.out + first.err]).toEqual([0, ""]);
+    expect(cloudflare.account.databases.map(({ jurisdiction }) => jurisdiction)).toEqual([null, null, "eu", "eu"]);
+    expect(team.read("environments/staging.toml")).toContain('\nJURISDICTION = "eu"\n');
     expect({ ...scriptOf(cloudflare.account), versions: [] }).toEqual(production);
     const staging = scriptOf(cloudflare.account, "developer-overview-staging");
     expect(cloudflare.account.domains.get("127.0.0.1")).toBe("developer-overview-staging");
@@ -181,6 +184,10 @@ describe("Another environment", () => {
       ) as string[];
     expect(ids(staging).filter((id) => ids(scriptOf(cloudflare.account)).includes(id))).toEqual([]);
     expect(team.read("environments/staging.toml")).toContain('\nREGION = "weur"\n');
+    team.edit("environments/staging.toml", 'JURISDICTION = "eu"', 'JURISDICTION = "us"');
+    const moved = await team.run("deploy", ["--watch", "1", "--env", "staging"]);
+    team.edit("environments/staging.toml", 'JURISDICTION = "us"', 'JURISDICTION = "eu"');
+    expect([moved.code, moved.err]).toEqual([4, expect.stringContaining('is "us", but the data of the deployed Worker are in "eu"')]);
     // A secret is replaced only if the environment is named, and only in this environment.
     const rotate = (...args: string[]) => team.run("operator", ["secrets", "rotate", "webhook-sealing", ...args]);
     const secretsOf = (script: Script) => JSON.stringify((latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text"));
