@@ -15,7 +15,7 @@ import {
   signInProblem,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
-import { driftOf } from "./drift.ts";
+import { driftOf, driftOfTriggers } from "./drift.ts";
 import { overridesOf } from "./environment.ts";
 import { deployGradually } from "./gradual.ts";
 import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
@@ -36,6 +36,7 @@ import {
   wayOf,
 } from "./plan.ts";
 import { askForPlace, jurisdictionOf, type Place, regionOf, regionOfDatabase, storeVariable } from "./region.ts";
+import { readTriggers, triggersOf } from "./triggers.ts";
 import { upload } from "./upload.ts";
 import { wrangler } from "./wrangler.ts";
 
@@ -229,7 +230,7 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
     if (deployed !== null) {
-      const drift = driftOf(deployment, deployed, commit);
+      const drift = [...driftOf(deployment, deployed, commit), ...driftOfTriggers(triggersOf(deployment), await readTriggers(deployment))];
       say(`\nDeployed: version ${deployed.version.id}${deployed.version.message === null ? "" : `, ${deployed.version.message}`}.`);
       say(
         drift.length === 0

@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import { configOf, overridesOf, production, writeConfig } from "./environment.ts";
+import { type ConfiguredConsumer, configOf, overridesOf, production, writeConfig } from "./environment.ts";
 import { jurisdictionOf, type Place, regionOf } from "./region.ts";
 
 export interface Database {
@@ -23,6 +23,9 @@ export interface Deployment extends Place {
   worker: string;
   databases: Database[];
   queues: string[];
+  consumers: ConfiguredConsumer[];
+  /** Cron expressions. */
+  crons: string[];
   classMigrations: ClassMigration[];
   vars: Record<string, string>;
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
@@ -53,6 +56,8 @@ export async function readDeployment(env: string = production): Promise<Deployme
       folder: each.migrations_dir,
     })),
     queues: [...new Set(queues)],
+    consumers,
+    crons: config.triggers?.crons ?? [],
     classMigrations: config.migrations as ClassMigration[],
     vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, String(value)])),
     region: config.vars.REGION ? regionOf(String(config.vars.REGION)) : null,

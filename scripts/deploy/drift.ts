@@ -1,5 +1,6 @@
 import type { Binding, Deployed } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
+import type { Triggers } from "./triggers.ts";
 
 // Compares what is deployed with the repository. Somebody may have changed settings in Cloudflare's dashboard, or deployed another commit.
 
@@ -15,6 +16,25 @@ function wantedBindings({ databases, vars }: Deployment): Map<string, string> {
 function shownValue({ type, ...binding }: Binding): string | null {
   if (type === "plain_text") return JSON.stringify(binding.text);
   return null;
+}
+
+const listOf = (crons: readonly string[]): string => crons.map((cron) => `"${cron}"`).join(", ") || "off";
+
+/** Returns what differs between the deployed triggers and those of the repository, one line each. */
+export function driftOfTriggers(wanted: Triggers, there: Triggers | null): string[] {
+  if (there === null)
+    return ["Cron and the consumers of the queues are unknown. Set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID to compare them."];
+  const crons =
+    listOf(wanted.crons) === listOf(there.crons) ? [] : [`Cron is ${listOf(there.crons)}. The repository has ${listOf(wanted.crons)}.`];
+  const consumers = wanted.consumers.flatMap(({ queue, ...settings }) => {
+    const found = there.consumers.find((each) => each.queue === queue);
+    if (found === undefined) return [`The Worker does not consume the queue ${queue}.`];
+    return Object.entries(settings).flatMap(([name, value]) => {
+      const other = found[name as keyof typeof settings];
+      return other === value ? [] : [`${name} of the consumer of ${queue} is ${other}. The repository has ${value}.`];
+    });
+  });
+  return [...crons, ...consumers];
 }
 
 /**

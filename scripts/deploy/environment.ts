@@ -10,6 +10,15 @@ import { placements } from "./region.ts";
 /** The name of the environment that wrangler.toml itself describes. */
 export const production = "production";
 
+/** The consumer of a queue in wrangler's configuration. */
+export interface ConfiguredConsumer {
+  queue: string;
+  max_batch_size?: number;
+  max_retries?: number;
+  max_concurrency?: number;
+  dead_letter_queue?: string;
+}
+
 /** The part of wrangler's configuration that this file reads or changes. */
 interface Config {
   name: string;
@@ -19,7 +28,8 @@ interface Config {
   routes?: unknown[];
   vars: Record<string, unknown>;
   d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
-  queues: { producers: { queue: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
+  queues: { producers: { queue: string }[]; consumers: ConfiguredConsumer[] };
+  triggers?: { crons?: string[] };
   [other: string]: unknown;
 }
 
