@@ -1,7 +1,7 @@
 import { type Entry, notRecorded } from "../src/activity/entry.ts";
 import { keptProblem } from "../src/activity/kept-problem.ts";
 import { denialContent } from "../src/admission/admission.ts";
-import { dueLimitEvents } from "../src/admission/events.ts";
+import { dueLimitEvents, type Notified } from "../src/admission/events.ts";
 import type { FailureContent } from "../src/errors/failure.ts";
 import { newId, timeOfId } from "../src/ids/ids.ts";
 import type { Key } from "../src/keys/key.ts";
@@ -195,12 +195,20 @@ function withLimitReached(seeding: Seeding, entries: readonly Entry[], now: numb
   ];
 }
 
+/** The share of its limit at which the service warns about a key. */
+const warningShare = 0.8;
+
 /** Stores the events of the hour in which `key` reaches its limit. */
 export async function seedLimitEvents(at: (time: number) => WriteContext, key: Key, now: number): Promise<void> {
-  const context = at(limitReached(now));
-  const hour = { name: "hour", per: "hour", limit: key.hourlyLimit, used: key.hourlyLimit, resetsAt: limitHour(now) + hourMs } as const;
-  const { events } = dueLimitEvents(key.id, key, [hour], {}, context.now);
-  await context.commit({ result: null, events, statements: [] });
+  const [from, reached] = [limitHour(now), limitReached(now)];
+  let notified: Notified = {};
+  for (const share of [warningShare, 1]) {
+    const context = at(from + share * (reached - from));
+    const hour = { per: "hour", limit: key.hourlyLimit, used: share * key.hourlyLimit, resetsAt: from + hourMs } as const;
+    const due = dueLimitEvents(key.id, key, [hour], notified, context.now);
+    notified = due.notified;
+    await context.commit({ result: null, events: due.events, statements: [] });
+  }
 }
 
 /**

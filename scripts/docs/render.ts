@@ -17,6 +17,9 @@ const slugOf = (text: string) =>
 
 const languages: Record<string, string> = { sh: "A command", js: "JavaScript", python: "Python", go: "Go", json: "JSON", yaml: "YAML" };
 
+/** A browser breaks a line after a hyphen. Code with a hyphen that has at most this many characters stays on one line. */
+const maxUnbroken = 28;
+
 /**
  * Renders a Markdown page as HTML. Headings of the first level are left out, because the layout shows the title. Each heading has a stable
  * anchor. Each code block scrolls in its own box.
@@ -40,6 +43,10 @@ export function renderMarkdown(markdown: string): string {
         const label = `${languages[lang?.split(" ")[0] ?? ""] ?? "Text"} ${code}`;
         return `<div class="sample"><section class="code" tabindex="0" aria-label="${label}"><pre><code id="code-${code}">${highlight(text, lang)}</code></pre></section>
 <p class="buttons"><button type="button" data-copy="#code-${code}" hidden aria-label="Copy ${label}">Copy</button> <span role="status" data-copied></span></p></div>\n`;
+      },
+      codespan({ text }: Tokens.Codespan) {
+        const isShort = text.length <= maxUnbroken && text.includes("-");
+        return `<code${isShort ? ' class="unbroken"' : ""}>${escapeHtml(text)}</code>`;
       },
       table({ header, rows }: Tokens.Table) {
         const inline = (cell: Tokens.TableCell) => this.parser.parseInline(cell.tokens);

@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.35FVF2DA.js",
   "overview.js": "/assets/overview.ZAOZXNSX.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.TVZFDR7X.css",
+  "style.css": "/assets/style.G7C2UVAT.css",
 } as const;

@@ -28,6 +28,8 @@ const maxLineCharacters = 200;
 
 /** The places where a word can occur. Each place has a bit and a weight. */
 export const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1], heading: [16, 5] } as const;
+/** Readers search for guides more often than for schemas. */
+const weightsOfKinds: Partial<Record<DocPage["kind"], number>> = { Guide: 4, Operation: 2, Event: -2, Schema: -12 };
 const weightOf = Array.from({ length: 32 }, (_, bits) =>
   Object.values(places).reduce((sum, [bit, weight]) => sum + (bits & bit ? weight : 0), 0),
 );
@@ -94,6 +96,7 @@ export class SearchIndex {
     }
     return pages
       .filter((found) => found.words === words.length)
+      .map((found) => ({ ...found, score: found.score + (weightsOfKinds[found.page.kind] ?? 0) }))
       .toSorted((one, other) => other.score - one.score)
       .slice(0, maxFound)
       .map(({ page, line, inTitle }) => ({

@@ -45,7 +45,8 @@ async function find(c: PageContext, text: string): Promise<Suggestion[]> {
   // If the text is a full secret key, search only for its public part.
   const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
   const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
-  const shownPages = pages.filter(([name]) => has(name));
+  const isNamed = (name: string) => queryWordsOf(name).every((part) => part.length < 3 || words.some((word) => part.startsWith(word)));
+  const shownPages = pages.filter(([name]) => has(name) || isNamed(name));
   return [
     ...(/^[1-5]\d\d$/.test(text) ? [{ kind: "Requests", name: `Requests with status ${text}`, path: `/activity?status=${text}` }] : []),
     ...keys

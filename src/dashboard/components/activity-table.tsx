@@ -1,3 +1,4 @@
+import { STATUS_CODES } from "node:http";
 import type { ReadEntry } from "../../activity/read-activity.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { duration } from "../format.ts";
@@ -20,18 +21,20 @@ const DurationBar = ({ durationMs }: { durationMs: number }) => (
 );
 
 /**
- * Renders a table of logged requests. `brief` omits the duration and the exact time. `open`: the id of the request whose details are shown beside the
+ * Renders a table of logged requests. `brief` omits the duration and the exact time. `isOfKey` omits the key. `open`: the id of the request whose details are shown beside the
  * list.
  */
 export const ActivityTable = ({
   entries,
   now,
   brief = false,
+  isOfKey = false,
   open,
 }: {
   entries: readonly ReadEntry[];
   now: number;
   brief?: boolean;
+  isOfKey?: boolean;
   open?: string | undefined;
 }) => {
   return (
@@ -40,7 +43,7 @@ export const ActivityTable = ({
         <col class="method" />
         <col />
         <col class="status" />
-        <col class="key" />
+        {!isOfKey && <col class="key" />}
         {!brief && <col class="took" />}
         <col class="when" />
       </colgroup>
@@ -49,7 +52,7 @@ export const ActivityTable = ({
           <th scope="col">Method</th>
           <th scope="col">Path</th>
           <th scope="col">Status</th>
-          <th scope="col">Key</th>
+          {!isOfKey && <th scope="col">Key</th>}
           {!brief && (
             <th scope="col" class="number">
               Duration
@@ -69,12 +72,14 @@ export const ActivityTable = ({
                 <code>{entry.path}</code>
               </a>
             </th>
-            <td>
+            <td title={entry.status === null ? undefined : `${entry.status} ${STATUS_CODES[entry.status] ?? ""}`.trim()}>
               <StatusCode status={entry.status} count={entry.count} />
             </td>
-            <td class="name" title={entry.keyName ?? entry.keyId}>
-              <bdi>{entry.keyName ?? entry.keyId}</bdi>
-            </td>
+            {!isOfKey && (
+              <td class="name" title={entry.keyName ?? entry.keyId}>
+                <bdi>{entry.keyName ?? entry.keyId}</bdi>
+              </td>
+            )}
             {!brief && (
               <td class="number" data-label="Took">
                 {duration(entry.durationMs)} {entry.durationMs !== null && <DurationBar durationMs={entry.durationMs} />}

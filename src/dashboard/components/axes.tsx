@@ -1,4 +1,5 @@
 import type { Child } from "hono/jsx";
+import { hourMs } from "../../time/clock.ts";
 import { short } from "../format.ts";
 import { Chart } from "./chart.tsx";
 
@@ -53,7 +54,18 @@ const halves = [0, 0.5, 1];
 const linesOf = ({ height }: Scale) => (height === heights.low ? halves : quarters);
 
 /** Returns the alignment of a label below the chart. The last label stays inside the chart. All others are centered below their bar. */
-const anchorAt = (index: number, count: number) => (index > 0 && index > count - 2 ? "end" : "middle");
+const anchorAt = (index: number, count: number) => (index > 0 && index > 0.96 * count - 1 ? "end" : "middle");
+
+/** The times between the labels of hours, in hours. With each of them, midnight has a label. */
+const hoursApart = [1, 2, 3, 4, 6, 12, 24, 48];
+
+/** Returns whether an hour or a day has a label below the chart. */
+function isNamed(start: number, index: number, starts: readonly number[]): boolean {
+  const apart = starts.length / maxNames;
+  const isHourly = starts[1] !== undefined && starts[0] !== undefined && starts[1] - starts[0] === hourMs;
+  if (!isHourly) return index % Math.ceil(apart) === 0;
+  return start % ((hoursApart.find((hours) => hours >= apart) ?? 48) * hourMs) === 0;
+}
 
 /** Renders a chart over time, with axes around `children`. `id` must be unique on the page. */
 export const Axes = ({
@@ -89,7 +101,7 @@ export const Axes = ({
       </text>
     ))}
     names={starts.map((start, index) =>
-      index % Math.ceil(starts.length / maxNames) === 0 ? (
+      isNamed(start, index, starts) ? (
         <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
           {nameOf(start)}
         </text>

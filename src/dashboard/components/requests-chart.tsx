@@ -54,7 +54,7 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
         description={`${integer(series.reduce((sum, { requests }) => sum + requests, 0))} requests; at most ${integer(highest)} in one ${unit}.${before ? ` The line shows the requests ${before}.` : ""}`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        nameOf={tickName(series, stepMs)}
+        nameOf={tickName(stepMs)}
       >
         {series.map((point, index) => (
           <Bar
@@ -106,12 +106,11 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
 /** Returns the last name of a span that ends with a bar: the day itself, or the end of the hour. */
 export const endName = (start: number, stepMs: number): string => barTime(stepMs === hourMs ? start + hourMs : start, stepMs);
 
-/** Returns the names of the bars below a chart. Of the hours of the first day, only the first name has the day. */
-export function tickName(series: readonly SeriesPoint[], stepMs: number): (start: number) => string {
-  const [first] = series;
-  const isOfFirstDay = (start: number) => first !== undefined && start !== first.start && dayStart(start) === dayStart(first.start);
-  return (start) => (stepMs === hourMs && isOfFirstDay(start) ? hourName(start) : barTime(start, stepMs));
-}
+/** Returns the name of a bar below a chart: a day, or an hour. Midnight has the name of the day that begins. */
+export const tickName =
+  (stepMs: number) =>
+  (start: number): string =>
+    stepMs === hourMs && start !== dayStart(start) ? hourName(start) : barTime(start, dayMs);
 
 /** How long before a bar the compared time is, in milliseconds. It has the same weekday, because traffic follows the week. */
 const earlierMs: Record<WindowName, number> = { "24h": dayMs, "7d": 7 * dayMs, "30d": 28 * dayMs };

@@ -26,7 +26,8 @@ export const StatusCode = ({ status, count = 1 }: { status: number | null; count
     <State tone="plain">not reported</State>
   ) : (
     <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>
-      {count > 1 ? `${status} × ${integer(count)}` : `${status} ${STATUS_CODES[status] ?? ""}`.trim()}
+      {status}
+      {count > 1 ? ` × ${integer(count)}` : STATUS_CODES[status] && <span class="reason"> {STATUS_CODES[status]}</span>}
     </State>
   );
 

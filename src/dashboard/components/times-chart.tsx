@@ -44,7 +44,7 @@ export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => 
         description={`Average ${milliseconds(usage.avgResponseTimeMs.value)}, p50 ${milliseconds(usage.p50Ms)}, p95 ${milliseconds(usage.p95Ms)}, p99 ${milliseconds(usage.p99Ms)}.`}
         scale={scale}
         starts={series.map(({ start }) => start)}
-        nameOf={tickName(series, stepMs)}
+        nameOf={tickName(stepMs)}
         textOf={shortTime}
       >
         {series.map(({ start, averageMs, p50Ms, p95Ms, p99Ms }, index) => (

@@ -33,6 +33,9 @@ const limitsOf = ({ limits }: ReadEntry): string =>
     .map(({ name, limit, used }) => `${integer(used)} of ${integer(limit)} per ${name.replace("account-", "")} used`)
     .join(", ");
 
+/** The number of characters of a receiver's response that a trace shows. The page of the delivery shows more. */
+const maxAnswer = 160;
+
 const attemptStep = (made: Attempt, delivery: MadeDelivery): Step => ({
   atMs: made.at,
   tone: made.error === null ? "good" : "bad",
@@ -46,7 +49,16 @@ const attemptStep = (made: Attempt, delivery: MadeDelivery): Step => ({
         </>
       )}
       : {made.status === null ? resultOf(made) : `the receiver answered ${made.status}`} after {integer(made.durationMs)} ms
-      {made.advice && <span class="quiet"> {made.advice}</span>}
+      {made.error !== null && made.responseBody !== "" && (
+        <>
+          {" "}
+          <code class="quiet break">
+            {made.responseBody.slice(0, maxAnswer)}
+            {made.responseBody.length > maxAnswer && "…"}
+          </code>
+        </>
+      )}
+      {made.advice && made === delivery.attempts.at(-1) && <span class="quiet"> {made.advice}</span>}
     </>
   ),
 });

@@ -44,6 +44,12 @@ function around({ from, to }: Span, now: number): Span {
   return { from: start, to: start + dayMs };
 }
 
+/** Returns the days from one time to another, at most 62. */
+const daysAround = (from: number, to: number): Span => ({
+  from: Math.max(dayStart(from), dayStart(to) + dayMs - maxSpanMs),
+  to: dayStart(to) + dayMs,
+});
+
 /** The spans of time that the reader can choose with one click. */
 const ranges = (now: number): readonly (readonly [name: string, from: number, to: number | undefined])[] => [
   ["Last hour", now - hourMs, undefined],
@@ -88,6 +94,10 @@ async function Beside({ c, id, ids, closed, now }: { c: PageContext; id: string;
   );
 }
 
+const isCursor = (text: string) => /^req_[0-9a-f]+~?$/.test(text);
+/** The number of pages to which the reader can go back one by one. */
+const maxPagesBefore = 20;
+
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
@@ -96,14 +106,26 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const { query, filter, ignored } = queryIn(c);
   const isReversed = query.from !== undefined && query.to !== undefined && query.from > query.to;
   const after = c.req.query("after");
+  const pagesBefore = (c.req.query("before") ?? "")
+    .split(".")
+    .filter((each) => isCursor(each))
+    .slice(-maxPagesBefore);
   const listed = spanOfBars(query, now);
   const span = around(listed, now);
   const stepMs = span.to - span.from <= maxHourlyMs ? hourMs : dayMs;
-  const [{ entries, next, lookedBackTo, asOf }, keys, series] = await Promise.all([
-    listActivity(context, { filter, after: after && /^req_[0-9a-f]+~?$/.test(after) ? after : undefined, limit: shownAtOnce }),
+  const readBars = (of: Span, step: number) =>
+    readSeries(context, of, step, query.key_id, filter.statuses && ((status) => hasStatus(filter.statuses, status))).catch(() => []);
+  const [{ entries, next, lookedBackTo, asOf }, keys, latest] = await Promise.all([
+    listActivity(context, { filter, after: after && isCursor(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
-    readSeries(context, span, stepMs, query.key_id, filter.statuses && ((status) => hasStatus(filter.statuses, status))).catch(() => []),
+    readBars(span, stepMs),
   ]);
+  // Without a filter by time, the list can be older than the last 24 hours. The bars then show the days of the list.
+  const [newestEntry, oldestEntry] = [entries[0], entries.at(-1)];
+  const isOlder = query.from === undefined && query.to === undefined && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
+  const shownSpan = isOlder && oldestEntry ? daysAround(timeOfId(oldestEntry.id), timeOfId(newestEntry.id)) : span;
+  const shownStep = shownSpan.to - shownSpan.from <= maxHourlyMs ? hourMs : dayMs;
+  const series = isOlder ? await readBars(shownSpan, shownStep) : latest;
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
   const chips = chipsOf(query, new Map(keys.map(({ id, name }) => [id, name])));
@@ -253,9 +275,9 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <section class="panel" aria-label="Requests over time">
           <RequestsChart
             series={series}
-            stepMs={stepMs}
-            covered={span}
-            selected={listed}
+            stepMs={shownStep}
+            covered={shownSpan}
+            selected={isOlder ? undefined : listed}
             list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
             isLow
           />
@@ -287,12 +309,26 @@ activityPages.get("/activity", needs("session"), async (c) => {
       </div>
       <p class="pages">
         {after && <a href={addressOf("/activity", query)}>Newest</a>}{" "}
+        {after && pagesBefore.length > 0 && (
+          <a href={addressOf("/activity", query, { after: pagesBefore.at(-1), before: pagesBefore.slice(0, -1).join(".") || undefined })}>
+            Newer
+          </a>
+        )}{" "}
         {lookedBackTo !== null && (
           <span>
             Looked back to <Moment timeMs={lookedBackTo} />.
           </span>
         )}
-        {next !== null && <a href={addressOf("/activity", query, { after: next })}>{lookedBackTo === null ? "Older" : "Continue"}</a>}
+        {next !== null && (
+          <a
+            href={addressOf("/activity", query, {
+              after: next,
+              before: [...pagesBefore, ...(after ? [after] : [])].join(".") || undefined,
+            })}
+          >
+            {lookedBackTo === null ? "Older" : "Continue"}
+          </a>
+        )}
       </p>
       <PageScript name="log" c={c} />
     </>,

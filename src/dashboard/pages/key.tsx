@@ -149,7 +149,7 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
         ) : log.entries.length === 0 ? (
           <Empty>No requests with this key are in the log.</Empty>
         ) : (
-          <ActivityTable entries={log.entries} now={now} brief />
+          <ActivityTable entries={log.entries} now={now} brief isOfKey />
         )}
       </section>
     </>,

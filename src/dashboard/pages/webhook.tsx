@@ -101,9 +101,10 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
 
 webhookPages.get("/webhooks/:id", needs("session"), (c) => showDeliveries(c));
 
-webhookPages.get("/webhooks/:id/verify", needs("session"), async (c) =>
-  showTab(c, await openWebhook(c), { tab: "Verify" }, <VerifySnippets />),
-);
+webhookPages.get("/webhooks/:id/verify", needs("session"), async (c) => {
+  const opened = await openWebhook(c);
+  return showTab(c, opened, { tab: "Verify" }, <VerifySnippets url={opened.webhook.url} />);
+});
 
 async function setState(c: PageContext, state: Webhook["state"], done: string) {
   const changed = await attempt(() => changeWebhook(webhookContext(c), idOf(c), { state }, always));

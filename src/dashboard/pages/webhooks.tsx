@@ -205,7 +205,7 @@ export function showSigningSecret(
           </a>
         </p>
       </OneTimeSecret>
-      <VerifySnippets />
+      <VerifySnippets url={webhook.url} />
     </>,
   );
 }
