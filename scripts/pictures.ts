@@ -41,7 +41,7 @@ try {
   const noon = dayStart(Date.now()) - dayMs / 2;
   const hour = new URLSearchParams({ window: "30d", from: iso(noon), to: iso(noon + hourMs) });
   const firstRow = async (page: Page) => {
-    await page.locator("tbody a").first().click();
+    await page.locator(".activity tbody a").first().click();
     await page.locator("#side h2").first().waitFor();
     await page.evaluate("document.querySelector('.log').scrollIntoView()");
   };

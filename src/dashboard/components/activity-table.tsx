@@ -21,8 +21,8 @@ const DurationBar = ({ durationMs }: { durationMs: number }) => (
 );
 
 /**
- * Renders a table of logged requests. `brief` omits the duration and the exact time. `isOfKey` omits the key. `open`: the id of the request whose details are shown beside the
- * list.
+ * Renders a table of logged requests. `brief` omits the duration and the exact time. `isOfKey` omits the key. `open`: the id of the request whose details
+ * are shown beside the list.
  */
 export const ActivityTable = ({
   entries,
