@@ -1,7 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { run } from "./command.ts";
+import { type Deployment, readDeployment } from "./deploy/deployment.ts";
+import { restoreDatabases } from "./deploy/restore-databases.ts";
 import { wrangler } from "./deploy/wrangler.ts";
 import { CommandError } from "./exit-codes.ts";
 import { applyMigrations, ensureStateDirectory, restoredFile, stateDirectory, withDatabases } from "./local.ts";
@@ -10,20 +12,36 @@ import { hashOf, type Manifest } from "./operator/backup.ts";
 import { root } from "./root.ts";
 import { secretNames } from "./secrets.ts";
 
-// `npm run restore` makes the local data of this clone from a backup, so that `npm start` runs a copy of the deployment.
+// `npm run restore` makes the local data of this clone from a backup, so that `npm start` runs a copy of the deployment. With `--env`, it makes the databases
+// of a deployment on Cloudflare.
 
-const usage = "Usage: npm run restore -- --from FOLDER";
+const usage = `Usage: npm run restore -- --from FOLDER [--env NAME]
+
+  --from FOLDER  a backup that npm run operator -- backup has made
+  --env NAME     restore the databases of this deployment on Cloudflare, for example production; the default is this machine`;
 
 async function restore(): Promise<string> {
-  let values: { from?: string };
+  let values: { from?: string; env?: string };
   try {
-    ({ values } = parseArgs({ options: { from: { type: "string" } }, strict: true }));
+    ({ values } = parseArgs({ options: { from: { type: "string" }, env: { type: "string" } }, strict: true }));
   } catch (error) {
     throw new CommandError("misuse", `${(error as Error).message}\n${usage}`);
   }
-  const { from } = values;
+  const { from, env } = values;
   if (from === undefined) throw new CommandError("misuse", usage);
   const manifest = await readManifest(from);
+  return env === undefined ? restoreHere(from, manifest) : restoreOnCloudflare(await readDeployment(env), resolve(from), manifest);
+}
+
+async function restoreOnCloudflare(deployment: Deployment, folder: string, manifest: Manifest): Promise<string> {
+  await restoreDatabases(deployment, folder, manifest);
+  const { env, worker } = deployment;
+  return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}.
+Next: npm run deploy -- --env ${env}, and then npm run operator -- guards line-up --env ${env}
+If ${worker} does not exist in this account, the deploy makes new secrets. Keys and webhook secrets of the backup then do not work.`;
+}
+
+async function restoreHere(from: string, manifest: Manifest): Promise<string> {
   if (existsSync(join(stateDirectory, "v3")))
     throw new CommandError("refused", `There are local data already, in ${stateDirectory}. Use another clone, or delete this folder.`);
   const missing = secretNames.filter((name) => localSecrets()[name] === undefined);

@@ -9,6 +9,7 @@ import {
   type Deployed,
   missingDatabases,
   missingQueues,
+  readDatabaseIds,
   readDeployed,
   readPendingMigrations,
   requireSignedIn,
@@ -125,7 +126,8 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 
   if (place.jurisdiction !== found.jurisdiction) storeVariable(found.env, "JURISDICTION", String(place.jurisdiction));
   for (const name of missing.databases) await wrangler(createDatabase(name, place), found, { show: true });
-  const deployment = await keepRegion(found, place);
+  await keepRegion(found, place);
+  const deployment = await readDeployment(found.env, await readDatabaseIds(found));
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of toMigrate(deployment, missing)) await wrangler(migrate(binding), deployment, { show: true });
@@ -177,18 +179,17 @@ function requireSameJurisdiction({ env, jurisdiction }: Deployment, deployed: De
   );
 }
 
-/** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. Returns the deployment with its region. */
-async function keepRegion(found: Deployment, { region: chosen }: Place): Promise<Deployment> {
-  if (found.region !== null) return readDeployment(found.env);
+/** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. */
+async function keepRegion(found: Deployment, { region: chosen }: Place): Promise<void> {
+  if (found.region !== null) return;
   const file = overridesOf(found.env);
   const region = chosen ?? (await regionOfDatabase(found));
   if (region === null) {
     say(`D1 did not say its region. Set REGION in ${file}, so that Durable Objects are created near the database.`);
-    return readDeployment(found.env);
+    return;
   }
   storeVariable(found.env, "REGION", region);
   say(`The region is ${region}. It is stored in ${file} now. Commit this change.`);
-  return readDeployment(found.env);
 }
 
 /**

@@ -63,10 +63,17 @@ export async function requireSignedIn(deployment: Deployment): Promise<void> {
     );
 }
 
+/** Returns the ids of the databases that exist, by their names. */
+export async function readDatabaseIds(deployment: Deployment): Promise<Map<string, string>> {
+  const listed = jsonIn((await wrangler(listDatabases, deployment)).out) as { name: string; uuid: string }[];
+  const own = listed.filter(({ name }) => deployment.databases.some((each) => each.name === name));
+  return new Map(own.map(({ name, uuid }) => [name, uuid]));
+}
+
 /** Returns the names of the databases that do not exist yet. */
 export async function missingDatabases(deployment: Deployment): Promise<string[]> {
-  const listed = jsonIn((await wrangler(listDatabases, deployment)).out) as { name: string }[];
-  return deployment.databases.map(({ name }) => name).filter((name) => !listed.some((each) => each.name === name));
+  const ids = await readDatabaseIds(deployment);
+  return deployment.databases.map(({ name }) => name).filter((name) => !ids.has(name));
 }
 
 /** Returns the names of the queues that do not exist yet. */

@@ -35,10 +35,11 @@ export interface Deployment extends Place {
 }
 
 /**
- * Reads the settings of the environment `env`, and writes the configuration for wrangler. Ignores the variable CLOUDFLARE_ENV. Throws
- * `CommandError` if there is no such environment.
+ * Reads the settings of the environment `env`, and writes the configuration for wrangler. Ignores the variable CLOUDFLARE_ENV. `databaseIds`: the ids of the
+ * databases by their names. Without ids, wrangler binds a new version to the databases of the version before. Throws `CommandError` if there is no such
+ * environment.
  */
-export async function readDeployment(env: string = production): Promise<Deployment> {
+export async function readDeployment(env: string = production, databaseIds: ReadonlyMap<string, string> = new Map()): Promise<Deployment> {
   const config = await configOf(env);
   const { producers = [], consumers = [] } = config.queues;
   const queues = [
@@ -48,7 +49,7 @@ export async function readDeployment(env: string = production): Promise<Deployme
   const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""), overridesOf(env));
   return {
     env,
-    config: await writeConfig(env, domainsOf({ origins })),
+    config: await writeConfig(env, domainsOf({ origins }), databaseIds),
     worker: config.name,
     databases: config.d1_databases.map((each) => ({
       binding: each.binding,

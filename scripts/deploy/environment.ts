@@ -94,10 +94,10 @@ function withNamesOf(config: Config, env: string): Config {
 }
 
 /**
- * Writes the configuration of an environment to a file for wrangler. `domains`: the custom domains of the Worker. Returns the path of the
- * file. wrangler resolves paths in the file against the folder of the file.
+ * Writes the configuration of an environment to a file for wrangler. `domains`: the custom domains of the Worker. `databaseIds`: the ids of the databases by
+ * their names, as far as they are known. Returns the path of the file. wrangler resolves paths in the file against the folder of the file.
  */
-export async function writeConfig(env: string, domains: readonly string[]): Promise<string> {
+export async function writeConfig(env: string, domains: readonly string[], databaseIds: ReadonlyMap<string, string>): Promise<string> {
   const config = await configOf(env);
   const path = join(root, ".wrangler", "environments", `${env}.json`);
   const resolved = (file: string) => relative(dirname(path), join(root, file));
@@ -105,7 +105,11 @@ export async function writeConfig(env: string, domains: readonly string[]): Prom
     ...config,
     main: resolved(config.main),
     ...(config.assets && { assets: { ...config.assets, directory: resolved(config.assets.directory) } }),
-    d1_databases: config.d1_databases.map((each) => ({ ...each, migrations_dir: resolved(each.migrations_dir) })),
+    d1_databases: config.d1_databases.map((each) => ({
+      ...each,
+      ...(databaseIds.has(each.database_name) && { database_id: databaseIds.get(each.database_name) }),
+      migrations_dir: resolved(each.migrations_dir),
+    })),
     routes: [...(config.routes ?? []), ...domains.map((pattern) => ({ pattern, custom_domain: true }))],
   };
   mkdirSync(dirname(path), { recursive: true });

@@ -40,7 +40,12 @@ export const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"]
 /** Returns what a Worker says about its health. */
 export const healthAt = async (origin: string) => (await (await fetch(`${origin}/health`)).json()) as { status: string; releaseId: string };
 
-const scripts = { deploy: "scripts/deploy/deploy.ts", "roll-back": "scripts/deploy/roll-back.ts", operator: "scripts/operator.ts" };
+const scripts = {
+  deploy: "scripts/deploy/deploy.ts",
+  "roll-back": "scripts/deploy/roll-back.ts",
+  operator: "scripts/operator.ts",
+  restore: "scripts/restore.ts",
+};
 
 /** Runs a command in its own process group. */
 function running(command: string, args: readonly string[], options: SpawnOptions): Running {

@@ -236,6 +236,31 @@ describe("A Cloudflare API token", () => {
   });
 });
 
+describe("A backup", () => {
+  long("fills new databases if somebody has deleted the old ones, and the keys work again", longOptions, async () => {
+    const key = await makeKey();
+    const folder = join(team.folder, "backup");
+    const made = await team.run("operator", ["backup", "--to", folder, "--env", "production"]);
+    expect([made.code, made.code === 0 ? "" : made.err]).toEqual([0, ""]);
+    const refused = await team.run("restore", ["--from", folder, "--env", "production"]);
+    expect([refused.code, refused.err]).toEqual([4, expect.stringContaining("developer-overview has tables already")]);
+    const { databases } = cloudflare.account;
+    for (const name of ["developer-overview", "developer-overview-activity-0"])
+      databases.splice(
+        databases.findIndex((each) => each.name === name),
+        1,
+      );
+    const restored = await team.run("restore", ["--from", folder, "--env", "production"]);
+    expect([restored.code, restored.code === 0 ? "" : restored.err]).toEqual([0, ""]);
+    await deploy();
+    const linedUp = await team.run("operator", ["guards", "line-up", "--env", "production"]);
+    expect([linedUp.code, linedUp.code === 0 ? "" : linedUp.err]).toEqual([0, ""]);
+    const response = await fetch(`${team.origin}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } });
+    expect(response.status).toBe(200);
+    expect((await healthAt(team.origin)).status).not.toBe("fail");
+  });
+});
+
 describe("A deploy lock", () => {
   long("refuses a second deploy at the same time, and ends with its process", longOptions, async () => {
     const [one, other] = await Promise.all([team.run("deploy", usual), team.run("deploy", usual)]);

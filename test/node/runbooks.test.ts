@@ -20,7 +20,7 @@ const blocksOf = (file: string): string[] =>
 
 /** Commands that only Cloudflare can run, or that another test runs. */
 const elsewhere = [
-  // The command runs until it is stopped. test/node/backup.test.ts starts the restored Worker.
+  // The command runs until it is stopped. test/node/backup.test.ts starts the restored Worker. test/node/later-deploys.test.ts restores a deployment.
   "npm start -- --sign-in",
   "npm run restore",
   // The secrets must be used up first. test/node/operator.test.ts rotates them.
