@@ -18,7 +18,7 @@ export const newPath = (behaviour = "take") => `/${behaviour}/${crypto.randomUUI
 export const receivedAt = async (path: string): Promise<Received[]> => (await fetch(`${receiver}/received?path=${path}`)).json();
 
 /** The options of `vi.waitFor` for tests that wait for the effects of a delivery. Both times are in milliseconds. */
-export const deliveryWait = { timeout: 8000, interval: 25 };
+export const deliveryWait = { timeout: 20_000, interval: 25 };
 
 /** Waits until the receiver has got exactly `count` requests at a path, and returns the requests. */
 export const waitForRequests = (path: string, count: number): Promise<Received[]> =>
@@ -51,7 +51,7 @@ export const attemptDelivery = (deliveryId: string, overrides: Partial<DeliveryC
     deliveryId,
   );
 
-/** Reads a value repeatedly until the value meets a condition. Returns the value. Throws after eight seconds. */
+/** Reads a value repeatedly until the value meets a condition. Returns the value. Throws after twenty seconds. */
 export const until = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
   vi.waitFor(async () => {
     const value = await read();
