@@ -55,3 +55,12 @@ export const counted: readonly [slow: Counted, fast: Counted] = [
   { pace: 1 / 60, objectCalls: 2.004, objectRows: 1.096, rowsWritten: 0.098, rowsRead: 9.172, cpuMs: 3.528, storedBytes: 44 },
   { pace: 1.4, objectCalls: 2.134, objectRows: 0.239, rowsWritten: 0.016, rowsRead: 0.051, cpuMs: 1.844, storedBytes: 17 },
 ];
+
+export const monthSeconds = 2.628e6;
+/** The days for which the log is kept, and the size of an activity database that is used. */
+export const days = 31;
+export const databaseGb = 9.5;
+export const writersOfDatabase = 4;
+/** The share of requests with a log line, and the lines of such a request: its own line, and a trace that counts as five. */
+export const loggedShare = 0.01;
+export const linesOfLogged = 6;

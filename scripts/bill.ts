@@ -1,5 +1,17 @@
 import { parseArgs } from "node:util";
-import { type Counted, counted, included, objectGb, prices } from "./bill-figures.ts";
+import {
+  type Counted,
+  counted,
+  databaseGb,
+  days,
+  included,
+  linesOfLogged,
+  loggedShare,
+  monthSeconds,
+  objectGb,
+  prices,
+  writersOfDatabase,
+} from "./bill-figures.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
 // `npm run bill` computes Cloudflare's bill of a month from prices and counted rows (bill-figures.ts).
@@ -10,15 +22,6 @@ const usage = `Usage: npm run bill -- --requests N [--accounts N] [--keys N]
   --accounts N  the accounts that send them (default 500)
   --keys N      the keys of each account (default 5)`;
 
-const monthSeconds = 2.628e6;
-/** The days for which the log is kept, and the size of an activity database that is used. */
-const days = 31;
-const databaseGb = 9.5;
-const writersOfDatabase = 4;
-/** The share of requests with a log line, and the lines of such a request: its own line, and a trace that counts as five. */
-const loggedShare = 0.01;
-const linesOfLogged = 6;
-
 /** What a month costs, in dollars. */
 export interface Bill {
   requests: number;
@@ -26,7 +29,7 @@ export interface Bill {
   total: number;
 }
 
-/** Returns what one request needs at a pace. Between the two counted paces, each need changes with the logarithm of the pace. */
+/** Returns what one request needs at a pace. Between the two counted paces, each need changes with the logarithm of the pace. Beyond them, it stays the same. */
 export function needsAt(pace: number): Omit<Counted, "pace"> {
   const [slow, fast] = counted;
   const share = Math.min(1, Math.max(0, Math.log(pace / slow.pace) / Math.log(fast.pace / slow.pace)));
@@ -95,6 +98,21 @@ export function billTable(bills: readonly Bill[]): string {
   return [line(rows[0] ?? []), line(rule), ...rows.slice(1).map(line)].join("\n");
 }
 
+/** Returns the bills as a table, with a sentence about each bill whose pace was not counted. `keys`: the number of keys that send the requests. */
+export function billText(bills: readonly Bill[], keys: number): string {
+  const [slow, fast] = counted;
+  const notes = bills.flatMap(({ requests }) => {
+    const pace = requests / monthSeconds / keys;
+    if (pace >= slow.pace && pace <= fast.pace) return [];
+    const nearest = pace < slow.pace ? slow : fast;
+    const perHour = (each: number) => (each * 3600).toFixed(each < slow.pace ? 1 : 0);
+    return [
+      `${nameOf(requests)} requests are ${perHour(pace)} an hour and key. This pace was not counted: the needs are those of ${perHour(nearest.pace)} an hour.`,
+    ];
+  });
+  return [billTable(bills), ...(notes.length > 0 ? ["", ...notes] : [])].join("\n");
+}
+
 function run(argv: string[]): void {
   let values: { requests?: string; accounts?: string; keys?: string; help?: boolean };
   try {
@@ -111,7 +129,7 @@ function run(argv: string[]): void {
   if (values.requests === undefined) throw new CommandError("misuse", usage);
   const keys = amountIn(values.accounts ?? "500") * amountIn(values.keys ?? "5");
   const bills = values.requests.split(",").map((each) => billOf(amountIn(each), keys));
-  process.stdout.write(`${billTable(bills)}\n`);
+  process.stdout.write(`${billText(bills, keys)}\n`);
 }
 
 if (import.meta.main)

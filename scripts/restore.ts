@@ -52,6 +52,11 @@ async function restoreHere(from: string, manifest: Manifest): Promise<string> {
   await applyMigrations();
   writeFileSync(restoredFile, "");
   const [accounts, keys] = await count();
+  if ((accounts ?? 0) < manifest.accounts)
+    throw new CommandError(
+      "failed",
+      `Only ${accounts} of ${manifest.accounts} accounts are there. The backup has lost some: do not rely on it.`,
+    );
   return [
     `Restored ${manifest.origin} as of ${manifest.started_at}: ${accounts} of ${manifest.accounts} accounts, ${keys} of ${manifest.live_keys} live keys.`,
     ...(missing.length > 0

@@ -13,6 +13,7 @@ import {
   readDeployed,
   readPendingMigrations,
   requireSignedIn,
+  shownShares,
   signInProblem,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
@@ -93,10 +94,11 @@ async function readState(deployment: Deployment): Promise<{ deployed: Deployed |
   return { deployed, missing: { databases, queues, migrations, secrets } };
 }
 
-const chooseWay = async (deployment: Deployment, deployed: Deployed | null): Promise<Way> =>
+const chooseWay = async (deployment: Deployment, deployed: Deployed | null, { secrets }: Missing): Promise<Way> =>
   wayOf(
     deployment,
     deployed,
+    secrets,
     deployed !== null &&
       (await isServing(
         deployment,
@@ -117,10 +119,10 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   requireSameJurisdiction(found, deployed);
   const place = await choosePlace(found, given, missing);
   requireTokenKept(found, missing.secrets);
-  const way = await chooseWay(found, deployed);
+  const way = await chooseWay(found, deployed, missing);
   const commit = commitOf();
   say(
-    `${worker} ${deployed === null ? "is new" : `exists, as version ${deployed.version.id}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
+    `${worker} ${deployed === null ? "is new" : `exists, as version ${shownShares(deployed.shares)}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
   );
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
 
@@ -135,7 +137,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   // Store the token first, and then upload its hash to the Worker. If the upload fails, the next deploy creates another token.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   const version = way.isGradual
-    ? await deployGradually(deployment, way.previous, { commit, secrets, seconds })
+    ? await deployGradually(deployment, way.previous, { commit, secrets, seconds, deployed: (deployed?.shares ?? []).map(({ id }) => id) })
     : await upload(deployment, (secretsFile) => deployArgs({ commit, secretsFile }), secrets);
 
   if (deployed !== null) say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
@@ -227,11 +229,16 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
   } else {
     const { deployed, missing } = await readState(deployment);
     say(
-      `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed), commit))}\n`,
+      `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
     if (deployed !== null) {
-      const drift = [...driftOf(deployment, deployed, commit), ...driftOfTriggers(triggersOf(deployment), await readTriggers(deployment))];
+      const drift = [
+        ...driftOf(deployment, deployed, commit, new Map([...(await readDatabaseIds(deployment))].map(([name, id]) => [id, name]))),
+        ...driftOfTriggers(deployment.env, triggersOf(deployment), await readTriggers(deployment)),
+      ];
+      if (deployed.shares.length > 1)
+        say(`\nThe requests are split: ${shownShares(deployed.shares)}. A deploy was broken off. The next deploy ends the split.`);
       say(`\nDeployed: version ${deployed.version.id}${deployed.version.message === null ? "" : `, ${deployed.version.message}`}.`);
       say(
         drift.length === 0

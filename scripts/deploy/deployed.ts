@@ -122,11 +122,33 @@ interface ListedDeployment {
 const sharesOf = ({ versions }: ListedDeployment) =>
   versions.map(({ version_id: id, percentage }) => ({ id, percentage })).toSorted((a, b) => b.percentage - a.percentage);
 
+/** Returns the deployed versions as text, for example "VERSION (90 %) and VERSION (10 %)". */
+export const shownShares = (shares: Deployed["shares"]): string =>
+  shares.length === 1 ? (shares[0]?.id ?? "") : shares.map(({ id, percentage }) => `${id} (${percentage} %)`).join(" and ");
+
+/** Returns the deployed versions with their shares of the requests, in percent. The largest share is first. */
+export const readShares = async (deployment: Deployment): Promise<Deployed["shares"]> =>
+  sharesOf(jsonIn((await wrangler(showDeployment, deployment)).out) as ListedDeployment);
+
+/**
+ * Throws `CommandError` if the Worker at the address of a deployment is not the one of the same name in the Cloudflare account that wrangler uses. Somebody
+ * may be signed in to another account.
+ */
+export async function requireSameWorker(deployment: Deployment): Promise<void> {
+  const [shares, response] = await Promise.all([readShares(deployment), fetch(`${deployment.origin}/health`)]);
+  const { releaseId } = (await response.json()) as { releaseId?: string };
+  if (shares.some(({ id }) => id === releaseId)) return;
+  throw new CommandError(
+    "refused",
+    `Nothing is done. ${deployment.origin} responds as version ${releaseId}, but ${deployment.worker} in the Cloudflare account of wrangler is at ${shares.map(({ id }) => id).join(" and ")}. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami.`,
+  );
+}
+
 /** Returns what is deployed, or null if the Worker does not exist yet. */
 export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
   const secrets = await secretsThere(deployment);
   if (secrets === null) return null;
-  const shares = sharesOf(jsonIn((await wrangler(showDeployment, deployment)).out) as ListedDeployment);
+  const shares = await readShares(deployment);
   const [largest] = shares;
   if (largest === undefined) throw new WranglerError("wrangler deployments status named no version.");
   return { secrets, shares, version: await readVersion(deployment, largest.id) };

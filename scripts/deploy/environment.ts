@@ -60,7 +60,14 @@ export async function configOf(env: string): Promise<Config> {
       const names = globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"));
       throw new CommandError("misuse", `There is no environment "${env}". There is ${[production, ...names].join(", ")}.`);
     }
-    config = merged(withNamesOf(config, env), read(overridesOf(env))) as Config;
+    const main = config;
+    config = merged(
+      { ...withNamesOf(main, env), routes: [], vars: { ...main.vars, ...ofOneDeployment } },
+      read(overridesOf(env)),
+    ) as Config;
+    const shared = originsOf(main).find((origin) => originsOf(config).includes(origin));
+    if (shared !== undefined)
+      throw new CommandError("misuse", `PUBLIC_ORIGIN in ${overridesOf(env)} is ${shared}, which is the address of production.`);
   }
   const region = String(config.vars.REGION ?? "");
   return {
@@ -69,6 +76,16 @@ export async function configOf(env: string): Promise<Config> {
     ...(region !== "" && { placement: { region: placements[region as keyof typeof placements] } }),
   };
 }
+
+/** Variables that say where one deployment is. No other deployment has them from wrangler.toml. */
+const ofOneDeployment = { PUBLIC_ORIGIN: "", REGION: "", JURISDICTION: "" };
+
+const originsOf = ({ vars }: Config): string[] =>
+  String(vars.PUBLIC_ORIGIN ?? "")
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => URL.canParse(each))
+    .map((each) => new URL(each).origin);
 
 /** The variable tells the queue consumer which of its queues is the dead letter queue. */
 const deadLetterQueueOf = ({ queues, vars }: Config) =>

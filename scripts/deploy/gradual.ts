@@ -1,4 +1,5 @@
 import { CommandError, exitCodes } from "../exit-codes.ts";
+import { readShares, shownShares } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
 import { deployTriggers, firstShare, shareArgs, uploadArgs, wholeArgs } from "./plan.ts";
@@ -14,19 +15,26 @@ interface Fresh {
   commit: string | null;
   secrets: Record<string, string>;
   seconds: number;
+  /** The ids of the versions that were deployed when the deploy began. */
+  deployed: readonly string[];
 }
 
 /**
  * Sends a share of the requests to a new version, watches it, and then sends all requests to it. If the version is worse than the previous
  * one, or the deploy is interrupted, sends all requests to the previous version again. Returns the id of the new version.
  */
-export async function deployGradually(deployment: Deployment, previous: string, { commit, secrets, seconds }: Fresh): Promise<string> {
+export async function deployGradually(
+  deployment: Deployment,
+  previous: string,
+  { commit, secrets, seconds, deployed }: Fresh,
+): Promise<string> {
   const version = await upload(deployment, (secretsFile) => uploadArgs({ commit, secretsFile }), secrets);
   const interrupted = new AbortController();
   const { signal } = interrupted;
   const interrupt = () => interrupted.abort();
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
+    await requireShares(deployment, deployed);
     await wrangler(shareArgs(version, previous), deployment, { show: true });
     say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
     await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
@@ -38,23 +46,47 @@ export async function deployGradually(deployment: Deployment, previous: string, 
         ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
         : "Its errors are unknown, because this machine has no token for /metrics. Only /health was watched.",
     );
+    await requireShares(deployment, [previous, version]);
     await wrangler(wholeArgs(version), deployment, { show: true });
   } catch (error) {
+    if (error instanceof OtherDeploy) throw error;
     return await goBack(
       deployment,
       previous,
+      [version, ...deployed],
       signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
     );
   } finally {
     process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
   }
-  await wrangler(deployTriggers, deployment, { show: true });
+  const { code } = await wrangler(deployTriggers, deployment, { show: true, mayFail: true });
+  if (code !== 0)
+    throw new CommandError(
+      "failed",
+      `All requests go to ${version}, but its domains, cron and queues were not attached. Run the deploy again. To go back: npm run roll-back -- --env ${deployment.env} --to ${previous}`,
+    );
   return version;
 }
 
-/** Sends all requests to the previous version again, and throws `reason`. */
-async function goBack(deployment: Deployment, previous: string, reason: Error): Promise<never> {
+/** Somebody else has changed the shares of the versions meanwhile, perhaps from another machine. This deploy then changes nothing more. */
+class OtherDeploy extends CommandError {
+  constructor(worker: string, shares: string) {
+    super("refused", `Another deploy has changed ${worker} meanwhile: it is at ${shares}. This deploy changes nothing more.`);
+  }
+}
+
+/** Throws `OtherDeploy` if the requests do not go to exactly these versions. */
+async function requireShares(deployment: Deployment, versions: readonly string[]): Promise<void> {
+  const shares = await readShares(deployment);
+  const isSame = shares.length === versions.length && shares.every(({ id }) => versions.includes(id));
+  if (!isSame) throw new OtherDeploy(deployment.worker, shownShares(shares));
+}
+
+/** Sends all requests to the previous version again, and throws `reason`. `known`: the versions that may be deployed if nobody else deploys. */
+async function goBack(deployment: Deployment, previous: string, known: readonly string[], reason: Error): Promise<never> {
   say(`Going back to ${previous}. ${reason.message}`);
+  const shares = await readShares(deployment).catch(() => []);
+  if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(deployment.worker, shownShares(shares));
   const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true });
   if (code !== 0)
     throw new CommandError(

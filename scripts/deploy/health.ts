@@ -3,6 +3,8 @@ import { CommandError } from "../exit-codes.ts";
 import type { Deployment } from "./deployment.ts";
 
 const pauseMs = 2000;
+/** The number of times that a deployed version is asked before the deploy believes that it does not respond. */
+const servingAttempts = 4;
 /** The time that a new version has for its first healthy response, in milliseconds. */
 export const healthTimeoutMs = 5 * 60_000;
 
@@ -49,12 +51,16 @@ export async function askHealth({ worker, origin }: Target, version: string, isO
  * works: a new version could not be watched.
  */
 export async function isServing({ origin }: Target, versions: readonly string[]): Promise<boolean> {
-  try {
-    const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" });
-    return versions.includes(((await response.json()) as Health).releaseId ?? "");
-  } catch {
-    return false;
+  for (let asked = 0; asked < servingAttempts; asked++) {
+    if (asked > 0) await pause(pauseMs);
+    try {
+      const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" });
+      if (versions.includes(((await response.json()) as Health).releaseId ?? "")) return true;
+    } catch {
+      // A single connection can fail.
+    }
   }
+  return false;
 }
 
 /**

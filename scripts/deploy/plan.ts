@@ -25,15 +25,21 @@ export function newClasses({ classMigrations }: Deployment, deployed: Deployed |
 }
 
 /**
- * Decides whether the new version gets only a share of the requests first. `isServing`: whether the deployed version responds at the address of the Worker.
+ * Decides whether the new version gets only a share of the requests first. `newSecrets`: the secrets that the deploy creates. `isServing`: whether the
+ * deployed version responds at the address of the Worker.
  */
-export function wayOf(deployment: Deployment, deployed: Deployed | null, isServing: boolean): Way {
+export function wayOf(deployment: Deployment, deployed: Deployed | null, newSecrets: readonly string[], isServing: boolean): Way {
   if (deployed === null) return { isGradual: false, why: "it is the first deploy" };
   const classes = newClasses(deployment, deployed);
   if (classes.length > 0)
     return {
       isGradual: false,
       why: `it adds the object classes ${classes.join(", ")}, and Cloudflare adds classes only to a version that gets all requests`,
+    };
+  if (newSecrets.length > 0)
+    return {
+      isGradual: false,
+      why: `it creates the secrets ${newSecrets.join(", ")}, and Cloudflare refuses to go back to a version from before them`,
     };
   if (deployment.origin === null) return { isGradual: false, why: "PUBLIC_ORIGIN is not set, so nobody could watch the new version" };
   if (!isServing)

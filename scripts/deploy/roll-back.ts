@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import { readDeployed, readEarlierVersions, readVersion, requireSignedIn } from "./deployed.ts";
+import { readDeployed, readEarlierVersions, readVersion, requireSignedIn, shownShares } from "./deployed.ts";
 import { readDeployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
 import { newClasses, wholeArgs } from "./plan.ts";
@@ -26,9 +26,11 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
   const deployed = await readDeployed(deployment);
   if (deployed === null) throw new CommandError("refused", `${deployment.worker} is not deployed.`);
   const present = deployed.version.id;
-  const id = given ?? (await readEarlierVersions(deployment, present))[0];
+  // While a new version has a small share, the version before has the rest. A deploy that was broken off there has not replaced it.
+  const isSplit = deployed.shares.length > 1;
+  const id = given ?? (isSplit ? present : (await readEarlierVersions(deployment, present))[0]);
   if (id === undefined) throw new CommandError("refused", "No earlier version has served all requests.");
-  if (id === present && deployed.shares.length === 1) throw new CommandError("refused", `All requests go to ${id} already.`);
+  if (id === present && !isSplit) throw new CommandError("refused", `All requests go to ${id} already.`);
   const version = await readVersion(deployment, id);
   if (version.classMigration !== deployed.version.classMigration) {
     const classes = newClasses(deployment, { ...deployed, version });
@@ -39,7 +41,7 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
   }
   const about = [version.tag, version.message].filter((each) => each !== null).join(", ");
   say(
-    `${deployment.worker} (${deployment.env}) is at ${present}. ${isDryRun ? "It would go" : "It goes"} back to ${id}${about === "" ? "" : ` (${about})`}.`,
+    `${deployment.worker} (${deployment.env}) is at ${shownShares(deployed.shares)}. ${isDryRun ? "It would go" : "It goes"} back to ${id}${about === "" ? "" : ` (${about})`}.`,
   );
   if (isDryRun) return;
   const { code, out, err } = await wrangler(wholeArgs(id), deployment, { show: true, mayFail: true });

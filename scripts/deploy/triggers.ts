@@ -10,6 +10,8 @@ export interface Consumer {
   max_retries: number;
   max_concurrency: number | null;
   dead_letter_queue: string | null;
+  /** Whether the queue is paused. The consumer then gets no messages. */
+  is_paused: boolean;
 }
 
 export interface Triggers {
@@ -26,17 +28,20 @@ interface ShownConsumer {
   settings?: { batch_size?: number; max_retries?: number; max_concurrency?: number | null };
 }
 
+interface ShownQueue {
+  queue_name: string;
+  settings?: { delivery_paused?: boolean };
+  consumers: ShownConsumer[];
+}
+
 /** Reads the triggers of the deployed Worker. Returns null if they cannot be read, for example because wrangler has no token that it may show. */
 export async function readTriggers(deployment: Deployment): Promise<Triggers | null> {
   const ask = await askerOf(deployment);
   if (ask === null) return null;
   try {
     const { schedules } = (await ask(`/workers/scripts/${deployment.worker}/schedules`)) as { schedules: { cron: string }[] };
-    const queues = (await Promise.all(deployment.queues.map((name) => ask(`/queues?name=${encodeURIComponent(name)}`)))) as {
-      queue_name: string;
-      consumers: ShownConsumer[];
-    }[][];
-    const consumers = queues.flat().flatMap(({ queue_name: queue, consumers: shown }) =>
+    const queues = (await Promise.all(deployment.queues.map((name) => ask(`/queues?name=${encodeURIComponent(name)}`)))) as ShownQueue[][];
+    const consumers = queues.flat().flatMap(({ queue_name: queue, settings: ofQueue, consumers: shown }) =>
       shown
         .filter(({ script, service }) => (script ?? service) === deployment.worker)
         .map(
@@ -46,6 +51,7 @@ export async function readTriggers(deployment: Deployment): Promise<Triggers | n
             max_retries: settings.max_retries ?? defaults.max_retries,
             max_concurrency: settings.max_concurrency ?? null,
             dead_letter_queue,
+            is_paused: ofQueue?.delivery_paused === true,
           }),
         ),
     );
@@ -67,6 +73,7 @@ export const triggersOf = ({ crons, consumers }: Deployment): Triggers => ({
     max_retries: max_retries ?? defaults.max_retries,
     max_concurrency,
     dead_letter_queue,
+    is_paused: false,
   })),
 });
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { createReadStream, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
+import { requireSameWorker } from "../deploy/deployed.ts";
 import { type Database, type Deployment, readDeployment } from "../deploy/deployment.ts";
 import { wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
@@ -63,8 +64,9 @@ async function makeBackup(given: Given): Promise<void> {
       `Add --env NAME, the environment of ${client.origin}: wrangler copies the databases of that environment.`,
     );
   const deployment = client.deployment ?? (await readDeployment());
+  if (!client.isLocal) await requireSameWorker(deployment);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const manifest = await beginOrContinue(given, folder);
+  const manifest = await beginOrContinue(given, deployment, folder);
   const write = () => {
     writeFileSync(`${manifestIn(folder)}.part`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
     renameSync(`${manifestIn(folder)}.part`, manifestIn(folder));
@@ -91,7 +93,7 @@ async function makeBackup(given: Given): Promise<void> {
 }
 
 /** Returns the manifest of a backup that was broken off, or begins a new one. Throws `CommandError` if the folder has another or a complete backup. */
-async function beginOrContinue({ client }: Given, folder: string): Promise<Manifest> {
+async function beginOrContinue({ client }: Given, deployment: Deployment, folder: string): Promise<Manifest> {
   if (existsSync(manifestIn(folder))) {
     const manifest = JSON.parse(readFileSync(manifestIn(folder), "utf8")) as Manifest;
     if (manifest.origin !== client.origin)
@@ -109,6 +111,14 @@ async function beginOrContinue({ client }: Given, folder: string): Promise<Manif
   // Their latest entries are missing in the backup, and stay in the log writers.
   if (failed.length > 0) note(`The latest log entries of these accounts could not be stored: ${failed.join(", ")}`);
   const { body } = await client.call("GET", "/status");
+  const unknown = (body.databases as { name: string }[]).filter(
+    ({ name }) => !deployment.databases.some(({ binding }) => binding === name),
+  );
+  if (unknown.length > 0)
+    throw new CommandError(
+      "refused",
+      `The deployment has the databases ${unknown.map(({ name }) => name).join(", ")}, which wrangler.toml of this clone does not have. Check out what is deployed.`,
+    );
   return {
     format: 1,
     origin: client.origin,

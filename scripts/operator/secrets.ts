@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { requireSameWorker } from "../deploy/deployed.ts";
 import type { Deployment } from "../deploy/deployment.ts";
 import { wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
@@ -112,6 +113,7 @@ const latestNotDeployed = "isn't currently deployed";
  * machine. If the Worker does not have the secret after two minutes, throws `CommandError`.
  */
 async function putSecret({ client }: Given, deployment: Deployment, place: string, name: string): Promise<void> {
+  await requireSameWorker(deployment);
   const { code, out, err } = await wrangler(["secret", "put", place], deployment, { input: newSecret(name), mayFail: true });
   if ((out + err).includes(latestNotDeployed))
     throw new CommandError(

@@ -57,6 +57,8 @@ export interface LogHealth extends Omit<WriterStatus, "isFull" | "accounts" | "r
   /** The bindings of the databases that are full. */
   full: string[];
   unreachable: string[];
+  /** What each log writer that responds has lost, by the name of the log writer. */
+  lostBy: Map<string, Lost>;
 }
 
 const nothingLost: Lost = { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 };
@@ -66,6 +68,7 @@ export const noHealth = (): LogHealth => ({
   oldestWaitingAt: null,
   hinted: 0,
   lost: nothingLost,
+  lostBy: new Map(),
   unreadable: 0,
   full: [],
   unreachable: [],
@@ -112,7 +115,9 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
         health.headEntries += status.headEntries;
         health.hinted += status.hinted;
         // A log writer of the last release does not say what was lost.
-        health.lost = addLost(health.lost, status.lost ?? nothingLost);
+        const lost = status.lost ?? nothingLost;
+        health.lost = addLost(health.lost, lost);
+        health.lostBy.set(logWriter, lost);
         health.unreadable += status.unreadable;
         if (status.oldestWaitingAt !== null)
           health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);

@@ -9,6 +9,9 @@ import type { Db } from "./client.ts";
  */
 export const fullBytes = { main: 9e9, activity: 9.5e9 };
 
+/** Returns the size, in bytes, at which the database with this binding counts as full. */
+export const fullFrom = (binding: string): number => (binding === "DB" ? fullBytes.main : fullBytes.activity);
+
 /**
  * Stores the size of each database, and whether the database is full. D1 reports the size. `databases`: pairs of a binding and its D1
  * database. The main database has the binding `DB`. Returns the number of databases that were measured.
@@ -19,7 +22,7 @@ export async function measureDatabases(db: Db, databases: readonly (readonly [st
       // Because of this deadline, a database that does not respond cannot block the measurement of the other databases.
       const { meta } = await withDeadline(d1.prepare("SELECT 1").run(), 5 * secondMs, `Measuring ${binding}`);
       const bytes = meta.size_after ?? 0;
-      return [binding, bytes, Number(bytes >= (binding === "DB" ? fullBytes.main : fullBytes.activity))] as const;
+      return [binding, bytes, Number(bytes >= fullFrom(binding))] as const;
     }),
   );
   const rows = measured.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));

@@ -22,6 +22,12 @@ export function silentSince(jobs: readonly Pick<JobRun, "ranAt">[], deployedAt: 
   return since === null || since > now - jobsLateMs ? null : since;
 }
 
+/** Returns when a version was deployed, in milliseconds since the epoch, or null if nobody knows it. */
+export function deployedAtOf(version: Pick<WorkerVersionMetadata, "timestamp"> | undefined): number | null {
+  const at = Date.parse(version?.timestamp ?? "");
+  return Number.isNaN(at) ? null : at;
+}
+
 /** Returns the last run of each job, by job name. Jobs that have never run are missing. */
 export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>
   new Map((await db.select().from(jobs)).map((run) => [run.name, run]));

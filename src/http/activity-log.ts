@@ -1,3 +1,4 @@
+import { countFailure } from "../activity/count-failures.ts";
 import { keptProblem } from "../activity/kept-problem.ts";
 import { logRequest } from "../activity/log-request.ts";
 import { limitDetails } from "../admission/admission.ts";
@@ -6,20 +7,26 @@ import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
 
 /**
- * Logs each request of a known key when the response is ready. The log entry contains the status of the response. `unknownRoute`: the route
- * to log if no route matches the path.
+ * Logs each request of a known key when the response is ready. The log entry contains the status of the response. Requests without a known key are only
+ * counted, if they failed with a 5xx status. `unknownRoute`: the route to log if no route matches the path.
  */
 export const activityLog =
   ({ unknownRoute }: { unknownRoute: string }): Finish =>
   (c) => {
     const principal = c.get("principal");
-    if (!principal) return;
+    const waitUntil = (work: Promise<void>) => c.executionCtx.waitUntil(work);
+    if (!principal) {
+      const { status } = c.res;
+      const route = c.get("policy")?.route ?? unknownRoute;
+      if (status >= 500) countFailure(c.env, waitUntil, { method: c.req.method, route, status });
+      return;
+    }
     const { keyId, ip, admission } = principal;
     const policy = c.get("policy");
     const { status } = c.res;
     const admitted = admission.refusal === null;
     const failure = status >= 400 ? c.get("failure") : undefined;
-    logRequest(c.env, (work) => c.executionCtx.waitUntil(work), {
+    logRequest(c.env, waitUntil, {
       accountId: admission.key.accountId,
       logWriter: admission.key.logWriter,
       keyId,

@@ -35,14 +35,21 @@ export interface RecentRequests {
   failed: number;
 }
 
-/** Returns the conditions that hold. `recent`: the requests of the last minutes, or null if they are not known. */
-export function conditionsOf(status: DeploymentStatus, recent: RecentRequests | null, now: number): Condition[] {
+/**
+ * Returns the conditions that hold. `recent`: the requests of the last minutes, or null if they are not known. `deployedAt`: when the version was deployed,
+ * in milliseconds since the epoch, or null if nobody knows it.
+ */
+export function conditionsOf(
+  status: DeploymentStatus,
+  recent: RecentRequests | null,
+  { now, deployedAt }: { now: number; deployedAt: number | null },
+): Condition[] {
   const { log, backlog, jobs, databases, waitingKeys, unknown } = status;
   const found: Condition[] = [];
   const add = (name: string, severity: Condition["severity"], forMs: number, summary: string, runbook: string, about = "") =>
     found.push({ name, about, severity, forMs, summary, runbook });
   const isOld = (at: number | null, ageMs: number): at is number => at !== null && now - at > ageMs;
-  const since = silentSince(jobs, null, now);
+  const since = silentSince(jobs, deployedAt, now);
   if (since !== null) add("CronDead", "page", 0, `No scheduled job has run since ${iso(since)}.`, "dead-cron.md");
   for (const job of jobs) {
     if (job.error !== null) add("JobFailed", "ticket", 30 * minuteMs, `The scheduled job ${job.name} fails.`, "dead-cron.md", job.name);

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import { readCounts, type WriterEnv } from "../activity/writers.ts";
 import type { Db } from "../db/client.ts";
+import { deployedAtOf } from "../db/job-runs.ts";
 import { type Alerting, announced, announcementsOf, nextStates, noAlerting, sampled } from "./alerts.ts";
 import { conditionsOf, type RecentRequests } from "./conditions.ts";
 import { readDeploymentStatus } from "./deployment-status.ts";
@@ -30,7 +31,7 @@ export async function sendAlerts(db: Db, env: WriterEnv & AlertEnv, now: number)
   const before = (row?.state as Alerting | undefined) ?? noAlerting;
   const status = await readDeploymentStatus(db, env, now);
   const { samples, recent } = sampled(before, await countRequests(env, status.log.unreachable.length), now);
-  const states = nextStates(before.states, conditionsOf(status, recent, now), now);
+  const states = nextStates(before.states, conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION) }), now);
   const announcements = announcementsOf(states, now);
   try {
     if (announcements.length > 0) await postAlerts(env, url, announcements, now);

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import type { WriterCounts } from "../activity/log-writer/activity-writer.ts";
+import type { Lost } from "../activity/log-writer/counters.ts";
 import { bucketsMs, routeClasses } from "../activity/log-writer/served.ts";
 import { readCounts } from "../activity/writers.ts";
 import { connect } from "../db/client.ts";
@@ -98,6 +99,8 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
   const one = (value: number | null) => [[{}, value]] as const;
   const ofMain = (value: number) => one(isKnown("accounts and keys") ? value : null);
   const ofLog = (value: number) => one(isKnown("the log writers") ? value : null);
+  // The counter of a log writer that does not respond is missing. In a sum over the log writers, it would look like an increase when it comes back.
+  const lostBy = (count: (lost: Lost) => number) => [...status.log.lostBy].map(([writer, lost]) => [{ writer }, count(lost)] as const);
   return [
     { name: "dvo_accounts", help: "Accounts, including suspended accounts.", values: ofMain(status.accounts) },
     { name: "dvo_accounts_suspended", help: "Accounts that are suspended.", values: ofMain(status.suspended) },
@@ -133,13 +136,13 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
       name: "dvo_log_rejected_reports",
       type: "counter",
       help: "Reports that came too late for their log entry, or that could not wait for it.",
-      values: ofLog(status.log.lost.closedReports),
+      values: lostBy(({ closedReports }) => closedReports),
     },
     {
       name: "dvo_log_rejected_entries",
       type: "counter",
       help: "Log entries that were older than their log.",
-      values: ofLog(status.log.lost.tooOld),
+      values: lostBy(({ tooOld }) => tooOld),
     },
     {
       name: "dvo_log_unreadable_rows",
@@ -150,7 +153,7 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
       name: "dvo_log_dropped_entries",
       type: "counter",
       help: "Log entries that were dropped.",
-      values: ofLog(status.log.lost.dropped),
+      values: lostBy(({ dropped }) => dropped),
     },
     { name: "dvo_log_writers_unreachable", help: "Log writers that did not respond.", values: ofLog(status.log.unreachable.length) },
     {

@@ -4,7 +4,7 @@ import { callGuard, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
-import { readJobRuns, silentSince } from "../db/job-runs.ts";
+import { deployedAtOf, readJobRuns, silentSince } from "../db/job-runs.ts";
 import { requireReady } from "../db/ready.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
 import { problem } from "../http/problem.ts";
@@ -99,8 +99,7 @@ async function askQueue(env: Env): Promise<null> {
 /** Cron cannot report its own death, so `/health` compares the time of its last run. */
 async function askCron(env: Env): Promise<string | null> {
   const runs = await withDeadline(readJobRuns(connect(env.DB)), timeoutMs, "Reading the times of the scheduled jobs");
-  const deployedAt = Date.parse(env.VERSION?.timestamp ?? "");
-  const since = silentSince([...runs.values()], Number.isNaN(deployedAt) ? null : deployedAt, Date.now());
+  const since = silentSince([...runs.values()], deployedAtOf(env.VERSION), Date.now());
   return since === null ? null : `No scheduled job has run since ${iso(since)}.`;
 }
 

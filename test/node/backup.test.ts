@@ -114,6 +114,13 @@ describe("A backup", () => {
       );
     expect(await shown(port)).toEqual(await shown(original.port));
     expect((await ask(port, revoked.secret_key, "/tasks")).body.code).toBe("revoked_key");
+    const usageOf = async (at: number) => {
+      const { body } = await ask(at, original.key, `/usage?window=24h&key_id=${limited.id}`);
+      return [body.total_requests, body.success_rate, body.by_class];
+    };
+    const used = await usageOf(original.port);
+    expect(JSON.stringify(used)).toContain("4");
+    expect(await usageOf(port)).toEqual(used);
     expect((await ask(port, limited.secret_key, "/tasks")).status).toBe(200);
     // Figures: the log and the usage of the requests before the backup.
     const before = `${JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")).started_at}`;

@@ -130,6 +130,64 @@ describe("A later deploy", () => {
   });
 });
 
+describe("A deploy", () => {
+  long("is made at once if it creates a secret, because Cloudflare would refuse to go back", longOptions, async () => {
+    const bindings = latestOf(scriptOf(cloudflare.account))?.bindings ?? [];
+    bindings.splice(
+      bindings.findIndex(({ name }) => name === "WEBHOOK_SEALING_SECRETS_2"),
+      1,
+    );
+    const out = await deploy();
+    expect(out).toContain("because it creates the secrets WEBHOOK_SEALING_SECRETS_2");
+    expect(sharesOf(scriptOf(cloudflare.account))).toHaveLength(1);
+  });
+
+  long("changes nothing more if somebody deploys from another machine meanwhile", longOptions, async () => {
+    const script = scriptOf(cloudflare.account);
+    const running = team.run("deploy", ["--region", "weur", "--watch", "10"]);
+    await vi.waitUntil(() => sharesOf(script).length === 2, { timeout: 120_000 });
+    const other = script.versions[0]?.id ?? "";
+    script.deployments.unshift({
+      ...(script.deployments[0] as Script["deployments"][number]),
+      id: crypto.randomUUID(),
+      versions: [{ version_id: other, percentage: 100 }],
+    });
+    const { code, err } = await running;
+    expect([code, err]).toEqual([4, expect.stringContaining(`it is at ${other}. This deploy changes nothing more.`)]);
+    expect(sharesOf(script)).toEqual([{ version_id: other, percentage: 100 }]);
+    await deploy();
+  });
+
+  long("says how to go on if its domains, cron and queues could not be attached", longOptions, async () => {
+    cloudflare.api.fault = ({ method, path }) =>
+      method === "PUT" && path.endsWith("/schedules") ? { when: "before", what: "error" } : undefined;
+    const { code, err } = await team.run("deploy", usual);
+    expect([code, err]).toEqual([1, expect.stringContaining("Run the deploy again. To go back: npm run roll-back")]);
+  });
+});
+
+describe("An operator who is signed in to another Cloudflare account", () => {
+  long("neither replaces a secret nor makes a backup there", longOptions, async () => {
+    const other = await startCloudflare();
+    try {
+      const script = scriptOf(cloudflare.account);
+      const deployment = script.deployments[0] as Script["deployments"][number];
+      const versions = [{ version_id: crypto.randomUUID(), percentage: 100 }];
+      other.account.scripts.set("developer-overview", { ...script, deployments: [{ ...deployment, versions }] });
+      for (const command of [
+        ["secrets", "rotate", "webhook-sealing"],
+        ["backup", "--to", join(team.folder, "of-another-account")],
+      ]) {
+        const { code, err } = await team.run("operator", [...command, "--env", "production"], other.variables());
+        expect([code, err]).toEqual([4, expect.stringContaining("Nothing is done.")]);
+      }
+      expect(other.api.calls.filter(isWrite)).toEqual([]);
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
 /** Makes a key of the first account through the operator's API. Returns its secret. */
 async function makeKey(): Promise<string> {
   const accounts = await team.run("operator", ["accounts", "find", "--email", "ops@acme.dev", "--json", "--env", "production"]);
@@ -140,6 +198,31 @@ async function makeKey(): Promise<string> {
 }
 
 describe("npm run roll-back", () => {
+  long("ends a split that an interrupted deploy has left, in favor of the version that had the rest", longOptions, async () => {
+    const script = scriptOf(cloudflare.account);
+    const [stable, fresh] = [deployedId(), crypto.randomUUID()];
+    const present = script.versions.find(({ id }) => id === stable);
+    if (present) script.versions.unshift({ ...present, id: fresh });
+    script.deployments.unshift({
+      ...(script.deployments[0] as Script["deployments"][number]),
+      id: crypto.randomUUID(),
+      versions: [
+        { version_id: stable, percentage: 90 },
+        { version_id: fresh, percentage: 10 },
+      ],
+    });
+    const shown = await team.run("deploy", ["--dry-run"]);
+    expect(shown.out).toContain(`The requests are split: ${stable} (90 %) and ${fresh} (10 %). A deploy was broken off.`);
+    const { code, out, err } = await team.run("roll-back", []);
+    expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+    expect(out).toContain(`It goes back to ${stable}`);
+    expect(sharesOf(script)).toEqual([{ version_id: stable, percentage: 100 }]);
+    script.versions.splice(
+      script.versions.findIndex(({ id }) => id === fresh),
+      1,
+    );
+  });
+
   long("sends all requests to the version before, and refuses if secrets have changed since", longOptions, async () => {
     await deploy();
     const first = deployedId();

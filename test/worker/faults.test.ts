@@ -1,6 +1,7 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it, vi } from "vitest";
+import { readCounts } from "../../src/activity/writers.ts";
 import { createApp } from "../../src/app.ts";
 import { forgetJobs, recordJobRun } from "../../src/db/job-runs.ts";
 import { claimBudget, grow, release } from "../../src/http/body-budget.ts";
@@ -259,4 +260,16 @@ it("A key change whose guard is unreachable is stored and gets 503, and the cron
   expect((await call("GET", "/api/v1/me", { key: other.key })).status).toBe(200);
   await cron();
   expect((await call("GET", "/api/v1/me", { key: other.key })).body.code).toBe("revoked_key");
+});
+
+it("A request that fails before its key is known is in no log, and is counted for /metrics", async () => {
+  const { keyId, key } = await makeTenant();
+  const count = async () => {
+    let failed = 0;
+    for (const { served } of (await readCounts(env)).values()) failed += served.read.requests["5"] ?? 0;
+    return failed;
+  };
+  const before = await count();
+  expect((await callWith({ KEY_GUARD: guardsWithout(keyId) }, "GET", "/api/v1/me", key)).status).toBe(503);
+  await vi.waitFor(async () => expect(await count()).toBeGreaterThan(before), { timeout: 10_000, interval: 200 });
 });

@@ -6,6 +6,7 @@ import { minuteMs, secondMs } from "../../time/clock.ts";
 import { withDeadline } from "../../time/deadline.ts";
 import type { OpenTallies } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
+import type { Failures } from "../count-failures.ts";
 import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
 import type { Retention } from "../retention.ts";
@@ -322,6 +323,11 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#commits.commit();
     this.#counters.store(Date.now());
     return { served: this.#logs.served(), versions: this.#counters.versions };
+  }
+
+  /** Counts requests that are in no log. `version` is the id of the sender's version. */
+  countFailures(failures: readonly Failures[], version: string): void {
+    this.#counters.addFailures(failures, version, Date.now());
   }
 
   get #counters(): Counters {

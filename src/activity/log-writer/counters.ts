@@ -1,4 +1,5 @@
 import { secondMs } from "../../time/clock.ts";
+import type { Failures } from "../count-failures.ts";
 import type { Entry } from "../entry.ts";
 import { addAllServed, addServed, addVersion, nothingServed, type Served, type Versions } from "./served.ts";
 
@@ -66,6 +67,14 @@ export class Counters {
 
   addVersion(version: string, entries: readonly Entry[], now: number): void {
     this.#versions = addVersion(this.#versions, version, entries, now);
+  }
+
+  /** Counts requests that failed and have no entry. Costs one written row. */
+  addFailures(failures: readonly Failures[], version: string, now: number): void {
+    const served = this.served([]);
+    for (const failure of failures) addServed(served, { ...failure, durationMs: null });
+    if (version !== "") this.#versions = addVersion(this.#versions, version, failures, now);
+    this.#store(served);
   }
 
   addLost(lost: Partial<Pick<Lost, "dropped" | "tooOld" | "closedReports">>, now: number): void {

@@ -46,7 +46,7 @@ const classOf = ({ route, method }: Pick<Entry, "route" | "method">): RouteClass
   !route.startsWith(apiPrefix) ? "verified" : readMethods.has(method) ? "read" : "write";
 
 /** Adds the requests of an entry. An entry whose response was not reported is left out. */
-export function addServed(served: Served, entry: Entry): void {
+export function addServed(served: Served, entry: Pick<Entry, "method" | "route" | "status" | "durationMs" | "count">): void {
   const { status, durationMs, count } = entry;
   if (status === null) return;
   const { requests, buckets, ...sums } = served[classOf(entry)];
@@ -70,7 +70,12 @@ export function addAllServed(to: Served, more: Served): void {
 }
 
 /** Adds entries that one version has sent. Keeps the versions that served a request last. */
-export function addVersion(versions: Versions, version: string, entries: readonly Entry[], now: number): Versions {
+export function addVersion(
+  versions: Versions,
+  version: string,
+  entries: readonly Pick<Entry, "status" | "count">[],
+  now: number,
+): Versions {
   const before = versions[version] ?? { requests: 0, failed: 0, at: now };
   let { requests, failed } = before;
   for (const { status, count } of entries) {

@@ -2,6 +2,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
 import { time } from "../../api/route-parts/schemas.ts";
+import { fullFrom } from "../../db/database-sizes.ts";
+import { deployedAtOf } from "../../db/job-runs.ts";
 import { conditionsOf } from "../../operations/conditions.ts";
 import { readDeploymentStatus } from "../../operations/deployment-status.ts";
 import { readTraffic } from "../../operations/traffic.ts";
@@ -13,8 +15,6 @@ import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts
 
 export const routes = createTeamRouter();
 
-/** D1 accepts at most this number of bytes in a database. */
-const mostBytes = 10e9;
 /** An account or a key is near a limit from this share on, in percent. */
 const nearPercent = 80;
 const mostShown = 10;
@@ -46,7 +46,9 @@ const StatusData = z
         z.strictObject({
           name: z.string().meta({ description: "The binding of the database.", example: "DB" }),
           bytes: z.int().meta({ description: "Its size.", example: 1_000_000 }),
-          bytes_left: z.int().meta({ description: "The room that is left.", example: 9_999_000_000 }),
+          bytes_left: z
+            .int()
+            .meta({ description: "The room that is left before the service calls the database full.", example: 9_999_000_000 }),
         }),
       )
       .meta({ description: "The databases." }),
@@ -122,17 +124,23 @@ routes.openapi(getStatus, async (c) => {
     {
       version: env.VERSION?.id || null,
       release: packageJson.version,
-      needs_attention: conditionsOf(status, null, now).map(({ name, severity, summary, runbook }) => ({
-        name,
-        severity,
-        summary,
-        runbook: `docs/runbooks/${runbook}`,
-      })),
+      needs_attention: conditionsOf(status, null, { now, deployedAt: deployedAtOf(env.VERSION) }).map(
+        ({ name, severity, summary, runbook }) => ({
+          name,
+          severity,
+          summary,
+          runbook: `docs/runbooks/${runbook}`,
+        }),
+      ),
       accounts: status.accounts,
       suspended_accounts: status.suspended,
       live_keys: status.liveKeys,
       waiting_keys: status.waitingKeys,
-      databases: status.databases.map(({ binding, bytes }) => ({ name: binding, bytes, bytes_left: Math.max(0, mostBytes - bytes) })),
+      databases: status.databases.map(({ binding, bytes }) => ({
+        name: binding,
+        bytes,
+        bytes_left: Math.max(0, fullFrom(binding) - bytes),
+      })),
       log: {
         oldest_waiting_at: isoOrNull(log.oldestWaitingAt),
         head_entries: log.headEntries,

@@ -223,7 +223,7 @@ describe("Metrics", () => {
     for (const name of ["dvo_requests_total", "dvo_request_duration_seconds_count", "dvo_request_duration_seconds_sum"])
       expect(answer.text).toMatch(new RegExp(`^${name}\\{class="read",.*writer="ACTIVITY_0/0"\\} \\d`, "m"));
     expect(answer.text).toMatch(/^dvo_request_duration_seconds_bucket\{class="write",writer="ACTIVITY_0\/0",le="1\.0"\} \d+$/m);
-    expect(answer.text).toMatch(/^dvo_log_dropped_entries_total \d+$/m);
+    expect(answer.text).toMatch(/^dvo_log_dropped_entries_total\{writer="ACTIVITY_0\/0"\} \d+$/m);
     for (const line of answer.text.trim().split("\n"))
       expect(line).toMatch(/^(# (TYPE|HELP|UNIT) dvo_\w+ .+|# EOF|dvo_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? -?[\d.e+-]+)$/);
     expect(answer.text).not.toContain(accountId);

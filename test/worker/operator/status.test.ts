@@ -12,7 +12,7 @@ describe("GET /operator/api/status", () => {
     const { status, body } = await operate("GET", "/status");
     await env.DB.prepare("DELETE FROM database_sizes WHERE binding = 'STATUS'").run();
     expect(status).toBe(200);
-    expect(body.databases).toContainEqual({ name: "STATUS", bytes: 9e9, bytes_left: 1e9 });
+    expect(body.databases).toContainEqual({ name: "STATUS", bytes: 9e9, bytes_left: 0.5e9 });
     expect(body.needs_attention).toContainEqual({
       name: "DatabaseNearlyFull",
       severity: "ticket",

@@ -1,0 +1,30 @@
+import { spawnSync } from "node:child_process";
+import { CommandError, exitCodes } from "../exit-codes.ts";
+import { root } from "../root.ts";
+import { readDeployment } from "./deployment.ts";
+import { forDeployment } from "./wrangler.ts";
+
+// `npm run wrangler -- NAME COMMAND` runs a command of wrangler for one environment. CLOUDFLARE_ENV has no effect on it.
+
+const usage = "Usage: npm run wrangler -- NAME COMMAND...\n\n  NAME  an environment: production, or a file in the folder environments";
+
+async function run([env, ...args]: string[]): Promise<number> {
+  if (env === undefined || args.length === 0) throw new CommandError("misuse", usage);
+  const { status, error } = spawnSync("wrangler", forDeployment(args, await readDeployment(env)), {
+    cwd: root,
+    stdio: "inherit",
+    shell: process.platform === "win32",
+  });
+  if (error) throw error;
+  return status ?? exitCodes.failed;
+}
+
+run(process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: unknown) => {
+    console.error(error instanceof CommandError ? error.message : error);
+    process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
+  },
+);

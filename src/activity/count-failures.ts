@@ -1,0 +1,49 @@
+import { messagesOf } from "../db/failures.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import type { Entry } from "./entry.ts";
+import { allWriters, type WriterEnv, writerAt } from "./writers.ts";
+
+// Counts requests that failed before their key was known, for example because its guard does not respond. No account has them in its log, but `/metrics`, the
+// alerts and a gradual deploy must see them.
+
+/** Requests that failed in the same way. */
+export interface Failures extends Pick<Entry, "method" | "route"> {
+  /** A status of 500 or above. */
+  status: number;
+  count: number;
+}
+
+const collectMs = secondMs;
+const timeoutMs = 3 * secondMs;
+/** The maximum number of different failures that wait. Further ones are counted as the first one. */
+const maxKinds = 50;
+
+const waiting = new Map<string, Failures>();
+let sending: Promise<void> | null = null;
+
+/** Counts a failed request. This isolate sends its counts once a second. `waitUntil` receives the promise of this background work. */
+export function countFailure(env: WriterEnv, waitUntil: (work: Promise<void>) => void, failure: Omit<Failures, "count">): void {
+  const name = `${failure.method} ${failure.route} ${failure.status}`;
+  const known = waiting.get(name) ?? (waiting.size >= maxKinds ? [...waiting.values()][0] : undefined);
+  if (known) known.count++;
+  else waiting.set(name, { ...failure, count: 1 });
+  sending ??= send(env).finally(() => {
+    sending = null;
+  });
+  waitUntil(sending);
+}
+
+/** Gives the counts to the first log writer that responds. If none responds, the counts are lost. */
+async function send(env: WriterEnv): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, collectMs));
+  const failures = [...waiting.values()];
+  waiting.clear();
+  for (const logWriter of allWriters(env))
+    try {
+      await withDeadline(writerAt(env, logWriter).countFailures(failures, env.VERSION?.id ?? ""), timeoutMs, "Counting failed requests");
+      return;
+    } catch (error) {
+      console.error(`the log writer ${logWriter} did not count ${failures.length} kinds of failed requests:`, messagesOf(error));
+    }
+}
