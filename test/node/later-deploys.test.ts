@@ -144,8 +144,10 @@ describe("A deploy", () => {
 
   long("changes nothing more if somebody deploys from another machine meanwhile", longOptions, async () => {
     const script = scriptOf(cloudflare.account);
-    const running = team.run("deploy", ["--region", "weur", "--watch", "10"]);
+    const running = team.run("deploy", ["--region", "weur", "--watch", "60"]);
     await vi.waitUntil(() => sharesOf(script).length === 2, { timeout: 120_000 });
+    // The new version is healthy by now, and is watched.
+    await sleep(8000);
     const other = script.versions[0]?.id ?? "";
     script.deployments.unshift({
       ...(script.deployments[0] as Script["deployments"][number]),
