@@ -22,6 +22,7 @@ import { overridesOf } from "./environment.ts";
 import { deployGradually } from "./gradual.ts";
 import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
 import { lock } from "./lock.ts";
+import { choosePlace, keepRegion, requireSameJurisdiction } from "./place.ts";
 import {
   type Account,
   createDatabase,
@@ -37,7 +38,7 @@ import {
   type Way,
   wayOf,
 } from "./plan.ts";
-import { askForPlace, jurisdictionOf, type Place, regionOf, regionOfDatabase, storeVariable } from "./region.ts";
+import { jurisdictionOf, type Place, regionOf, storeVariable } from "./region.ts";
 import { readTriggers, triggersOf } from "./triggers.ts";
 import { upload } from "./upload.ts";
 import { wrangler } from "./wrangler.ts";
@@ -128,7 +129,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 
   if (place.jurisdiction !== found.jurisdiction) storeVariable(found.env, "JURISDICTION", String(place.jurisdiction));
   for (const name of missing.databases) await wrangler(createDatabase(name, place), found, { show: true });
-  await keepRegion(found, place);
+  await keepRegion(found, place, say);
   const deployment = await readDeployment(found.env, await readDatabaseIds(found));
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
@@ -152,46 +153,6 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
     );
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
-}
-
-/** Returns where the databases and objects are or will be. Existing databases say their region. Throws `CommandError` if they would have to move. */
-async function choosePlace(found: Deployment, given: Place, missing: Missing): Promise<Place> {
-  const isFirst = found.region === null && missing.databases.length === found.databases.length;
-  if (isFirst && found.jurisdiction === null) return (given.region ?? given.jurisdiction) ? given : await askForPlace();
-  if (given.jurisdiction !== null && given.jurisdiction !== found.jurisdiction)
-    throw new CommandError(
-      "misuse",
-      `${found.worker} is not in the jurisdiction ${given.jurisdiction}, and databases and Durable Objects cannot move to it.`,
-    );
-  const region = found.region ?? (isFirst ? null : await regionOfDatabase(found));
-  return { region, jurisdiction: found.jurisdiction };
-}
-
-/**
- * Throws `CommandError` if JURISDICTION was changed since the last deploy. In another jurisdiction, the Worker would find neither the counts of the limits nor
- * the latest log entries.
- */
-function requireSameJurisdiction({ env, jurisdiction }: Deployment, deployed: Deployed | null): void {
-  if (deployed === null) return;
-  const there = String(deployed.version.bindings.find(({ name }) => name === "JURISDICTION")?.text ?? "");
-  if (there === (jurisdiction ?? "")) return;
-  throw new CommandError(
-    "refused",
-    `JURISDICTION in ${overridesOf(env)} is "${jurisdiction ?? ""}", but the data of the deployed Worker are in "${there}". They cannot move: set it back.`,
-  );
-}
-
-/** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. */
-async function keepRegion(found: Deployment, { region: chosen }: Place): Promise<void> {
-  if (found.region !== null) return;
-  const file = overridesOf(found.env);
-  const region = chosen ?? (await regionOfDatabase(found));
-  if (region === null) {
-    say(`D1 did not say its region. Set REGION in ${file}, so that Durable Objects are created near the database.`);
-    return;
-  }
-  storeVariable(found.env, "REGION", region);
-  say(`The region is ${region}. It is stored in ${file} now. Commit this change.`);
 }
 
 /**

@@ -1,18 +1,11 @@
 import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { Entry } from "./entry.ts";
+import type { Failures } from "./log-writer/served.ts";
 import { allWriters, type WriterEnv, writerAt } from "./writers.ts";
 
 // Counts requests that failed before their key was known, for example because its guard does not respond. No account has them in its log, but `/metrics`, the
 // alerts and a gradual deploy must see them.
-
-/** Requests that failed in the same way. */
-export interface Failures extends Pick<Entry, "method" | "route"> {
-  /** A status of 500 or above. */
-  status: number;
-  count: number;
-}
 
 const collectMs = secondMs;
 const timeoutMs = 3 * secondMs;

@@ -6,7 +6,6 @@ import { minuteMs, secondMs } from "../../time/clock.ts";
 import { withDeadline } from "../../time/deadline.ts";
 import type { OpenTallies } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
-import type { Failures } from "../count-failures.ts";
 import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
 import type { Retention } from "../retention.ts";
@@ -25,7 +24,7 @@ import { mergeOldSegments } from "./merge.ts";
 import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
 import { reportAll } from "./report.ts";
 import { deleteSampleSegments } from "./sample-segments.ts";
-import type { Served, Versions } from "./served.ts";
+import type { Failures, Served, Versions } from "./served.ts";
 import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
 /** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */

@@ -1,7 +1,6 @@
 import { secondMs } from "../../time/clock.ts";
-import type { Failures } from "../count-failures.ts";
 import type { Entry } from "../entry.ts";
-import { addAllServed, addServed, addVersion, nothingServed, type Served, type Versions } from "./served.ts";
+import { addAllServed, addServed, addVersion, type Failures, nothingServed, type Served, type Versions } from "./served.ts";
 
 const table = "CREATE TABLE IF NOT EXISTS counters (only INTEGER PRIMARY KEY CHECK (only = 1), counts TEXT NOT NULL)";
 

@@ -45,6 +45,13 @@ const readMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 const classOf = ({ route, method }: Pick<Entry, "route" | "method">): RouteClass =>
   !route.startsWith(apiPrefix) ? "verified" : readMethods.has(method) ? "read" : "write";
 
+/** Requests that failed in the same way, and have no entry. */
+export interface Failures extends Pick<Entry, "method" | "route"> {
+  /** A status of 500 or above. */
+  status: number;
+  count: number;
+}
+
 /** Adds the requests of an entry. An entry whose response was not reported is left out. */
 export function addServed(served: Served, entry: Pick<Entry, "method" | "route" | "status" | "durationMs" | "count">): void {
   const { status, durationMs, count } = entry;

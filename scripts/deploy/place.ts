@@ -1,0 +1,48 @@
+import { CommandError } from "../exit-codes.ts";
+import type { Deployed } from "./deployed.ts";
+import type { Deployment } from "./deployment.ts";
+import { overridesOf } from "./environment.ts";
+import type { Missing } from "./plan.ts";
+import { askForPlace, type Place, regionOfDatabase, storeVariable } from "./region.ts";
+
+// Decides where the databases and Durable Objects of a deployment are. The first deploy decides it, and it never changes.
+
+/** Returns where the databases and objects are or will be. Existing databases say their region. Throws `CommandError` if they would have to move. */
+export async function choosePlace(found: Deployment, given: Place, missing: Missing): Promise<Place> {
+  const isFirst = found.region === null && missing.databases.length === found.databases.length;
+  if (isFirst && found.jurisdiction === null) return (given.region ?? given.jurisdiction) ? given : await askForPlace();
+  if (given.jurisdiction !== null && given.jurisdiction !== found.jurisdiction)
+    throw new CommandError(
+      "misuse",
+      `${found.worker} is not in the jurisdiction ${given.jurisdiction}, and databases and Durable Objects cannot move to it.`,
+    );
+  const region = found.region ?? (isFirst ? null : await regionOfDatabase(found));
+  return { region, jurisdiction: found.jurisdiction };
+}
+
+/**
+ * Throws `CommandError` if JURISDICTION was changed since the last deploy. In another jurisdiction, the Worker would find neither the counts of the limits nor
+ * the latest log entries.
+ */
+export function requireSameJurisdiction({ env, jurisdiction }: Deployment, deployed: Deployed | null): void {
+  if (deployed === null) return;
+  const there = String(deployed.version.bindings.find(({ name }) => name === "JURISDICTION")?.text ?? "");
+  if (there === (jurisdiction ?? "")) return;
+  throw new CommandError(
+    "refused",
+    `JURISDICTION in ${overridesOf(env)} is "${jurisdiction ?? ""}", but the data of the deployed Worker are in "${there}". They cannot move: set it back.`,
+  );
+}
+
+/** Stores the region, if it is not stored yet. If nobody chose a region, D1 says which it is. */
+export async function keepRegion(found: Deployment, { region: chosen }: Place, say: (text: string) => void): Promise<void> {
+  if (found.region !== null) return;
+  const file = overridesOf(found.env);
+  const region = chosen ?? (await regionOfDatabase(found));
+  if (region === null) {
+    say(`D1 did not say its region. Set REGION in ${file}, so that Durable Objects are created near the database.`);
+    return;
+  }
+  storeVariable(found.env, "REGION", region);
+  say(`The region is ${region}. It is stored in ${file} now. Commit this change.`);
+}
