@@ -13,7 +13,10 @@ const timeoutMs = 3 * secondMs;
 const maxKinds = 50;
 
 const waiting = new Map<string, Failures>();
-let sending: Promise<void> | null = null;
+/** When this isolate began to collect the failures that wait, in milliseconds since the epoch. */
+let collectingSince = Number.NEGATIVE_INFINITY;
+/** A request that was cut off no longer sends what it has collected. After this time, another request does. */
+const staleMs = 5 * secondMs;
 
 /** Counts a failed request. This isolate sends its counts once a second. `waitUntil` receives the promise of this background work. */
 export function countFailure(env: WriterEnv, waitUntil: (work: Promise<void>) => void, failure: Omit<Failures, "count">): void {
@@ -21,15 +24,16 @@ export function countFailure(env: WriterEnv, waitUntil: (work: Promise<void>) =>
   const known = waiting.get(name) ?? (waiting.size >= maxKinds ? [...waiting.values()][0] : undefined);
   if (known) known.count++;
   else waiting.set(name, { ...failure, count: 1 });
-  sending ??= send(env).finally(() => {
-    sending = null;
-  });
-  waitUntil(sending);
+  const now = Date.now();
+  if (Math.abs(now - collectingSince) < staleMs) return;
+  collectingSince = now;
+  waitUntil(send(env));
 }
 
 /** Gives the counts to the first log writer that responds. If none responds, the counts are lost. */
 async function send(env: WriterEnv): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, collectMs));
+  collectingSince = Number.NEGATIVE_INFINITY;
   const failures = [...waiting.values()];
   waiting.clear();
   for (const logWriter of allWriters(env))
