@@ -3,10 +3,11 @@ import { hasStatus } from "../../activity/activity-filter.ts";
 import { listActivity, requireComplete } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { dayMs, dayStart, hourMs, hourStart, iso, minuteMs } from "../../time/clock.ts";
+import { iso } from "../../time/clock.ts";
 import { readSeries } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
-import { type ActivityQuery, addressOf, asWords, chipsOf, methods, queryIn, statuses } from "../activity-query.ts";
+import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "../activity-query.ts";
+import { around, daysAround, isChosen, ranges, spanOfBars, stepOfBars } from "../activity-spans.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { PageScript, PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
@@ -22,47 +23,6 @@ import { logContext, openLogContext } from "../operation-contexts.ts";
 import { readRequestDetails } from "../read-request.ts";
 
 const shownAtOnce = 50;
-/** The longest span that has a bar for each hour. A longer span has a bar for each day. */
-const maxHourlyMs = 2 * dayMs;
-const maxSpanMs = 62 * dayMs;
-
-/** Returns the span of the bars in whole hours: the span of the filter, or the last 24 hours. */
-function spanOfBars({ from, to }: ActivityQuery, now: number): Span {
-  const end = Math.min(hourStart((to ?? now) + hourMs - 1), hourStart(now) + hourMs);
-  const start = from === undefined ? end - dayMs : hourStart(from);
-  return { from: Math.max(start, end - maxSpanMs), to: Math.max(end, start + hourMs) };
-}
-
-/** A shorter span is shown in the 24 hours around it, because one or two bars say nothing. */
-const minSpanMs = dayMs / 2;
-
-/** Returns the span of the bars for the span of the list. A span of the last 24 hours does not move the bars, so a reader can select in them again. */
-function around({ from, to }: Span, now: number): Span {
-  if (to - from >= minSpanMs) return { from, to };
-  const end = hourStart(now) + hourMs;
-  const start = from >= end - dayMs ? end - dayMs : hourStart((from + to - dayMs) / 2);
-  return { from: start, to: start + dayMs };
-}
-
-/** Returns the days from one time to another, at most 62. */
-const daysAround = (from: number, to: number): Span => ({
-  from: Math.max(dayStart(from), dayStart(to) + dayMs - maxSpanMs),
-  to: dayStart(to) + dayMs,
-});
-
-/** The spans of time that the reader can choose with one click. */
-const ranges = (now: number): readonly (readonly [name: string, from: number, to: number | undefined])[] => [
-  ["Last hour", now - hourMs, undefined],
-  ["Today", dayStart(now), undefined],
-  ["Yesterday", dayStart(now) - dayMs, dayStart(now)],
-  ["7 days", now - 7 * dayMs, undefined],
-];
-
-/** The link to a span of time stays marked for as long as its page is at most this old, in milliseconds. */
-const chosenForMs = 2 * minuteMs;
-const isChosen = (query: ActivityQuery, from: number, to: number | undefined): boolean =>
-  query.from !== undefined && Math.abs(query.from - from) < chosenForMs && query.to === to;
-
 /** The value of a field for a date and time. */
 const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).slice(0, 16));
 
@@ -112,20 +72,20 @@ activityPages.get("/activity", needs("session"), async (c) => {
     .slice(-maxPagesBefore);
   const listed = spanOfBars(query, now);
   const span = around(listed, now);
-  const stepMs = span.to - span.from <= maxHourlyMs ? hourMs : dayMs;
-  const readBars = (of: Span, step: number) =>
-    readSeries(context, of, step, query.key_id, filter.statuses && ((status) => hasStatus(filter.statuses, status))).catch(() => []);
+  const readBars = (of: Span) =>
+    readSeries(context, of, stepOfBars(of), query.key_id, filter.statuses && ((status) => hasStatus(filter.statuses, status))).catch(
+      () => [],
+    );
   const [{ entries, next, lookedBackTo, asOf }, keys, latest] = await Promise.all([
     listActivity(context, { filter, after: after && isCursor(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
-    readBars(span, stepMs),
+    readBars(span),
   ]);
   // Without a filter by time, the list can be older than the last 24 hours. The bars then show the days of the list.
   const [newestEntry, oldestEntry] = [entries[0], entries.at(-1)];
   const isOlder = query.from === undefined && query.to === undefined && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
   const shownSpan = isOlder && oldestEntry ? daysAround(timeOfId(oldestEntry.id), timeOfId(newestEntry.id)) : span;
-  const shownStep = shownSpan.to - shownSpan.from <= maxHourlyMs ? hourMs : dayMs;
-  const series = isOlder ? await readBars(shownSpan, shownStep) : latest;
+  const series = isOlder ? await readBars(shownSpan) : latest;
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
   const chips = chipsOf(query, new Map(keys.map(({ id, name }) => [id, name])));
@@ -158,7 +118,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <div class="note alert" role="alert">
           <p>
             “From” is later than “To”, so no request can match.{" "}
-            <a href={addressOf("/activity", { ...query, from: query.to, to: query.from })}>Exchange them</a>
+            <a href={addressOf("/activity", { ...query, from: query.to, to: query.from })}>Swap them</a>
           </p>
         </div>
       )}
@@ -275,7 +235,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <section class="panel" aria-label="Requests over time">
           <RequestsChart
             series={series}
-            stepMs={shownStep}
+            stepMs={stepOfBars(shownSpan)}
             covered={shownSpan}
             selected={isOlder ? undefined : listed}
             list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
