@@ -92,10 +92,16 @@ export async function requireSession(c: PageContext, { isOpen }: Pick<Build, "is
   return null;
 }
 
-/** Loads the visitor of a page, if there is one. If the storage fails, the page has no visitor. */
-export async function loadSession(c: PageContext, { isOpen }: Pick<Build, "isOpen">): Promise<void> {
+/** Returns the visitor of a page, or null if there is none or the storage fails. */
+export async function readVisitor(c: PageContext, { isOpen }: Pick<Build, "isOpen">): Promise<Visitor | null> {
   const found = await findVisitor(c, isOpen).catch(() => null);
-  if (found && "visitor" in found) c.set("visitor", found.visitor);
+  return found && "visitor" in found ? found.visitor : null;
+}
+
+/** Loads the visitor of a page, if there is one. If the storage fails, the page has no visitor. */
+export async function loadSession(c: PageContext, build: Pick<Build, "isOpen">): Promise<void> {
+  const visitor = await readVisitor(c, build);
+  if (visitor) c.set("visitor", visitor);
 }
 
 /** Redirects a visitor who is already signed in from the sign-in page to the page in `return_to`. */

@@ -6,11 +6,13 @@ import { framed, maxSearch, PageScript, showPage, uncached } from "../dashboard/
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
-import { isAtThisMachine, loadSession } from "../dashboard/session.ts";
+import { isAtThisMachine, readVisitor } from "../dashboard/session.ts";
 import { mayBeSignedIn } from "../dashboard/session-cookie.ts";
 import { wantsJson } from "../dashboard/suggestions.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { unlessKnown } from "./caching.ts";
 import { PageCache } from "./kept-pages.ts";
 import { library, servedFrom } from "./library.ts";
@@ -30,6 +32,9 @@ import {
   suggestionOf,
 } from "./search-index.ts";
 
+/** The time that the documentation waits for the session of a member, in milliseconds. */
+const sessionTimeoutMs = 2 * secondMs;
+
 const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
 
 /** Returns whether a path belongs to the documentation. All documentation is public. */
@@ -41,7 +46,10 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   docs.use(async (c, next) => {
     c.set("isOpen", isOpen);
     // Anybody can read the documentation. A signed-in member has the account, the search and "Sign out" in the header, as on every page.
-    if (isOpen || (await mayBeSignedIn(c))) await loadSession(c, { isOpen });
+    // If the database hangs, the documentation responds without them. A visitor who is found too late is not set, because the page may be kept for others.
+    const reading = isOpen || (await mayBeSignedIn(c)) ? readVisitor(c, { isOpen }) : null;
+    const visitor = reading && (await withDeadline(reading, sessionTimeoutMs, "Reading the session").catch(() => null));
+    if (visitor) c.set("visitor", visitor);
     await next();
   });
   const kept = new PageCache();

@@ -33,6 +33,8 @@ const app = createApp({ isLocal: false });
 const readFirstAccountId = () => env.DB.prepare("SELECT id FROM accounts ORDER BY created_at, id LIMIT 1").first<string>("id");
 
 /** Opens a page as a visitor without a session. By default, `worker` behaves like a deployed Worker. */
+const never = () => new Promise<never>(() => {});
+
 async function open(path: string, headers: Record<string, string> = {}, { worker = app, bindings = env as Env } = {}): Promise<Answer> {
   const ctx = createExecutionContext();
   const url = path.startsWith("/") ? `https://overview.acme.dev${path}` : path;
@@ -188,6 +190,17 @@ describe("The public documentation", () => {
     ]);
     expect([member.text.includes("Sign out"), visitor.text.includes("Sign out")]).toEqual([true, false]);
     expect((await sendToOverview("GET", "/docs/guides/limits")).text).not.toContain("Sign out");
+  });
+
+  it("responds without an account if the database hangs, and keeps no page with an account for others", async () => {
+    const hanging = { bind: () => hanging, all: never, first: never, run: never, raw: never };
+    const bindings = { ...env, DB: { prepare: () => hanging, batch: never } as unknown as D1Database } as Env;
+    const page = await open(
+      "http://localhost:8787/docs/guides/limits",
+      { "Sec-Fetch-Site": "none" },
+      { worker: createApp({ isLocal: true }), bindings },
+    );
+    expect([page.status, page.text.includes('id="search"')]).toEqual([200, false]);
   });
 
   it("links to the sign-in only if the overview requires a sign-in", async () => {
