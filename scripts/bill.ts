@@ -107,7 +107,7 @@ export function billText(bills: readonly Bill[], keys: number): string {
     const nearest = pace < slow.pace ? slow : fast;
     const perHour = (each: number) => (each * 3600).toFixed(each < slow.pace ? 1 : 0);
     return [
-      `${nameOf(requests)} requests are ${perHour(pace)} an hour and key. This pace was not counted: the needs are those of ${perHour(nearest.pace)} an hour.`,
+      `${nameOf(requests)} requests are ${perHour(pace)} an hour for each key. The bench did not count this pace, so the bill uses the needs of ${perHour(nearest.pace)} an hour.`,
     ];
   });
   return [billTable(bills), ...(notes.length > 0 ? ["", ...notes] : [])].join("\n");

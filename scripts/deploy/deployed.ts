@@ -130,17 +130,26 @@ export const shownShares = (shares: Deployed["shares"]): string =>
 export const readShares = async (deployment: Deployment): Promise<Deployed["shares"]> =>
   sharesOf(jsonIn((await wrangler(showDeployment, deployment)).out) as ListedDeployment);
 
+/** Returns the version that responds at the address of a deployment. Throws `CommandError` if none responds. */
+async function readReleaseId({ origin }: Deployment): Promise<string | undefined> {
+  try {
+    const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000) });
+    return ((await response.json()) as { releaseId?: string }).releaseId;
+  } catch (error) {
+    throw new CommandError("unreachable", `Nothing is done. ${origin}/health does not respond: ${(error as Error).message}`);
+  }
+}
+
 /**
  * Throws `CommandError` if the Worker at the address of a deployment is not the one of the same name in the Cloudflare account that wrangler uses. Somebody
  * may be signed in to another account.
  */
 export async function requireSameWorker(deployment: Deployment): Promise<void> {
-  const [shares, response] = await Promise.all([readShares(deployment), fetch(`${deployment.origin}/health`)]);
-  const { releaseId } = (await response.json()) as { releaseId?: string };
+  const [shares, releaseId] = await Promise.all([readShares(deployment), readReleaseId(deployment)]);
   if (shares.some(({ id }) => id === releaseId)) return;
   throw new CommandError(
     "refused",
-    `Nothing is done. ${deployment.origin} responds as version ${releaseId}, but ${deployment.worker} in the Cloudflare account of wrangler is at ${shares.map(({ id }) => id).join(" and ")}. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami.`,
+    `Nothing is done. ${deployment.origin} responds as version ${releaseId}, but ${deployment.worker} in the Cloudflare account that wrangler uses is at ${shares.map(({ id }) => id).join(" and ")}. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami.`,
   );
 }
 

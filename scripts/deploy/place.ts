@@ -28,9 +28,10 @@ export function requireSameJurisdiction({ env, jurisdiction }: Deployment, deplo
   if (deployed === null) return;
   const there = String(deployed.version.bindings.find(({ name }) => name === "JURISDICTION")?.text ?? "");
   if (there === (jurisdiction ?? "")) return;
+  const named = (text: string) => (text === "" ? "no jurisdiction" : `the jurisdiction ${text}`);
   throw new CommandError(
     "refused",
-    `JURISDICTION in ${overridesOf(env)} is "${jurisdiction ?? ""}", but the data of the deployed Worker are in "${there}". They cannot move: set it back.`,
+    `${overridesOf(env)} names ${named(jurisdiction ?? "")}, but the data of the deployed Worker are in ${named(there)}. They cannot move. Set JURISDICTION = "${there}" again.`,
   );
 }
 

@@ -272,7 +272,10 @@ describe("Another environment", () => {
     team.edit("environments/staging.toml", 'JURISDICTION = "eu"', 'JURISDICTION = "us"');
     const moved = await team.run("deploy", ["--watch", "1", "--env", "staging"]);
     team.edit("environments/staging.toml", 'JURISDICTION = "us"', 'JURISDICTION = "eu"');
-    expect([moved.code, moved.err]).toEqual([4, expect.stringContaining('is "us", but the data of the deployed Worker are in "eu"')]);
+    expect([moved.code, moved.err]).toEqual([
+      4,
+      expect.stringContaining("names the jurisdiction us, but the data of the deployed Worker are in the jurisdiction eu"),
+    ]);
     // A secret is replaced only if the environment is named, and only in this environment.
     const rotate = (...args: string[]) => team.run("operator", ["secrets", "rotate", "webhook-sealing", ...args]);
     const secretsOf = (script: Script) => JSON.stringify((latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text"));
