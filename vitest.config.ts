@@ -30,8 +30,8 @@ const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") 
 
 export default defineConfig(async () => ({
   test: {
-    // Most tests spend most of their time waiting. Three vitest workers therefore run at the same time, even on a machine with two cores.
-    maxWorkers: 3,
+    // Most tests spend most of their time waiting. Four vitest workers therefore run at the same time, even on a machine with two cores. The long tests wait less.
+    maxWorkers: process.env.TESTS === "long" ? 3 : 4,
     // If a test passes, vitest prints no logs. If a test fails, vitest prints the logs of the test, except the log lines about requests.
     silent: "passed-only" as const,
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),

@@ -39,7 +39,7 @@ import { measureVerify } from "./verify.ts";
 
 // `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This command
 // prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`, `denials`,
-// `limits`, `verify` and `middleware` run only if you name them. `npm run bench -- scale` takes half an hour and updates the scale table in docs/performance.md.
+// `limits`, `verify` and `middleware` run only if you name them. `npm run bench -- scale` takes 45 minutes and updates the scale table in docs/performance.md.
 // `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
 // compares this checkout with another one. The packages of the other checkout must be installed.
 

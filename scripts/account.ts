@@ -5,7 +5,7 @@ import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
 import { makeAccount } from "../src/operations/accounts.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
-import { optionsOf, run } from "./command.ts";
+import { parseOptions, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
@@ -15,7 +15,7 @@ import { withLocalData } from "./local-data.ts";
 const usage = "Usage: npm run --silent account -- --name NAME --email EMAIL";
 
 await run(async () => {
-  const { name, email } = optionsOf(["name", "email"], usage);
+  const { name, email } = parseOptions({ options: { name: { type: "string" }, email: { type: "string" } } }, usage).values;
   if (!name || !visibleText(1, 200).safeParse(name).success)
     throw new CommandError("misuse", `--name takes 1 to 200 visible characters.\n${usage}`);
   if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new CommandError("misuse", `--email takes an email address.\n${usage}`);

@@ -2,13 +2,40 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "../src/errors/failure.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
-/** Parses the command-line options. Every option takes a value. If an option is unknown, throws a `CommandError` that contains `usage`. */
-export function optionsOf<Name extends string>(names: readonly Name[], usage: string): Partial<Record<Name, string>> {
-  const options: NonNullable<ParseArgsConfig["options"]> = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+/** npm takes an option for the only one of its own options that begins with the same letters. In npm 11, it then has that name. */
+const abbreviated: Record<string, string> = { to: "token-description" };
+/** Options that users and CI have in .npmrc or in the environment. They do not change what a command acts on. */
+const inNpmrc = ["email", "json", "yes"];
+
+/**
+ * Throws `CommandError` if npm has taken one of the options for itself. Without `--`, npm takes all options, and the command would run without
+ * them: `npm run deploy --dry-run` would deploy.
+ */
+export function requireNotTakenByNpm(names: readonly string[]): void {
+  const { npm_lifecycle_event: script } = process.env;
+  // npm takes a mistyped option as well, so --dryrun and --dry_run count as --dry-run.
+  const letters = (name: string) => name.replaceAll(/[-_]/g, "").toLowerCase();
+  const prefix = "npm_config_";
+  const set = Object.keys(process.env).filter((variable) => variable.startsWith(prefix) && process.env[variable]);
+  const isSet = (name: string) => set.some((variable) => letters(variable.slice(prefix.length)) === letters(name));
+  const taken = names.filter((name) => !inNpmrc.includes(name) && (isSet(name) || isSet(abbreviated[name] ?? name)));
+  if (taken.length > 0)
+    throw new CommandError(
+      "misuse",
+      `Nothing is done, because npm has taken ${taken.map((name) => `--${name}`).join(" and ")}. Type -- before the options: npm run ${script ?? "COMMAND"} -- ...`,
+    );
+}
+
+/**
+ * Parses the arguments of a command, without those of node by default. Throws `CommandError` with `usage` if an option is unknown or lacks
+ * its value, and if npm has taken an option.
+ */
+export function parseOptions<Config extends ParseArgsConfig>(config: Config, usage: string): ReturnType<typeof parseArgs<Config>> {
+  requireNotTakenByNpm(Object.keys(config.options ?? {}));
   try {
-    return parseArgs({ options, strict: true }).values as Partial<Record<Name, string>>;
+    return parseArgs(config);
   } catch (error) {
-    throw new CommandError("misuse", `${(error as Error).message}\n${usage}`);
+    throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
   }
 }
 

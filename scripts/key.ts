@@ -3,7 +3,7 @@ import { operatorOn } from "../src/accounts/actor.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
-import { optionsOf, run } from "./command.ts";
+import { parseOptions, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
@@ -26,7 +26,9 @@ function limitOf(text: string | undefined): number | undefined {
 }
 
 await run(async () => {
-  const { name, scopes, limit, account: accountId } = optionsOf(["name", "scopes", "limit", "account"], usage);
+  const text = { type: "string" } as const;
+  const { values } = parseOptions({ options: { name: text, scopes: text, limit: text, account: text } }, usage);
+  const { name, scopes, limit, account: accountId } = values;
   if (!name?.trim() || name.length > 100) throw new CommandError("misuse", `--name takes 1 to 100 characters.\n${usage}`);
   const input = { name, scopes: scopesOf(scopes), hourlyLimit: limitOf(limit) };
   return withLocalData(async ({ operating, signing }) => {

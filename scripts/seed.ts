@@ -78,7 +78,7 @@ export async function seedDemo({
   const written = servesSamples ? await seedResources(random, by, startsAt, hourStart(now)) : [];
   await seedLimitEvents(at, mobile.key, now);
   await seedDeliveries(db, random, webhooks, now);
-  await storeHistory(activity, seedTraffic({ random, accountId: account.id, clients }, written, startsAt, now), now);
+  await storeHistory(activity, firstLogWriter, seedTraffic({ random, accountId: account.id, clients }, written, startsAt, now), now);
   // Only data from before `now` is sample data. The demo key is created at `now`, so the demo key remains if the sample data is removed.
   await markSampleData(db, account.id, now);
   return demo.secretKey;

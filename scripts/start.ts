@@ -3,6 +3,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { requireNotTakenByNpm } from "./command.ts";
 import { isResponding, startDevWorker } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { applyMigrations, earlierData, ensureStateDirectory, restoredFile, seedLocalData, stateDirectory } from "./local.ts";
@@ -35,6 +36,7 @@ function portOf(text: string | undefined): number {
 const known = ["--fresh", "--sign-in", "--log"];
 
 function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: boolean } {
+  requireNotTakenByNpm(known.map((option) => option.slice(2)));
   const unknown = args.find((arg) => !known.includes(arg));
   if (unknown !== undefined)
     throw new CommandError(

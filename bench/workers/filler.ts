@@ -46,17 +46,20 @@ const entriesOf = (accountId: string, { keys, entries, from, to, size }: Fill): 
     ),
   );
 
+/** Returns the name of the log writer of an account. The verb `accounts` gives the account the same one. */
+const writerOf = (accountId: string, env: Env): string => `ACTIVITY_0/${Number(accountId.slice("acc_".length)) % writersOf(env)}`;
+
 /** Stores entries in D1, as if they had been cut. */
 async function fill(given: Fill, env: Env): Promise<void> {
-  for (const accountId of given.accounts) await storeHistory(connect(env.ACTIVITY_0), entriesOf(accountId, given), given.to);
+  for (const accountId of given.accounts)
+    await storeHistory(connect(env.ACTIVITY_0), writerOf(accountId, env), entriesOf(accountId, given), given.to);
 }
 
 /** Gives entries to log writers. */
 async function append(given: Fill, env: Env): Promise<void> {
-  const writers = writersOf(env);
   const all = given.accounts.flatMap((accountId) => entriesOf(accountId, given));
-  const byWriter = Map.groupBy(all, ({ accountId }) => Number(accountId.slice("acc_".length)) % writers);
-  await Promise.all([...byWriter].map(([number, entries]) => writerAt(env, `ACTIVITY_0/${number}`).write(entries)));
+  const byWriter = Map.groupBy(all, ({ accountId }) => writerOf(accountId, env));
+  await Promise.all([...byWriter].map(([logWriter, entries]) => writerAt(env, logWriter).write(entries)));
 }
 
 /** Returns those of the given request ids that have no log entry in any account. */

@@ -1,3 +1,4 @@
+import { firstLogWriter } from "../../src/activity/databases.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
 import { connect } from "../../src/db/client.ts";
@@ -49,7 +50,8 @@ export default {
         },
       );
     });
-    for (let from = 0; from < count; from += atOnce) await storeHistory(connect(env.ACTIVITY_0), entries.slice(from, from + atOnce), now);
+    for (let from = 0; from < count; from += atOnce)
+      await storeHistory(connect(env.ACTIVITY_0), firstLogWriter, entries.slice(from, from + atOnce), now);
     return Response.json(entries.filter((_, index) => index % Math.ceil(count / 20) === 0).map(({ id }) => id));
   },
 } satisfies ExportedHandler<Env>;

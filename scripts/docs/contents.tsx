@@ -20,7 +20,7 @@ function groupsOf(document: JsonObject, pages: readonly DocPage[]): Group[] {
         .filter(({ operation }) => (operation.tags as string[])[0] === name)
         .map(({ operation }) => ({ title: String(operation.summary), path: operationPath(operation.operationId) })),
     })),
-    { name: "Events that are sent", entries: of("Event") },
+    { name: "Event types", entries: of("Event") },
     { name: "Errors", entries: of("Error") },
     { name: "Schemas", entries: of("Schema") },
   ];

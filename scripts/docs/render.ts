@@ -1,4 +1,5 @@
 import { Marked, type Tokens } from "marked";
+import { CopyButton } from "../../src/dashboard/components/secret.tsx";
 import type { Heading } from "../../src/docs/page.ts";
 // biome-ignore lint/correctness/useImportExtensions: the types beside the file mislead the rule.
 import { highlight } from "./highlight.mjs";
@@ -42,7 +43,7 @@ export function renderMarkdown(markdown: string): string {
         code += 1;
         const label = `${languages[lang?.split(" ")[0] ?? ""] ?? "Text"} ${code}`;
         return `<div class="sample"><section class="code" tabindex="0" aria-label="${label}"><pre><code id="code-${code}">${highlight(text, lang)}</code></pre></section>
-<p class="buttons"><button type="button" data-copy="#code-${code}" hidden aria-label="Copy ${label}">Copy</button> <span role="status" data-copied></span></p></div>\n`;
+${CopyButton({ of: `#code-${code}`, what: label })}</div>\n`;
       },
       codespan({ text }: Tokens.Codespan) {
         const isShort = text.length <= maxUnbroken && text.includes("-");
@@ -80,7 +81,7 @@ export function headingsOf(markdown: string, html: string): Heading[] {
   for (const line of markdown.split("\n")) {
     if (line.startsWith("```")) isCode = !isCode;
     const anchor = anchors[next];
-    if (!isCode && anchor && /^##+ /.test(line) && slugOf(line) === anchor.id.replace(/-\d+$/, "")) {
+    if (!isCode && anchor && /^##+ /.test(line) && [anchor.id, anchor.id.replace(/-\d+$/, "")].includes(slugOf(line))) {
       headings.push({ at: offset, ...anchor });
       next++;
     }

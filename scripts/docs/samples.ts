@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
-// The samples of an operation show the same call in several languages. The tests run every sample unchanged, and set the variable API_KEY
-// to a key.
+// The samples of an operation show the same call in several languages. Their lines are short enough for the column beside the article. The
+// tests run every sample unchanged, and set the variable API_KEY to a key.
 
 export interface Call {
   method: string;
@@ -37,55 +37,79 @@ export function callOf(
 
 /** Returns the call as a curl command. The command contains `$API_KEY` in double quotes, so the shell inserts the key. */
 export function inCurl({ method, url, isPublic, body }: Call): string {
-  const lines = [`curl${method === "GET" ? "" : ` -X ${method}`} "${url}"`];
+  const lines = method === "GET" ? [`curl "${url}"`] : [`curl -X ${method}`, `"${url}"`];
   if (!isPublic) lines.push(`-H "Authorization: Bearer $API_KEY"`);
-  if (body) lines.push(`-H "Content-Type: application/json"`, `-d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`);
+  if (body) lines.push(`-H "Content-Type: application/json"`, `-d '${indented(body, "  ").replaceAll("'", "'\\''")}'`);
   return lines.join(" \\\n  ");
 }
+
+/** Returns JSON with one member per line. `by`: the indentation of the line on which the value begins. */
+const indented = (value: JsonObject, by: string): string => JSON.stringify(value, null, 2).replaceAll("\n", `\n${by}`);
 
 /** Returns the call as JavaScript code for Node 20 or later. */
 export function inJavaScript({ method, url, isPublic, body }: Call): string {
   const headers = [
-    ...(isPublic ? [] : ["    Authorization: `Bearer $" + "{process.env.API_KEY}`,"]),
-    ...(body ? [`    "Content-Type": "application/json",`] : []),
+    ...(isPublic ? [] : ["      Authorization: `Bearer $" + "{key}`,"]),
+    ...(body ? [`      "Content-Type": "application/json",`] : []),
   ];
   const options = [
-    ...(method === "GET" ? [] : [`  method: "${method}",`]),
-    ...(headers.length > 0 ? ["  headers: {", ...headers, "  },"] : []),
-    ...(body ? [`  body: JSON.stringify(${JSON.stringify(body, null, 2).replaceAll("\n", "\n  ")}),`] : []),
+    ...(method === "GET" ? [] : [`    method: "${method}",`]),
+    ...(headers.length > 0 ? ["    headers: {", ...headers, "    },"] : []),
+    ...(body ? [`    body: JSON.stringify(${indented(body, "    ")}),`] : []),
   ];
-  const request = options.length > 0 ? `fetch("${url}", {\n${options.join("\n")}\n})` : `fetch("${url}")`;
-  return `const response = await ${request};\nconsole.log(response.status, await response.text());`;
+  return [
+    ...(isPublic ? [] : ["const key = process.env.API_KEY;"]),
+    "const response = await fetch(",
+    `  "${url}",`,
+    ...(options.length > 0 ? ["  {", ...options, "  },"] : []),
+    ");",
+    "console.log(response.status);",
+    "console.log(await response.text());",
+  ].join("\n");
 }
 
-const inPythonLiteral = (value: unknown): string => {
+/** Returns a value as a Python literal with one member per line. `by`: the indentation of the line on which the value begins. */
+function inPythonLiteral(value: unknown, by: string): string {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
-  if (Array.isArray(value)) return `[${value.map(inPythonLiteral).join(", ")}]`;
+  const inside = `${by}    `;
+  const lines = (begin: string, members: string[], end: string) =>
+    members.length === 0 ? begin + end : `${begin}\n${members.map((member) => `${inside}${member},\n`).join("")}${by}${end}`;
+  if (Array.isArray(value))
+    return lines(
+      "[",
+      value.map((each) => inPythonLiteral(each, inside)),
+      "]",
+    );
   if (isObject(value as JsonObject))
-    return `{${Object.entries(value as JsonObject)
-      .map(([name, each]) => `${JSON.stringify(name)}: ${inPythonLiteral(each)}`)
-      .join(", ")}}`;
+    return lines(
+      "{",
+      Object.entries(value as JsonObject).map(([name, each]) => `${JSON.stringify(name)}: ${inPythonLiteral(each, inside)}`),
+      "}",
+    );
   return JSON.stringify(value);
-};
+}
 
 /** Returns the call as Python code that needs only the standard library. */
 export function inPython({ method, url, isPublic, body }: Call): string {
   const headers = [
-    ...(isPublic ? [] : [`        "Authorization": "Bearer " + os.environ["API_KEY"],`]),
+    ...(isPublic ? [] : [`        "Authorization": "Bearer " + key,`]),
     ...(body ? [`        "Content-Type": "application/json",`] : []),
   ];
-  const imports = [...(body ? ["json"] : []), ...(isPublic ? [] : ["os"]), "urllib.request"].join(", ");
   return [
-    `import ${imports}`,
+    ...(body ? ["import json"] : []),
+    ...(isPublic ? [] : ["import os"]),
+    "from urllib.request import Request, urlopen",
     "",
-    "request = urllib.request.Request(",
+    ...(isPublic ? [] : ['key = os.environ["API_KEY"]']),
+    "request = Request(",
     `    "${url}",`,
     ...(method === "GET" ? [] : [`    method="${method}",`]),
     ...(headers.length > 0 ? ["    headers={", ...headers, "    },"] : []),
-    ...(body ? [`    data=json.dumps(${inPythonLiteral(body)}).encode(),`] : []),
+    ...(body ? [`    data=json.dumps(${inPythonLiteral(body, "    ")}).encode(),`] : []),
     ")",
-    "with urllib.request.urlopen(request) as response:",
-    "    print(response.status, response.read().decode())",
+    "with urlopen(request) as response:",
+    "    print(response.status)",
+    "    print(response.read().decode())",
   ].join("\n");
 }

@@ -12,6 +12,8 @@ export interface ActivityFilter {
   statuses?: readonly number[] | undefined;
   keyId?: string | undefined;
   path?: string | undefined;
+  /** The route, for example `/api/v1/tasks/{id}`. */
+  route?: string | undefined;
   /** The earliest time of a request, in milliseconds since the epoch. */
   from?: number | undefined;
   /** The time before which all requests were made, in milliseconds since the epoch. */
@@ -23,15 +25,16 @@ export const hasStatus = (statuses: ActivityFilter["statuses"], status: number):
   statuses === undefined || statuses.some((each) => each === status || (each !== notReported && each === Math.floor(status / 100)));
 
 /** Returns whether an entry matches a filter. The times `from` and `to` of the filter are not compared, because ids contain them. */
-export function matches({ method, statuses, keyId, path }: ActivityFilter, entry: Entry): boolean {
+export function matches({ method, statuses, keyId, path, route }: ActivityFilter, entry: Entry): boolean {
   if (method !== undefined && entry.method !== method) return false;
   if (keyId !== undefined && entry.keyId !== keyId) return false;
   if (path !== undefined && entry.path !== path) return false;
+  if (route !== undefined && entry.route !== route) return false;
   const status = entry.status ?? notReported;
   return hasStatus(statuses, status);
 }
 
-/** Returns a summary of entries: a Bloom filter of all values by which entries can be filtered. */
+/** Returns a summary of entries: a Bloom filter of the values by which entries can be filtered, without routes. */
 export function summaryOf(entries: readonly Entry[]): Uint8Array {
   const values = new Set<string>();
   for (const { method, status, keyId, path } of entries) {

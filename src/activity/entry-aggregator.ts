@@ -1,10 +1,12 @@
 import { secondMs } from "../time/clock.ts";
 import type { Entry } from "./entry.ts";
 
-/** Requests can share an entry only if all of these fields are equal. */
+/** Requests can share an entry only if all of these fields except `reason` are equal. */
 export interface AggregationKey extends Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip"> {
   /** The scope that the requests lacked, if the entry says so. */
   missingScope?: string | undefined;
+  /** The `detail` of the response if it has no errors of single members. A shared entry keeps the problem only if all of its requests have the same one. */
+  reason?: string | undefined;
 }
 
 /**
@@ -14,6 +16,8 @@ export interface AggregationKey extends Pick<Entry, "keyId" | "status" | "errorC
 interface Group {
   endsAt: number;
   shared: Entry | null;
+  /** The reason of the first request in the shared entry. */
+  reason: string | undefined;
   durationMs: number;
 }
 
@@ -39,12 +43,12 @@ export class EntryAggregator {
     const name = nameOf(key, second);
     const group = this.#groups.get(name);
     if (!group) {
-      this.#groups.set(name, { endsAt: (second + 1) * secondMs, shared: null, durationMs: 0 });
+      this.#groups.set(name, { endsAt: (second + 1) * secondMs, shared: null, reason: undefined, durationMs: 0 });
       return makeEntry();
     }
     if (group.shared) group.shared.count++;
-    // The requests of a group have one error code, but each has its own message. If they lack a scope, it is the same scope.
-    else group.shared = key.missingScope === undefined ? { ...makeEntry(), problem: null } : makeEntry();
+    else [group.shared, group.reason] = [makeEntry(), key.reason];
+    if (key.reason === undefined || key.reason !== group.reason) group.shared.problem = null;
     // The clock may step back.
     group.durationMs += Math.max(0, endedAt - startedAt);
     return null;

@@ -46,7 +46,7 @@ export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => v
   if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, logWriter, entries, dropped)));
 }
 
-function entryOf({ logWriter: _, missingScope: __, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {
+function entryOf({ logWriter: _, missingScope: __, reason: ___, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {
   const { userAgent, ...more } = details();
   return {
     ...entry,

@@ -105,11 +105,11 @@ export async function readCounts(env: WriterEnv): Promise<Map<string, WriterCoun
   return counts;
 }
 
-export async function readWriters(env: WriterEnv): Promise<LogHealth> {
+/** Reads the health of log writers: all of them, unless `names` are given. */
+export async function readWriters(env: WriterEnv, names: readonly string[] = allWriters(env)): Promise<LogHealth> {
   const health = noHealth();
-  const all = allWriters(env);
   await Promise.all(
-    all.map(async (logWriter) => {
+    names.map(async (logWriter) => {
       try {
         const status = await statusOf(env, logWriter);
         health.headEntries += status.headEntries;

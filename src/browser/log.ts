@@ -5,12 +5,16 @@ import { enhance } from "./parts/enhance.ts";
 const log = document.querySelector<HTMLElement>("[data-log]");
 const list = log?.dataset.log ?? "/activity";
 
-/** Returns the page at an address. A request for a document needs no policy of Trusted Types. */
+/** The request for the latest address. */
+let request: XMLHttpRequest | undefined;
+
+/** Returns the page at an address, and breaks off the request before it. A request for a document needs no policy of Trusted Types. */
 const pageAt = (address: string) =>
   new Promise<Document | null>((resolve, reject) => {
-    const request = new XMLHttpRequest();
+    request?.abort();
+    request = new XMLHttpRequest();
     request.responseType = "document";
-    request.addEventListener("load", () => resolve(request.responseXML));
+    request.addEventListener("load", ({ target }) => resolve((target as XMLHttpRequest).responseXML));
     request.addEventListener("error", reject);
     request.open("GET", address);
     request.send();
@@ -33,9 +37,14 @@ let asked = 0;
 async function show(address: string): Promise<boolean> {
   if (!log) return false;
   const number = ++asked;
-  const fresh = (await pageAt(address))?.querySelector("#side");
+  choose(new URL(address, location.href).searchParams.get("open"));
+  log.ariaBusy = "true";
+  const page = await pageAt(address).catch(() => null);
+  const fresh = page?.querySelector("#side");
   const side = document.querySelector<HTMLElement>("#side");
   if (number !== asked || !side) return false;
+  log.ariaBusy = null;
+  // The browser then opens the address, and says what is wrong.
   if (!fresh) {
     location.assign(address);
     return false;
@@ -45,18 +54,26 @@ async function show(address: string): Promise<boolean> {
   enhance(shown);
   side.replaceWith(shown);
   log.classList.toggle("with-side", isOpen);
-  const open = new URL(address, location.href).searchParams.get("open");
+  return true;
+}
+
+/** Marks the row of the open request. Marks no row if `open` is null. */
+function choose(open: string | null): void {
   for (const link of rows()) {
     const isChosen = idOf(link) === open;
     link.closest("tr")?.classList.toggle("chosen", isChosen);
     if (isChosen) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
-  return true;
 }
 
 async function go(address: string): Promise<void> {
   if (await show(address)) history.pushState(null, "", address);
+}
+
+/** Shows an address in place of the present one. "Back" then leads to the list, however many requests the reader has walked through. */
+async function replace(address: string): Promise<void> {
+  if (await show(address)) history.replaceState(null, "", address);
 }
 
 async function open(link: HTMLAnchorElement): Promise<void> {
@@ -90,12 +107,13 @@ function move(step: 1 | -1): void {
   const next = links[Math.min(links.length - 1, Math.max(0, at + step))];
   next?.focus();
   next?.scrollIntoView({ block: "nearest" });
-  if (next && log?.classList.contains("with-side")) void go(addressOf(idOf(next)));
+  if (next && log?.classList.contains("with-side")) void replace(addressOf(idOf(next)));
 }
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).closest("input, textarea, select")) return;
-  if (event.key === "j") move(1);
-  else if (event.key === "k") move(-1);
+  const key = event.key.toLowerCase();
+  if (key === "j") move(1);
+  else if (key === "k") move(-1);
   else if (event.key === "Escape" && log?.classList.contains("with-side")) void close();
 });

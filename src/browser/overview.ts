@@ -39,6 +39,13 @@ document.addEventListener("change", ({ target }) => {
 // On a narrow screen, scroll the navigation to the current section.
 document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
+// Scroll the navigation of the documentation to the current page if it is below the edge, and scroll nothing else.
+for (const contents of document.querySelectorAll<HTMLElement>(".contents")) {
+  const current = contents.querySelector<HTMLElement>("[aria-current]");
+  const below = current ? current.getBoundingClientRect().bottom - contents.getBoundingClientRect().bottom : 0;
+  if (below > 0) contents.scrollTop = below + contents.clientHeight / 2;
+}
+
 enhance(document);
 
 // Update relative times, for example "3 minutes ago", every 30 seconds.
@@ -204,9 +211,10 @@ if (partsOf(document).length > 0) {
       for (const part of partsOf(document)) {
         const other = fresh.getElementById(part.id);
         if (!other || part.matches(":hover, :focus-within")) continue;
-        // Keep the open or closed state of each `details` element.
-        const opened = [...part.querySelectorAll("details")].map(({ open }) => open);
-        for (const [index, details] of other.querySelectorAll("details").entries()) details.open = opened[index] ?? details.open;
+        // Keep the open or closed state of each `details` element. Those of a list that grows have an id.
+        const opened = new Map([...part.querySelectorAll("details")].map(({ id, open }, index) => [id || index, open]));
+        for (const [index, details] of other.querySelectorAll("details").entries())
+          details.open = opened.get(details.id || index) ?? details.open;
         if (received.get(part.id) === other.outerHTML) continue;
         received.set(part.id, other.outerHTML);
         const replaced = document.importNode(other, true);

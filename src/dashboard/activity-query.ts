@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { ActivityFilter } from "../activity/activity-filter.ts";
 import { iso } from "../time/clock.ts";
+import { moment } from "../time/moments.ts";
 import { notReported } from "../usage/tallies.ts";
 import type { PageContext } from "./context.ts";
-import { moment } from "./format.ts";
 import { ownValue } from "./forms.ts";
 
 export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
@@ -13,16 +13,20 @@ const time = z.iso
   .datetime({ offset: true, local: true })
   .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
 
-/** The activity filters that the API supports, as query parameters of a page. An invalid filter value becomes undefined. */
+/**
+ * The filters of the request log, as query parameters of a page. The API has them too, except for the route. Several statuses are separated by commas. An
+ * invalid filter value becomes undefined.
+ */
 const Query = z.object({
   method: z.enum(methods).optional().catch(undefined),
   status: z
     .string()
-    .regex(/^(?:[1-5](?:xx|\d\d)|none)$/)
+    .regex(/^(?:[1-5](?:xx|\d\d)|none)(?:,(?:[1-5](?:xx|\d\d)|none)){0,19}$/)
     .optional()
     .catch(undefined),
   key_id: z.string().min(1).max(64).optional().catch(undefined),
   path: z.string().min(1).max(1024).optional().catch(undefined),
+  route: z.string().min(1).max(1024).optional().catch(undefined),
   from: time.optional().catch(undefined),
   to: time.optional().catch(undefined),
 });
@@ -30,7 +34,15 @@ const Query = z.object({
 export type ActivityQuery = z.infer<typeof Query>;
 
 /** Maps the words of a text filter to query parameters. A text filter looks like `method:POST status:5xx path:/api/v1/tasks`. */
-const parameterOf: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
+const parameterOf: Record<string, string> = {
+  method: "method",
+  status: "status",
+  key: "key_id",
+  path: "path",
+  route: "route",
+  from: "from",
+  to: "to",
+};
 
 /** Parses the filters in the query of a page. In the result, `ignored` lists the parts that are not valid filters. */
 export function queryIn(c: PageContext) {
@@ -54,7 +66,7 @@ export function queryIn(c: PageContext) {
     ...words.filter((each) => !ownValue(parameterOf, /^(\w+):\S/.exec(each)?.[1] ?? "")),
   ];
   const { key_id: keyId, status, ...rest } = query;
-  const statuses = status === undefined ? undefined : [status === "none" ? notReported : Number(status.replace("xx", ""))];
+  const statuses = status?.split(",").map((each) => (each === "none" ? notReported : Number(each.replace("xx", ""))));
   const filter: ActivityFilter = { ...rest, keyId, statuses };
   return { query, filter, ignored };
 }
@@ -75,14 +87,29 @@ export interface FilterChip {
   without: ActivityQuery;
 }
 
-const words: Record<string, string> = { method: "Method", status: "Status", key_id: "Key", path: "Path", from: "From", to: "To" };
+const words: Record<string, string> = {
+  method: "Method",
+  status: "Status",
+  key_id: "Key",
+  path: "Path",
+  route: "Route",
+  from: "From",
+  to: "To",
+};
 
 /** Returns the filters that are in force, one chip for each. `keyNames`: the names of keys by their ids. */
 export const chipsOf = (query: ActivityQuery, keyNames: ReadonlyMap<string, string>): FilterChip[] =>
   Object.entries(words).flatMap(([name, word]) => {
     const value = query[name as keyof ActivityQuery];
     if (value === undefined) return [];
-    const shown = typeof value === "number" ? moment(value) : name === "key_id" ? (keyNames.get(value) ?? value) : value;
+    const shown =
+      typeof value === "number"
+        ? moment(value)
+        : name === "key_id"
+          ? (keyNames.get(value) ?? value)
+          : value === "none"
+            ? "not reported"
+            : value;
     return [{ name: word, value: shown, without: { ...query, [name]: undefined } }];
   });
 

@@ -1,5 +1,5 @@
 import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../time/clock.ts";
-import type { Span } from "../usage/windows.ts";
+import { type Span, usageWindowsAt } from "../usage/windows.ts";
 import type { ActivityQuery } from "./activity-query.ts";
 
 // The spans of time on the page of the request log: those that a reader can choose, and those that the bars above the list show.
@@ -11,8 +11,15 @@ const maxSpanMs = 62 * dayMs;
 /** Returns the length of a bar of a span: an hour or a day. */
 export const stepOfBars = ({ from, to }: Span): number => (to - from <= maxHourlyMs ? hourMs : dayMs);
 
-/** Returns the span of the bars in whole hours: the span of the filter, or the last 24 hours. */
-export function spanOfBars({ from, to }: ActivityQuery, now: number): Span {
+/** The span of the bars if the list goes back further than a day, and no time was chosen. */
+export const lastMonth = (now: number): Span => usageWindowsAt("30d", now).window;
+
+/**
+ * Returns the span of the bars in whole hours: the span of the filter, or the last 24 hours. With another filter, the first page of the list can go back for
+ * weeks, so the bars show the last 30 days.
+ */
+export function spanOfBars({ from, to, ...others }: ActivityQuery, now: number): Span {
+  if (from === undefined && to === undefined && Object.values(others).some((value) => value !== undefined)) return lastMonth(now);
   const end = Math.min(hourStart((to ?? now) + hourMs - 1), hourStart(now) + hourMs);
   const start = from === undefined ? end - dayMs : hourStart(from);
   return { from: Math.max(start, end - maxSpanMs), to: Math.max(end, start + hourMs) };
@@ -28,12 +35,6 @@ export function around({ from, to }: Span, now: number): Span {
   const start = from >= end - dayMs ? end - dayMs : hourStart((from + to - dayMs) / 2);
   return { from: start, to: start + dayMs };
 }
-
-/** Returns the days from one time to another, at most 62. */
-export const daysAround = (from: number, to: number): Span => ({
-  from: Math.max(dayStart(from), dayStart(to) + dayMs - maxSpanMs),
-  to: dayStart(to) + dayMs,
-});
 
 /** The spans of time that the reader can choose with one click. */
 export const ranges = (now: number): readonly (readonly [name: string, from: number, to: number | undefined])[] => [

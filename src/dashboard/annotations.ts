@@ -18,9 +18,11 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
   return null;
 }
 
-/** Returns the latest changes in a window that may have affected the number of requests. The oldest change comes first. */
-export async function readAnnotations(context: ReadContext, { from, to }: Span): Promise<Mark[]> {
-  const { rows: entries } = await listAudit(context, { filter: { from, to }, limit: looksAt });
+/**
+ * Returns the latest changes in a window that may have affected the number of requests, or that of one key. The oldest change comes first.
+ */
+export async function readAnnotations(context: ReadContext, { from, to }: Span, keyId?: string): Promise<Mark[]> {
+  const { rows: entries } = await listAudit(context, { filter: { from, to, target: keyId }, limit: looksAt });
   const marks = entries.flatMap((entry) => {
     const text = textOf(entry);
     return text === null ? [] : [{ timeMs: timeOfId(entry.id), text }];

@@ -3,8 +3,8 @@
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
   "console.js": "/assets/console.C6VUAPXF.js",
-  "log.js": "/assets/log.35FVF2DA.js",
-  "overview.js": "/assets/overview.ZAOZXNSX.js",
+  "log.js": "/assets/log.JVCEPIWX.js",
+  "overview.js": "/assets/overview.56PG7RY5.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.G7C2UVAT.css",
+  "style.css": "/assets/style.DE35IX64.css",
 } as const;

@@ -3,7 +3,8 @@ import { explanations } from "../errors/explanations.ts";
 import type { FailureCode } from "../errors/failure.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
-import { integer, timeOfDay } from "./format.ts";
+import { timeOfDay } from "../time/moments.ts";
+import { integer } from "./format.ts";
 
 /**
  * Explains a request that was denied or failed. `why`: the reason. `what`: what the client can do. `header`: the response header with more

@@ -1,8 +1,8 @@
 import { dayMs, secondMs } from "../time/clock.ts";
+import { day, hourName } from "../time/moments.ts";
 import { percent } from "../usage/percent.ts";
 
 const whole = new Intl.NumberFormat("en");
-const month = new Intl.DateTimeFormat("en-US", { month: "short", timeZone: "UTC" });
 
 export const dash = "–";
 
@@ -40,27 +40,8 @@ export const signed = (value: number, decimals: number): string => {
 /** Formats the first and last day of a time span, for example "22 Sep to 21 Oct UTC". */
 export const daysOf = ({ from, to }: { from: number; to: number }): string => `${day(from)} to ${day(to - 1)} UTC`;
 
-const day = (timeMs: number) => `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
-
-const seconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
-
-/** Formats a full date and time, for example "22 Nov 2026, 12:04:31 UTC". */
-export const moment = (timeMs: number): string => `${day(timeMs)} ${new Date(timeMs).getUTCFullYear()}, ${seconds.format(timeMs)} UTC`;
-
-const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
-
-/** Formats a time of day, for example "12:04 UTC". */
-export const timeOfDay = (timeMs: number): string => `${clock.format(timeMs)} UTC`;
-
-/** Formats the hour of a time (UTC), for example "12:00". */
-export const hourName = (timeMs: number): string => clock.format(timeMs);
-
 /** Returns the label of a bar in a chart (UTC): "22 Nov" for a day or "22 Nov 12:00" for an hour. */
-export const barTime = (timeMs: number, stepMs: number): string =>
-  stepMs === dayMs ? day(timeMs) : `${day(timeMs)} ${clock.format(timeMs)}`;
-
-/** Formats a date and time in the request log, for example "22 Nov 12:04:31". */
-export const logTime = (timeMs: number): string => `${day(timeMs)} ${seconds.format(timeMs)}`;
+export const barTime = (timeMs: number, stepMs: number): string => (stepMs === dayMs ? day(timeMs) : `${day(timeMs)} ${hourName(timeMs)}`);
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
@@ -69,9 +50,9 @@ export function spanOf({ from, to }: { from: number; to: number }): string {
   if (from % dayMs === 0 && to % dayMs === 0) return to - from === dayMs ? day(from) : `${day(from)} to ${day(to - 1)}`;
   const end =
     to - from <= dayMs && (day(from) === day(to) || to % dayMs === 0)
-      ? clock.format(to).replace(/^00:00$/, "24:00")
-      : `${day(to)} ${clock.format(to)}`;
-  return `${day(from)} ${clock.format(from)} to ${end}`;
+      ? hourName(to).replace(/^00:00$/, "24:00")
+      : `${day(to)} ${hourName(to)}`;
+  return `${day(from)} ${hourName(from)} to ${end}`;
 }
 
 /** Formats milliseconds for an axis, for example "80 ms" or "1.5 s". */

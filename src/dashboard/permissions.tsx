@@ -1,13 +1,20 @@
 import { suspended } from "../accounts/suspension.ts";
 import { Failure } from "../errors/failure.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { listMembers } from "../identity/member.ts";
-import { may, type Permission, rolesWith, withheldScopes } from "../identity/roles.ts";
+import { may, type Permission, type Role, rolesWith, withheldScopes } from "../identity/roles.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";
 import { showPage } from "./components/layout.tsx";
 import { type PageContext, roleOf } from "./context.ts";
-import { readContext } from "./operation-contexts.ts";
+import { readContext, webhookContext } from "./operation-contexts.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
+
+/** Returns whether the visitor may read events of all given types. Some types need a permission, because they say what members did. */
+export function mayReadEvents(c: PageContext, ...types: string[]): boolean {
+  const { scopes } = webhookContext(c);
+  return scopes === null || eventCatalogue.scopesFor(types).every((scope) => scopes.includes(scope));
+}
 
 /** Returns the scopes that the visitor's role may grant to keys. */
 export const grantableScopes = (c: PageContext): readonly Scope[] => {
@@ -20,6 +27,17 @@ export const mayTouch = (c: PageContext, touched: readonly string[]): boolean =>
   const withheld: readonly string[] = withheldScopes(roleOf(c.get("visitor")));
   return visitorMay(c, "keys") && !touched.some((scope) => withheld.includes(scope));
 };
+
+/** Returns roles as the start of a sentence, for example "An admin or an owner". */
+export function anyOf(of: readonly Role[]): string {
+  const named = of.map((role) => `${/^[aeiou]/.test(role) ? "an" : "a"} ${role}`);
+  const text = named.length === 1 ? (named[0] ?? "") : `${named.slice(0, -1).join(", ")} or ${named.at(-1)}`;
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Returns who may change a key with the given scopes, as the start of a sentence. */
+export const whoMayTouch = (touched: readonly string[]): string =>
+  anyOf(rolesWith("keys").filter((role) => !touched.some((scope) => withheldScopes(role).includes(scope))));
 
 /** Throws `forbidden` if the visitor's role may not grant one of the given scopes. */
 export function requireGrantableScopes(c: PageContext, touched: readonly string[]): void {

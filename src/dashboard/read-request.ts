@@ -1,33 +1,54 @@
 import { type ActivityReadContext, listActivity, type ReadEntry, readEntry } from "../activity/read-activity.ts";
 import { listAudit, type ReadAuditEntry } from "../audit/audit.ts";
-import { eventCatalogue } from "../events/catalogue.ts";
+import { orNull } from "../errors/failure.ts";
 import type { Event } from "../events/event.ts";
 import { urlOf } from "../http/request-url.ts";
 import { timeOfId } from "../ids/ids.ts";
+import type { KeyRow } from "../keys/key.ts";
+import { readKeyRow } from "../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../openapi/document.ts";
 import { dayMs, hourMs, minuteMs, secondMs } from "../time/clock.ts";
 import { readEventsOfRequest } from "../webhooks/events-of-request.ts";
-import { type Attempt, type Delivery, readDelivery } from "../webhooks/read-deliveries.ts";
+import { readWithRepetitions, type WithAttempts } from "../webhooks/read-deliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
+import type { Webhook } from "../webhooks/webhook.ts";
 import { maxWebhooks } from "../webhooks/write-webhooks.ts";
 import type { PageContext } from "./context.ts";
-import { logContext, webhookContext } from "./operation-contexts.ts";
-import { visitorMay } from "./permissions.tsx";
+import { logContext } from "./operation-contexts.ts";
+import { mayReadEvents, visitorMay } from "./permissions.tsx";
 
 const aroundMs = 10 * minuteMs;
+/** The changes of a key that are looked through for the nearest ones. */
+const lookedAround = 100;
 const maxAround = 10;
 /** The deliveries whose attempts are in the trace. */
-const maxDeliveries = 10;
+const maxDeliveries = 50;
 
-/** A delivery with its attempts, oldest first. `webhookUrl`: the URL of its webhook, or null if the webhook was deleted. */
-export type MadeDelivery = Delivery & { attempts: Attempt[]; webhookUrl: string | null };
+/** A delivery in a trace. `webhook`: its webhook, or null if the webhook was deleted. */
+export type MadeDelivery = WithAttempts & { webhook: Webhook | null };
 
-/** A request with what it caused. `changes`: changes of its key within ten minutes. `operation`: its operation in the OpenAPI document. */
+/** An event that a request caused, with the first delivery to each webhook. `webhook`: the webhook, or null if it was deleted. */
+export interface CausedEvent {
+  event: Event;
+  first: { id: string; webhook: Webhook | null }[];
+}
+
+/**
+ * A request with what it caused. `deliveries`: the latest deliveries of its events, oldest first, with all redeliveries. `olderDeliveries`: the number of
+ * deliveries before them. `changes`: the changes of its key that were nearest. `operation`: its operation in the OpenAPI document. `key`: the key as it is now.
+ */
 export interface RequestDetails {
   entry: ReadEntry;
+  key: KeyRow | null;
   operation: Operation | undefined;
-  caused: { event: Event; deliveryIds: string[]; deliveries: MadeDelivery[] }[];
+  caused: CausedEvent[];
+  /** The number of its events that are not in `caused`. */
+  otherEvents: number;
+  deliveries: MadeDelivery[];
+  olderDeliveries: number;
   changes: ReadAuditEntry[];
+  /** The number of other changes within ten minutes. */
+  otherChanges: number;
 }
 
 /** Reads a request and what it caused. Throws `not_found`. */
@@ -38,28 +59,34 @@ export async function readRequestDetails(c: PageContext, id: string): Promise<Re
     ({ method, path }) => method.toUpperCase() === entry.method.replace("HEAD", "GET") && path === entry.route,
   )?.operation;
   const at = timeOfId(entry.id);
-  const [caused, changes] = await Promise.all([
+  const [{ caused, count: eventCount }, key, { rows: around }] = await Promise.all([
     readEventsOfRequest(context, entry.id),
+    readKeyRow(context, entry.keyId).catch(orNull),
     visitorMay(c, "audit")
-      ? listAudit(context, { filter: { target: entry.keyId, from: at - aroundMs, to: at + aroundMs }, limit: maxAround })
+      ? listAudit(context, { filter: { target: entry.keyId, from: at - aroundMs, to: at + aroundMs }, limit: lookedAround })
       : { rows: [] },
   ]);
-  let left = maxDeliveries;
-  const withDeliveries = await Promise.all(
-    caused.map(async ({ event, deliveryIds }) => {
-      // A delivery contains the response of the receiver, which may repeat the event. Reading a delivery therefore needs the scope of its event.
-      const ids = isReadable(c, event.type) ? deliveryIds.slice(0, left) : [];
-      left -= ids.length;
-      return { event, deliveryIds, deliveries: await Promise.all(ids.map((each) => readDelivery(context, each))) };
-    }),
-  );
-  const webhooks = left < maxDeliveries ? await listWebhooks(context, { limit: maxWebhooks }) : [];
-  const urls = new Map(webhooks.map(({ id: webhookId, url }) => [webhookId, url]));
-  const made = withDeliveries.map(({ deliveries, ...each }) => ({
-    ...each,
-    deliveries: deliveries.map((delivery) => ({ ...delivery, webhookUrl: urls.get(delivery.webhookId) ?? null })),
-  }));
-  return { entry, operation, caused: made, changes: changes.rows };
+  const sent = caused.flatMap(({ first }) => first);
+  // A delivery contains the response of the receiver, which may repeat the event. Reading a delivery therefore needs the scope of its event.
+  const readable = caused.flatMap(({ event, first }) => (mayReadEvents(c, event.type) ? first.map(({ id: each }) => each) : []));
+  const [webhooks, { deliveries, count }] = await Promise.all([
+    sent.length === 0 ? [] : listWebhooks(context, { limit: maxWebhooks }),
+    readWithRepetitions(context, readable, maxDeliveries),
+  ]);
+  const distance = ({ id: changeId }: ReadAuditEntry) => Math.abs(timeOfId(changeId) - at);
+  const nearest = around.toSorted((a, b) => distance(a) - distance(b)).slice(0, maxAround);
+  const webhookOf = ({ webhookId }: { webhookId: string }) => webhooks.find((webhook) => webhook.id === webhookId) ?? null;
+  return {
+    entry,
+    key,
+    operation,
+    caused: caused.map(({ event, first }) => ({ event, first: first.map((each) => ({ id: each.id, webhook: webhookOf(each) })) })),
+    otherEvents: eventCount - caused.length,
+    deliveries: deliveries.map((delivery) => ({ ...delivery, webhook: webhookOf(delivery) })),
+    olderDeliveries: count - deliveries.length,
+    changes: nearest,
+    otherChanges: around.length - nearest.length,
+  };
 }
 
 /** The ids of the requests before and after a request in the log. */
@@ -95,13 +122,4 @@ export async function readSharedEntries(context: ActivityReadContext, id: string
   const from = Math.floor(timeOfId(id) / secondMs) * secondMs;
   const { entries } = await listActivity(context, { filter: { from, to: from + secondMs }, limit: maxListed });
   return entries.filter(({ count }) => count > 1);
-}
-
-function isReadable(c: PageContext, eventType: string): boolean {
-  try {
-    eventCatalogue.requireReadable([eventType], webhookContext(c).scopes);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -90,7 +90,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
               {found.map((each) => (
                 <li>
                   <a href={pathOf(each)}>{nameOf(each)}</a> <span class="quiet">{each.page.kind}</span>
-                  <span class="quiet break">{each.line}</span>
+                  <span class="quiet snippet">{each.line}</span>
                 </li>
               ))}
             </ul>
@@ -190,7 +190,7 @@ const Search = ({ text }: { text: string }) => (
         type="search"
         value={text}
         maxlength={maxQueryCharacters}
-        placeholder="Search operations, guides, errors and events"
+        placeholder="Search the documentation"
         data-suggest="/search /docs/search"
       />
       <button type="submit">Search</button>

@@ -55,10 +55,14 @@ export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 /** Returns the distinct words of a query, in lower case. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
 
-/** Returns the text from an offset in a page to the end of its paragraph. Removes the Markdown markup. */
+/**
+ * Returns the text from an offset in a page to the end of its paragraph. Removes the Markdown markup. A text that begins within a sentence starts with
+ * "… ".
+ */
 function lineAt({ markdown }: DocPage, offset: number): string {
   const end = markdown.indexOf("\n\n", offset);
-  return plain((end === -1 ? markdown.slice(offset) : markdown.slice(offset, end)).replaceAll("\n", " "));
+  const text = plain((end === -1 ? markdown.slice(offset) : markdown.slice(offset, end)).replaceAll("\n", " "));
+  return /^\p{Ll}/u.test(text) ? `… ${text}` : text;
 }
 
 type Indexed = DocPage & { headings?: readonly Heading[] };
@@ -130,8 +134,10 @@ export class SearchIndex {
   }
 }
 
-const plain = (line: string) =>
-  line
-    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
-    .replaceAll(/[`*]/g, "")
-    .replace(new RegExp(`^(.{${maxLineCharacters - 1}}).{2,}$`, "u"), "$1…");
+/** Removes the Markdown markup from a line. Cuts a long line at the end of a word. */
+function plain(line: string): string {
+  const text = line.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/[`*]/g, "");
+  if (text.length <= maxLineCharacters) return text;
+  const words = text.slice(0, maxLineCharacters - 1);
+  return `${words.slice(0, Math.max(words.lastIndexOf(" "), 1))} …`;
+}

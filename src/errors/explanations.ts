@@ -187,7 +187,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   unavailable: {
     why: "The storage of the service was unreachable or full, or the guard of the key was unreachable. The detail of the response names the cause.",
-    what: "Try again after the time in the header Retry-After.",
+    what: "The header Retry-After says how long to wait.",
     header: "Retry-After",
     detail: "The service cannot reach its storage right now. Try again in a moment.",
   },

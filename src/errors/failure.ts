@@ -119,6 +119,12 @@ export function throwTogether(errors: readonly unknown[], message: string): void
   if (errors.length > 0) throw new AggregateError(errors, message, { cause: errors[0] });
 }
 
+/** Returns null for the failure `not_found`, and throws any other error: `await read(id).catch(orNull)`. */
+export function orNull(error: unknown): null {
+  if (error instanceof Failure && error.code === "not_found") return null;
+  throw error;
+}
+
 /** Returns the errors of all rejected promises. */
 export const errorsOf = (outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] =>
   outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

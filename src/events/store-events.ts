@@ -3,7 +3,8 @@ import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
 import type { Event } from "./event.ts";
 
 /** Returns the statements that store an event without creating deliveries. */
-export const storeEventOnly = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
+export const storeEventOnly = (db: Db, event: Event, requestId: string | undefined): Statement[] =>
+  insertEvents(db, [event], sql`true`, requestId);
 
 /**
  * The sequence number of an account's next event. Sequence numbers are never reused, even after all events are deleted. A sequence number

@@ -14,16 +14,12 @@ export const activityLog =
   ({ unknownRoute }: { unknownRoute: string }): Finish =>
   (c) => {
     const principal = c.get("principal");
-    const waitUntil = (work: Promise<void>) => c.executionCtx.waitUntil(work);
-    if (!principal) {
-      const { status } = c.res;
-      const route = c.get("policy")?.route ?? unknownRoute;
-      if (status >= 500) countFailure(c.env, waitUntil, { method: c.req.method, route, status });
-      return;
-    }
-    const { keyId, ip, admission } = principal;
-    const policy = c.get("policy");
     const { status } = c.res;
+    if (!principal && status < 500) return;
+    const policy = c.get("policy");
+    const waitUntil = (work: Promise<void>) => c.executionCtx.waitUntil(work);
+    if (!principal) return countFailure(c.env, waitUntil, { method: c.req.method, route: policy?.route ?? unknownRoute, status });
+    const { keyId, ip, admission } = principal;
     const admitted = admission.refusal === null;
     const failure = status >= 400 ? c.get("failure") : undefined;
     logRequest(c.env, waitUntil, {
@@ -35,6 +31,7 @@ export const activityLog =
       status,
       ip: ip || null,
       errorCode: failure?.code ?? null,
+      reason: failure?.fieldErrors?.length ? undefined : failure?.message,
       admitted,
       counted: admitted && policy?.isCounted !== false,
       secret: admission.secret ?? null,

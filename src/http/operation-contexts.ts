@@ -81,6 +81,7 @@ export const webhookContext = (c: Requesting, acting: Acting, commit = defaultCo
   ...readContext(c, acting),
   commit,
   scopes: acting.scopes,
+  requestId: c.get("requestId"),
   encryption: encryptionSecrets(c.env),
   urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },
 });

@@ -132,7 +132,7 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     // One unit of this job is a group of 500 deliveries.
     atMost: 40,
-    run: withoutCursor(({ outbox, atMost }) => finishSettlements(outbox.db, atMost)),
+    run: withoutCursor(({ outbox, now, atMost }) => finishSettlements(outbox.db, now, atMost)),
   },
   {
     name: "make_redeliveries",
@@ -162,7 +162,7 @@ export const jobs: readonly Job[] = [
     name: "delete_old_history",
     description: "delete events, redeliveries, audit entries and invitations that are past their retention",
     everyMs: hourMs,
-    // One unit of this job is one deleted row. Each processed group of accounts counts as another 5,000 rows.
+    // One unit of this job is one deleted row. Each processed group of accounts counts as another 1,000 rows.
     atMost: 20_000,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteHistoryOf(run, accounts, left)),
   },
@@ -200,7 +200,7 @@ const maxBatchesOfAccounts = 40;
 const rest = 9;
 const maxPieceMs = 20 * secondMs;
 const historyOfAccounts = 20_000;
-const groupWorth = 5000;
+const groupWorth = 1000;
 
 async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const writer = writerAt(env, accounts[0].logWriter);
@@ -224,7 +224,7 @@ async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left:
   return { done, hasMore };
 }
 
-/** Counts 5,000 rows for each group of accounts, in addition to the deleted rows. These 5,000 rows limit the number of groups in a run. */
+/** Counts 1,000 rows for each group of accounts, in addition to the deleted rows. These rows limit the number of groups in a run to twenty. */
 async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const ids = accounts.map(({ id }) => id);
   const atMost = Math.min(left, historyOfAccounts);

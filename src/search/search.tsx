@@ -7,23 +7,38 @@ import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { readKeyChoices } from "../dashboard/key-choices.ts";
 import { needs } from "../dashboard/needs.ts";
 import { openLogContext } from "../dashboard/operation-contexts.ts";
+import { visitorMay } from "../dashboard/permissions.tsx";
 import { type Suggestion, wantsJson } from "../dashboard/suggestions.ts";
 import { library } from "../docs/library.ts";
 import { maxQueryCharacters, maxQueryWords, maxSuggestions, queryWordsOf, suggestionOf } from "../docs/search-index.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import { maxWebhooks } from "../webhooks/write-webhooks.ts";
 
-const pages = [
+/** The pages that the visitor may open. */
+const pagesOf = (c: PageContext): (readonly [name: string, path: string])[] => [
   ["Overview", "/"],
   ["Usage", "/usage"],
+  ["Limits", "/limits"],
   ["API Keys", "/keys"],
-  ["Create a key", "/keys/new"],
+  ...(visitorMay(c, "keys") ? ([["Create a key", "/keys/new"]] as const) : []),
   ["Webhooks", "/webhooks"],
-  ["Add a webhook", "/webhooks/new"],
+  ...(visitorMay(c, "webhooks") ? ([["Add a webhook", "/webhooks/new"]] as const) : []),
   ["Activity", "/activity"],
   ["Documentation", "/docs"],
   ["Settings", "/settings"],
-] as const;
+  ["Members", "/settings#members"],
+  ...(visitorMay(c, "members") && c.get("visitor").signedIn ? ([["Invite a member", "/settings#members"]] as const) : []),
+  ...(c.get("visitor").signedIn
+    ? ([
+        ["Sessions", "/settings#sessions"],
+        ["Passkeys and recovery codes", "/settings#sign-in"],
+      ] as const)
+    : []),
+  ...(visitorMay(c, "audit") ? ([["Audit log", "/settings/audit"]] as const) : []),
+  ...(visitorMay(c, "account") && c.get("visitor").account.sampleUntil !== null
+    ? ([["Remove the sample data", "/settings/sample-data"]] as const)
+    : []),
+];
 
 /** The path of the page for each kind of id. */
 const byId: readonly (readonly [form: RegExp, path: string, kind: string])[] = [
@@ -34,10 +49,16 @@ const byId: readonly (readonly [form: RegExp, path: string, kind: string])[] = [
 ];
 
 /** The maximum number of pages of the documentation among the results. */
-const maxDocs = 8;
+const maxDocs = 20;
 
-/** Returns the keys, webhooks, pages and pages of the documentation that contain a text. The text is not empty. */
-async function find(c: PageContext, text: string): Promise<Suggestion[]> {
+/** What a search has found. `isCut`: whether more pages of the documentation match. */
+interface Results {
+  found: Suggestion[];
+  isCut: boolean;
+}
+
+/** Finds the keys, webhooks, pages and pages of the documentation that contain a text. The text is not empty. */
+async function find(c: PageContext, text: string): Promise<Results> {
   const context = await openLogContext(c);
   const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
   const wanted = text.toLowerCase();
@@ -46,8 +67,9 @@ async function find(c: PageContext, text: string): Promise<Suggestion[]> {
   const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
   const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);
   const isNamed = (name: string) => queryWordsOf(name).every((part) => part.length < 3 || words.some((word) => part.startsWith(word)));
-  const shownPages = pages.filter(([name]) => has(name) || isNamed(name));
-  return [
+  const shownPages = pagesOf(c).filter(([name]) => has(name) || isNamed(name));
+  const docs = words.length > maxQueryWords ? [] : library().search.find(words);
+  const found = [
     ...(/^[1-5]\d\d$/.test(text) ? [{ kind: "Requests", name: `Requests with status ${text}`, path: `/activity?status=${text}` }] : []),
     ...keys
       .filter(({ id, name, last4 }) => has(name, id, prefixOf(id), last4) || prefixOf(id) === publicPart)
@@ -56,10 +78,12 @@ async function find(c: PageContext, text: string): Promise<Suggestion[]> {
       .filter(({ id, url, description }) => has(url, description, id))
       .map(({ id, url }) => ({ kind: "Webhook", name: url, path: `/webhooks/${id}` })),
     ...shownPages.map(([name, path]) => ({ kind: "Page", name, path })),
-    ...(words.length > maxQueryWords ? [] : library().search.find(words).slice(0, maxDocs).map(suggestionOf)).filter(
-      ({ path }) => !shownPages.some(([, shown]) => shown === path),
-    ),
+    ...docs
+      .slice(0, maxDocs)
+      .map(suggestionOf)
+      .filter(({ path }) => !shownPages.some(([, shown]) => shown === path)),
   ];
+  return { found, isCut: docs.length > maxDocs };
 }
 
 /** Returns the page that a text names: the id of a resource, or the path of requests, for example "GET /api/v1/tasks". */
@@ -75,6 +99,12 @@ function named(text: string): Suggestion | null {
   };
 }
 
+/** Returns what the search field suggests: the best results, and the page with all results if there are more. */
+const suggestionsOf = (text: string, found: readonly Suggestion[]): Suggestion[] =>
+  found.length <= maxSuggestions
+    ? [...found]
+    : [...found.slice(0, maxSuggestions - 1), { kind: "Search", name: "All results", path: `/search?${new URLSearchParams({ q: text })}` }];
+
 /**
  * Finds keys, webhooks, requests, pages and documentation. Redirects to the result if there is only one result. The script of the search field
  * gets the results as JSON.
@@ -82,13 +112,13 @@ function named(text: string): Suggestion | null {
 export const searchPages = new Hono<PageEnv>().get("/search", needs("session"), async (c) => {
   const text = (c.req.query("q") ?? "").trim();
   const direct = named(text);
-  const found = direct ? [direct] : text === "" ? [] : await find(c, text);
-  if (wantsJson(c)) return c.json({ results: found.slice(0, maxSuggestions) }, 200, uncached);
+  const { found, isCut } = direct || text === "" ? { found: direct ? [direct] : [], isCut: false } : await find(c, text);
+  if (wantsJson(c)) return c.json({ results: suggestionsOf(text, found) }, 200, uncached);
   const [only] = found;
   if (found.length === 1 && only) return c.redirect(only.path, 303);
   return showPage(
     c,
-    { title: text === "" ? "Search" : `Search: ${maskKeys(text)}` },
+    { title: text === "" ? "Search" : `Search: ${maskKeys(text)}`, searched: maskKeys(text) },
     <section class="panel" aria-label="Found">
       {found.length === 0 ? (
         <Empty>
@@ -110,6 +140,7 @@ export const searchPages = new Hono<PageEnv>().get("/search", needs("session"), 
       )}
       {found.length > 0 && (
         <p>
+          {isCut && `The best ${maxDocs} pages of the documentation are shown. `}
           <a href={`/docs/search?${new URLSearchParams({ q: text })}`}>Search only the documentation for “{maskKeys(text)}”</a>
         </p>
       )}

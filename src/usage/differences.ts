@@ -3,8 +3,8 @@ import { notReported } from "./tallies.ts";
 
 // Finds how the requests of a time differ most from those of the time that it is compared with. A difference counts only if chance does not explain it.
 
-/** The kinds of differences, the most urgent first. */
-export type DifferenceKind = "denied" | "failed" | "rejected" | "slower" | "more" | "fewer";
+/** The kinds of differences, the most urgent first. "times" is about response times. */
+export type DifferenceKind = "denied" | "failed" | "rejected" | "times" | "more" | "fewer";
 
 /** How the requests of a time differ from the requests of the time that it is compared with. */
 export interface Difference {
@@ -13,7 +13,9 @@ export interface Difference {
   by: "key" | "route";
   /** The ids of the keys, or the routes. One value has at least half of the difference, or else all values that differ are listed. */
   values: readonly string[];
-  /** The number of requests, or for "slower" the mean response time in milliseconds. */
+  /** The status codes of the requests, if the difference counts only those with certain ones. */
+  statuses?: readonly number[];
+  /** The number of requests, or for "times" the mean response time in milliseconds. */
   now: number;
   before: number;
 }
@@ -76,9 +78,11 @@ function problem(
   const all = sumOf(moves);
   const increase = all.now - all.before;
   if (increase < problemShare * total(now) || increase <= 0 || !isNotable(all.now, all.before, "problems")) return null;
+  const statuses = [...new Set(now.filter(is).map(({ status }) => status))].toSorted();
   const [first] = moves;
-  if (first && first.now - first.before >= increase / 2) return { kind, by, values: [first.value], now: first.now, before: first.before };
-  return { kind, by, values: moves.filter((move) => move.now > move.before).map(({ value }) => value), ...all };
+  if (first && first.now - first.before >= increase / 2)
+    return { kind, by, values: [first.value], statuses, now: first.now, before: first.before };
+  return { kind, by, values: moves.filter((move) => move.now > move.before).map(({ value }) => value), statuses, ...all };
 }
 
 /** Returns the route that became slower and whose requests waited longest for it, or null. */
@@ -99,7 +103,7 @@ function slower(now: readonly LocatedCell[], before: readonly LocatedCell[]): Di
       return isSlower ? [{ route, now: mean, before: earlier.mean, lost: (mean - earlier.mean) * timed }] : [];
     })
     .toSorted((a, b) => b.lost - a.lost);
-  return worst ? { kind: "slower", by: "route", values: [worst.route], now: worst.now, before: worst.before } : null;
+  return worst ? { kind: "times", by: "route", values: [worst.route], now: worst.now, before: worst.before } : null;
 }
 
 /** Returns the key whose number of requests changed most, or null if none changed notably. New accounts have no traffic to compare with. */
@@ -112,17 +116,26 @@ function traffic(now: readonly LocatedCell[], before: readonly LocatedCell[]): D
   return { kind: first.now > first.before ? "more" : "fewer", by: "key", values: [first.value], now: first.now, before: first.before };
 }
 
-/**
- * Returns how the requests of a time differ most from those of the time that it is compared with. Denied requests come first, then failed
- * requests, rejected requests, slower responses, and last the number of requests. Returns null if nothing differs notably.
- */
-export function mainDifference(now: readonly LocatedCell[], before: readonly LocatedCell[]): Difference | null {
+/** Returns what became worse: denied requests come first, then failed requests, rejected requests, and slower responses. */
+function worsening(now: readonly LocatedCell[], before: readonly LocatedCell[]): Difference | null {
   const reported = (cells: readonly LocatedCell[]) => cells.filter(({ status }) => status !== notReported);
   return (
     problem("denied", "key", isDenied, now, before) ??
     problem("failed", "route", isFailed, now, before) ??
     problem("rejected", "key", isRejected, now, before) ??
-    slower(reported(now), reported(before)) ??
-    traffic(now, before)
+    slower(reported(now), reported(before))
   );
 }
+
+/** Returns what became better. It is what would have become worse if the times were exchanged. */
+function improvement(now: readonly LocatedCell[], before: readonly LocatedCell[]): Difference | null {
+  const exchanged = worsening(before, now);
+  return exchanged && { ...exchanged, now: exchanged.before, before: exchanged.now };
+}
+
+/**
+ * Returns how the requests of a time differ most from those of the time that it is compared with. What became worse comes first, then what became better,
+ * and last the number of requests. Returns null if nothing differs notably.
+ */
+export const mainDifference = (now: readonly LocatedCell[], before: readonly LocatedCell[]): Difference | null =>
+  worsening(now, before) ?? improvement(now, before) ?? traffic(now, before);

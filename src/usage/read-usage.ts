@@ -40,21 +40,27 @@ export async function readUsage(
 }
 
 /**
- * Returns one point for each hour or day of a span of whole hours. `keyId`: counts only the requests of this key. `counts`: returns whether requests with
- * a status count.
+ * Returns one point for each hour or day of a span of whole hours. `keyId` and `route`: count only the requests of this key, or to this route. `counts`:
+ * returns whether requests with a status count.
  */
 export async function readSeries(
   context: OpenedLog,
   span: Span,
   stepMs: number,
-  keyId?: string | undefined,
-  counts?: (status: number) => boolean,
+  { keyId, ...of }: { keyId?: string | undefined } & Counted = {},
 ): Promise<SeriesPoint[]> {
-  return seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId))).flat(), span, stepMs, counts);
+  return seriesOf((await readPeriods(context, wantedFor(span, stepMs, keyId, of.route !== undefined))).flat(), span, stepMs, of);
 }
 
-function wantedFor(span: Span, stepMs: number, keyId: string | undefined): Wanted[] {
-  const keys = keyId === undefined ? "none" : { id: keyId };
+/** Which requests count: those to a route, and those with certain statuses. */
+interface Counted {
+  route?: string | undefined;
+  counts?: ((status: number) => boolean) | undefined;
+}
+
+/** `byRoute`: whether the periods must tell routes apart. The totals of an account do not, and those of its keys do. */
+function wantedFor(span: Span, stepMs: number, keyId: string | undefined, byRoute = false): Wanted[] {
+  const keys = keyId !== undefined ? { id: keyId } : byRoute ? "all" : "none";
   if (stepMs === hourMs) return [{ by: "hour", spans: [span], keys }];
   const { days, edges } = daysAndEdges(span);
   return [
@@ -63,26 +69,30 @@ function wantedFor(span: Span, stepMs: number, keyId: string | undefined): Wante
   ];
 }
 
+const cellsOf = ({ tallies }: Period) => [...tallies.values()].flatMap(({ cells }) => [...cells.values()]);
+
 const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);
 
 const histogramOf = (periods: readonly Period[]) => mergeHistograms(periods.map(({ totals }) => totals.histogram));
 
 /** Returns one point for each hour or day that overlaps with the span. */
-function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number, counts?: (status: number) => boolean): SeriesPoint[] {
+function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number, { route, counts }: Counted = {}): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
   const byStart = Map.groupBy(periods, (period) => startOf(period.start));
   const points: SeriesPoint[] = [];
   for (let start = startOf(from); start < to; start += stepMs) {
     const own = byStart.get(start) ?? [];
-    const tallies = own.flatMap(totalsOfPeriod).filter(({ status }) => counts?.(status) ?? true);
+    const tallies = own
+      .flatMap((period) => (route === undefined ? totalsOfPeriod(period) : cellsOf(period).filter((cell) => cell.route === route)))
+      .filter(({ status }) => counts?.(status) ?? true);
     points.push({
       start,
       requests: requestsOf(tallies),
       successes: successesOf(tallies),
       notReported: notReportedOf(tallies),
       averageMs: averageOf(tallies),
-      // The histograms do not tell statuses apart.
-      ...percentilesOf(counts ? mergeHistograms([]) : histogramOf(own)),
+      // The histograms tell neither statuses nor routes apart.
+      ...percentilesOf(counts || route !== undefined ? mergeHistograms([]) : histogramOf(own)),
     });
   }
   return points;

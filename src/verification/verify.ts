@@ -103,6 +103,7 @@ function log(
     ip: ip || null,
     errorCode: denial?.code ?? null,
     missingScope: denial?.code === "insufficient_scope" ? request.scope : undefined,
+    reason: denial?.message,
     admitted,
     counted: admitted && !degraded,
     secret: admission.secret ?? null,

@@ -193,7 +193,14 @@ async function release(
 ): Promise<void> {
   await db
     .update(deliveries)
-    .set({ nextAttemptAt: null, ...left, claim: null, claimedUntil: 0, attemptsMade: sql`${deliveries.attemptsMade} - 1` })
+    .set({
+      nextAttemptAt: null,
+      ...left,
+      ...("status" in left && left.status === "held" && { heldAt: now() }),
+      claim: null,
+      claimedUntil: 0,
+      attemptsMade: sql`${deliveries.attemptsMade} - 1`,
+    })
     .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim), eq(deliveries.status, "pending")));
   const next = await db.all<{ id: string }>(reserveNext(accountId, now()));
   enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));

@@ -8,5 +8,9 @@ export const firstDeliveryId: SQL = sql.raw(
   "'dlv_' || substr(events.id, 5, 12) || substr(events.id, -16) || printf('%04x', webhooks.number)",
 );
 
+/** Returns the id of the first delivery of an event to the webhook with this number. */
+export const firstDeliveryIdOf = (eventId: string, webhookNumber: number): string =>
+  `${firstDeliveryPrefix(eventId)}${webhookNumber.toString(16).padStart(4, "0")}`;
+
 /** Returns the common prefix of the ids of all first deliveries of an event. */
 export const firstDeliveryPrefix = (eventId: string): string => `dlv_${eventId.slice(4, 16)}${eventId.slice(-16)}`;

@@ -43,7 +43,7 @@ export async function disableWebhook(
       events: [webhookDisabled(after, at)],
       audit,
       statements: [
-        ...settleFirst(db, webhook, "held", when),
+        ...settleFirst(db, webhook, "held", at, when),
         db
           .update(webhooks)
           .set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt })

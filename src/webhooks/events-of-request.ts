@@ -12,18 +12,29 @@ import { firstDeliveryPrefix } from "./delivery-id.ts";
  * run for a while.
  */
 const madeWithinMs = 5 * minuteMs;
-const maxOfRequest = 20;
+const maxOfRequest = 50;
 /**
  * The maximum number of events to scan. The scan begins with the first event after the start of a request. The scan includes events of
  * other requests from the same period.
  */
 const lookedThrough = 1000;
 
-/** Returns the first 20 events that a request caused, with the first delivery of each event to each webhook. Omits redeliveries. */
-export async function readEventsOfRequest(
-  { db, actor }: ReadContext,
-  requestId: string,
-): Promise<{ event: Event; deliveryIds: string[] }[]> {
+/** The first delivery of an event to a webhook. */
+export interface FirstDelivery {
+  id: string;
+  webhookId: string;
+}
+
+/** What a request caused. `count`: the number of its events, including those that are not listed. */
+export interface CausedEvents {
+  caused: { event: Event; first: FirstDelivery[] }[];
+  count: number;
+}
+
+/**
+ * Returns at most 50 events that a request caused, at least one of each type, with the first delivery of each event to each webhook. Omits redeliveries.
+ */
+export async function readEventsOfRequest({ db, actor }: ReadContext, requestId: string): Promise<CausedEvents> {
   const at = timeOfId(requestId);
   const madeMeanwhile = db
     .select({ id: events.id })
@@ -31,26 +42,30 @@ export async function readEventsOfRequest(
     .where(and(eq(events.accountId, actor.accountId), gt(events.id, idBound("evt", at)), lt(events.id, idBound("evt", at + madeWithinMs))))
     .orderBy(asc(events.id))
     .limit(lookedThrough);
-  const found = await db
-    .select()
+  const rows = await db
+    .select({ event: events, count: sql<number>`count(*) OVER ()` })
     .from(events)
     .where(and(eq(events.accountId, actor.accountId), inArray(events.id, madeMeanwhile), eq(sql`+${events.requestId}`, requestId)))
-    .orderBy(asc(events.id))
+    .orderBy(sql`row_number() OVER (PARTITION BY ${events.type} ORDER BY ${events.id})`, asc(events.id))
     .limit(maxOfRequest);
-  if (found.length === 0) return [];
+  if (rows.length === 0) return { caused: [], count: 0 };
+  const found = rows.map(({ event }) => event).toSorted((a, b) => (a.id < b.id ? -1 : 1));
   const sent = await readFirstDeliveries(
     db,
     found.map(({ id }) => id),
   );
-  return found.map((event) => ({ event, deliveryIds: sent.filter(({ eventId }) => eventId === event.id).map(({ id }) => id) }));
+  return {
+    caused: found.map((event) => ({ event, first: sent.filter(({ eventId }) => eventId === event.id) })),
+    count: rows[0]?.count ?? 0,
+  };
 }
 
 /**
  * Returns the first delivery of each event to each webhook. Finds these deliveries by the prefix of their ids and reads no other
  * deliveries.
  */
-const readFirstDeliveries = (db: Db, eventIds: readonly string[]): Promise<{ id: string; eventId: string }[]> =>
+const readFirstDeliveries = (db: Db, eventIds: readonly string[]): Promise<(FirstDelivery & { eventId: string })[]> =>
   db.all(
-    sql`SELECT deliveries.id, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map(firstDeliveryPrefix))}) AS prefix
+    sql`SELECT deliveries.id, webhook_id AS webhookId, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map(firstDeliveryPrefix))}) AS prefix
       CROSS JOIN deliveries ON deliveries.id >= prefix.value AND deliveries.id < prefix.value || 'g' ORDER BY deliveries.id`,
   );

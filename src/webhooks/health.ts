@@ -21,6 +21,24 @@ export interface WebhookHealth {
 
 const looksAt = 50;
 
+/** The results of the attempts of a webhook's latest 50 deliveries. */
+export type AttemptCounts = Pick<WebhookHealth, "attempts" | "succeeded">;
+
+/** Returns the results of the latest attempts of several webhooks of the account, by the id of the webhook. */
+export async function readAttemptCounts({ db, actor }: ReadContext, webhookIds: readonly string[]): Promise<Map<string, AttemptCounts>> {
+  const rows = await db.all<{ id: string; counts: string }>(
+    sql`SELECT webhook.value AS id, (SELECT json_array(count(*), count(*) FILTER (WHERE error IS NULL)) FROM attempts WHERE delivery_id IN
+        (SELECT id FROM deliveries WHERE account_id = ${actor.accountId} AND webhook_id = webhook.value ORDER BY id DESC LIMIT ${looksAt})) AS counts
+      FROM json_each(${JSON.stringify(webhookIds)}) AS webhook`,
+  );
+  return new Map(
+    rows.map(({ id, counts }) => {
+      const [made, succeeded] = JSON.parse(counts) as [number, number];
+      return [id, { attempts: made, succeeded }];
+    }),
+  );
+}
+
 /** Returns the health of one webhook of the account. */
 export async function readHealth({ db, actor }: ReadContext, webhookId: string): Promise<WebhookHealth> {
   const ofWebhook = and(eq(deliveries.accountId, actor.accountId), eq(deliveries.webhookId, webhookId));

@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { isOneOf } from "../db/is-one-of.ts";
+import { isOneOf, isOwnOneOf } from "../db/is-one-of.ts";
 import { newestFirst, type Page } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 import { readWebhook } from "./read-webhooks.ts";
@@ -44,7 +44,7 @@ export async function listDeliveries(
 }
 
 /** Returns one delivery of the account with its attempts, oldest attempt first. Throws `not_found` if the delivery does not exist. */
-export async function readDelivery(context: ReadContext, id: string): Promise<Delivery & { attempts: Attempt[] }> {
+export async function readDelivery(context: ReadContext, id: string): Promise<WithAttempts> {
   const { db, actor } = context;
   const [[delivery], made] = await db.batch([
     db
@@ -55,6 +55,46 @@ export async function readDelivery(context: ReadContext, id: string): Promise<De
   ]);
   if (!delivery) throw new Failure("not_found", "There is no such delivery.");
   return { ...delivery, attempts: made };
+}
+
+/** A delivery with its attempts, oldest first. */
+export type WithAttempts = Delivery & { attempts: Attempt[] };
+
+/** The maximum number of deliveries that are followed from the first deliveries. */
+const maxFollowed = 2000;
+
+/**
+ * Returns deliveries of the account and all that repeat them, directly or not, with their attempts. The latest `limit` deliveries are returned, oldest first.
+ * `count`: the number of all of them.
+ */
+export async function readWithRepetitions(
+  { db, actor }: ReadContext,
+  ids: readonly string[],
+  limit: number,
+): Promise<{ deliveries: WithAttempts[]; count: number }> {
+  const latest = await db.all<{ id: string; count: number }>(
+    sql`WITH RECURSIVE followed (id) AS (
+        SELECT value FROM json_each(${JSON.stringify(ids)})
+        UNION SELECT repetition.id FROM followed JOIN deliveries AS repetition ON repetition.redelivery_of = followed.id
+        LIMIT ${sql.raw(String(maxFollowed))}
+      ) SELECT deliveries.id, count(*) OVER () AS count FROM followed CROSS JOIN deliveries ON deliveries.id = followed.id
+      WHERE +account_id = ${actor.accountId} ORDER BY created_at DESC, deliveries.id DESC LIMIT ${limit}`,
+  );
+  if (latest.length === 0) return { deliveries: [], count: 0 };
+  const found = latest.map(({ id }) => id);
+  const [read, made] = await db.batch([
+    db
+      .select()
+      .from(deliveries)
+      .where(isOwnOneOf(deliveries, actor.accountId, found))
+      .orderBy(asc(deliveries.createdAt), asc(deliveries.id)),
+    db.select().from(attempts).where(isOneOf(attempts.deliveryId, found)).orderBy(asc(attempts.id)),
+  ]);
+  const byDelivery = Map.groupBy(made, ({ deliveryId }) => deliveryId);
+  return {
+    deliveries: read.map((delivery) => ({ ...delivery, attempts: byDelivery.get(delivery.id) ?? [] })),
+    count: latest[0]?.count ?? 0,
+  };
 }
 
 /** Returns the latest attempt of each of the given deliveries, by the id of the delivery. A delivery without an attempt has no entry. */

@@ -7,8 +7,9 @@ import { newExampleEvent } from "../events/event.ts";
 import { readEvent } from "../events/read-events.ts";
 import { storeEventOnly } from "../events/store-events.ts";
 import { newId } from "../ids/ids.ts";
+import { firstDeliveryIdOf } from "./delivery-id.ts";
 import { testEvent } from "./events.ts";
-import { type Delivery, readDelivery } from "./read-deliveries.ts";
+import { type Delivery, readDelivery, type WithAttempts } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { deliveries } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
@@ -24,7 +25,8 @@ export async function redeliver(context: WebhookContext, deliveryId: string): Pr
   // An event is deleted after 30 days. A younger delivery that repeats the event can still exist. In this case, `readEvent` throws
   // `not_found`.
   await readEvent(context, before.eventId);
-  return sendNow(context, { ...before, redeliveryOf: before.id }, (id) => [raw(context.db, supersedeAll(before.id, id))]);
+  const again = { ...before, id: newId("dlv", context.now), redeliveryOf: before.id };
+  return sendNow(context, again, [raw(context.db, supersedeAll(before.id, again.id))]);
 }
 
 /** Throws `not_found` if the delivery does not exist. Throws `forbidden` if the acting key may not read the delivery's event. */
@@ -32,7 +34,7 @@ export async function authorizeRedelivery(context: WebhookReadContext, deliveryI
   await readReadable(context, deliveryId);
 }
 
-async function readReadable(context: WebhookReadContext, deliveryId: string): Promise<Delivery> {
+async function readReadable(context: WebhookReadContext, deliveryId: string): Promise<WithAttempts> {
   const delivery = await readDelivery(context, deliveryId);
   eventCatalogue.requireReadable([delivery.eventType], context.scopes);
   return delivery;
@@ -44,24 +46,26 @@ async function readReadable(context: WebhookReadContext, deliveryId: string): Pr
  * Throws `conflict` if the webhook is disabled.
  */
 export async function sendTest(context: WebhookContext, webhookId: string, type: string): Promise<string> {
-  const { db, now } = context;
+  const { db, now, requestId } = context;
   const webhook = await readWebhook(context, webhookId);
   authorizeTest(context, type);
   requireActive(webhook);
   const kind = eventCatalogue.find(type);
   const event = type === "webhook.test" || !kind ? testEvent(webhook, now) : newExampleEvent(kind, { accountId: webhook.accountId, now });
-  const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
-  return sendNow(context, delivery, () => storeEventOnly(db, event));
+  const { accountId, number } = webhook;
+  const id = firstDeliveryIdOf(event.id, number);
+  const delivery = { id, accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
+  return sendNow(context, delivery, storeEventOnly(db, event, requestId));
 }
 
 /** Throws `forbidden` if the acting key may not read events of this type. */
 export const authorizeTest = ({ scopes }: WebhookReadContext, type: string): void => eventCatalogue.requireReadable([type], scopes);
 
 /**
- * Makes the next attempt of a pending delivery now. Throws `not_found` if the delivery does not exist. Throws `forbidden` if the acting key
- * may not read the delivery's event. Throws `conflict` if the delivery is not pending, or if an attempt is in flight.
+ * Makes the next attempt of a pending delivery now. Returns how many attempts were stored before. Throws `not_found` if the delivery does not exist.
+ * Throws `forbidden` if the acting key may not read the delivery's event. Throws `conflict` if the delivery is not pending, or if an attempt is in flight.
  */
-export async function attemptNow(context: WebhookContext, deliveryId: string): Promise<void> {
+export async function attemptNow(context: WebhookContext, deliveryId: string): Promise<number> {
   const { db, actor, now, commit } = context;
   const before = await readReadable(context, deliveryId);
   const [set] = await commit({
@@ -87,6 +91,7 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
   });
   if (!wrote(set))
     throw new Failure("conflict", "The delivery is not waiting for an attempt. Either an attempt is in progress, or no attempt follows.");
+  return before.attempts.length;
 }
 
 /** The maximum number of deliveries that one statement follows in a chain of repetitions. */
@@ -104,22 +109,19 @@ const supersedeAll = (deliveryId: string, by: string): SQL =>
       LIMIT ${sql.raw(String(maxChain))}
     ) SELECT id FROM chain)`;
 
-/**
- * Creates one delivery that is due immediately. The statements that `first` returns run before the delivery is inserted. Returns the id of
- * the delivery.
- */
+/** Creates one delivery that is due immediately. The statements `first` run before the delivery is inserted. Returns the id of the delivery. */
 async function sendNow(
   { db, now, commit }: WebhookContext,
   {
+    id,
     accountId,
     webhookId,
     eventId,
     eventType,
     redeliveryOf,
-  }: Pick<Delivery, "accountId" | "webhookId" | "eventId" | "eventType" | "redeliveryOf">,
-  first: (id: string) => Statement[],
+  }: Pick<Delivery, "id" | "accountId" | "webhookId" | "eventId" | "eventType" | "redeliveryOf">,
+  first: readonly Statement[],
 ): Promise<string> {
-  const id = newId("dlv", now);
   const delivery = {
     id,
     accountId,
@@ -137,7 +139,7 @@ async function sendNow(
     accountId,
     result: id,
     events: [],
-    statements: [...first(id), db.insert(deliveries).values(delivery)],
+    statements: [...first, db.insert(deliveries).values(delivery)],
     scopes: eventCatalogue.scopesFor([eventType]),
     due: () => [{ id, delayMs: 0 }],
   });

@@ -19,18 +19,24 @@ const changedBy = { held: sql.raw("('pending')"), failed: sql.raw("('pending', '
 const waiting = (webhookId: string, status: Settled): SQL =>
   sql`SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND status <> 'delivered' AND status IN ${changedBy[status]} LIMIT ${settledAtOnce}`;
 
-const settle = (db: Db, webhookId: string, status: Settled, when: SQL) =>
+const settle = (db: Db, webhookId: string, status: Settled, now: number, when: SQL) =>
   raw<{ id: string }>(
     db,
-    sql`UPDATE deliveries SET status = ${status}, next_attempt_at = NULL WHERE id IN (${waiting(webhookId, status)}) AND ${when} RETURNING id`,
+    sql`UPDATE deliveries SET status = ${status}, next_attempt_at = NULL, held_at = ${status === "held" ? now : sql.raw("held_at")} WHERE id IN (${waiting(webhookId, status)}) AND ${when} RETURNING id`,
   );
 
 /**
  * Returns statements for the batch that disables or deletes a webhook. If `when` is true, the statements settle the first deliveries of the
  * webhook. If more deliveries are left, the statements also record an unfinished settlement.
  */
-export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, status: Settled, when: SQL): Statement[] => [
-  settle(db, id, status, when),
+export const settleFirst = (
+  db: Db,
+  { accountId, id }: Pick<Webhook, "accountId" | "id">,
+  status: Settled,
+  now: number,
+  when: SQL,
+): Statement[] => [
+  settle(db, id, status, now, when),
   raw(
     db,
     sql`INSERT INTO webhook_settlements (account_id, webhook_id, status) SELECT ${accountId}, ${id}, ${status}
@@ -50,7 +56,7 @@ export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId
  * processes one piece. The first settlement of every account comes before the second settlement of any account. Returns the number of
  * processed pieces.
  */
-export async function finishSettlements(db: Db, limit: number): Promise<number> {
+export async function finishSettlements(db: Db, now: number, limit: number): Promise<number> {
   let open = await db
     .select()
     .from(webhookSettlements)
@@ -61,7 +67,7 @@ export async function finishSettlements(db: Db, limit: number): Promise<number> 
     const unfinished: typeof open = [];
     for (const settlement of open.slice(0, limit - pieces)) {
       pieces++;
-      if (await settlePiece(db, settlement)) unfinished.push(settlement);
+      if (await settlePiece(db, settlement, now)) unfinished.push(settlement);
     }
     open = unfinished;
   }
@@ -69,14 +75,18 @@ export async function finishSettlements(db: Db, limit: number): Promise<number> 
 }
 
 /** Settles up to 500 deliveries. Returns whether more deliveries may be left. */
-async function settlePiece(db: Db, { accountId, webhookId, status }: typeof webhookSettlements.$inferSelect): Promise<boolean> {
+async function settlePiece(
+  db: Db,
+  { accountId, webhookId, status }: typeof webhookSettlements.$inferSelect,
+  now: number,
+): Promise<boolean> {
   const own = and(
     eq(webhookSettlements.accountId, accountId),
     eq(webhookSettlements.webhookId, webhookId),
     eq(webhookSettlements.status, status),
   );
   const [settled] = await db.batch([
-    settle(db, webhookId, status, sql`EXISTS (SELECT 1 FROM webhook_settlements WHERE ${own})`),
+    settle(db, webhookId, status, now, sql`EXISTS (SELECT 1 FROM webhook_settlements WHERE ${own})`),
     db.delete(webhookSettlements).where(and(own, sql`NOT EXISTS (${waiting(webhookId, status)})`)),
   ]);
   return settled.length === settledAtOnce;

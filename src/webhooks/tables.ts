@@ -60,6 +60,8 @@ export const deliveries = sqliteTable(
      */
     reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
+    /** The time at which a waiting delivery became `held`. Null if it was created as `held`, or if its status never was `held`. */
+    heldAt: integer("held_at"),
   },
   (table) => [
     index("deliveries_by_webhook").on(table.accountId, table.webhookId, table.id),
@@ -67,6 +69,7 @@ export const deliveries = sqliteTable(
     index("deliveries_claimed").on(table.accountId, table.webhookId).where(sql`claim IS NOT NULL`),
     // SQLite uses this index only if a query repeats the index condition word for word.
     index("deliveries_unsent").on(table.webhookId, table.status, table.id).where(sql`status <> 'delivered'`),
+    index("deliveries_repeating").on(table.redeliveryOf).where(sql`redelivery_of IS NOT NULL`),
     index("deliveries_unattempted")
       .on(table.redeliveryId)
       .where(sql`redelivery_id IS NOT NULL AND attempts_made = 0 AND status = 'pending'`),

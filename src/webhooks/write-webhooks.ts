@@ -34,6 +34,8 @@ export const maxWebhooks = 20;
 /** The context of functions that change webhooks. `scopes`: the scopes of the acting key. If `scopes` is null, access is unrestricted. */
 export interface WebhookContext extends WriteContext {
   scopes: readonly string[] | null;
+  /** The id of the request that makes the changes. */
+  requestId?: string;
   encryption: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
@@ -184,7 +186,7 @@ export function deleteWebhook(
       events: [],
       audit: [auditEntry(context, "webhook.deleted", targetOf(before))],
       statements: [
-        ...settleFirst(db, before, "failed", isUnchanged(db, webhooks, before)),
+        ...settleFirst(db, before, "failed", context.now, isUnchanged(db, webhooks, before)),
         db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
       ],
       when: isUnchanged(db, webhooks, before),
@@ -213,7 +215,7 @@ function change(
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
     const when = isUnchanged(db, webhooks, before);
     const settling = isDisabled
-      ? settleFirst(db, before, "held", when)
+      ? settleFirst(db, before, "held", now, when)
       : after.state === "active" && before.state === "disabled"
         ? [stopSettling(db, before, when)]
         : [];

@@ -11,10 +11,11 @@ interface Violation {
 }
 
 /**
- * Returns a description of each problem on a page. Problems are violations that axe finds, horizontal scrolling, a missing `h1` element,
- * and more than one `h1` element.
+ * Waits until a page has loaded, and returns a description of each of its problems: violations that axe finds, horizontal scrolling,
+ * and a number of `h1` elements other than one.
  */
 export async function problemsOf(page: Page): Promise<string[]> {
+  await page.waitForLoadState();
   const { pathname } = new URL(page.url());
   const [scrollWidth, clientWidth, headings] = (await page.evaluate(
     "[document.documentElement.scrollWidth, document.documentElement.clientWidth, document.querySelectorAll('h1').length]",

@@ -1,5 +1,6 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { dayMs, dayStart } from "../../src/time/clock.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 
@@ -38,15 +39,23 @@ async function onPage(path: string, options: Parameters<Browser["newPage"]>[0], 
 }
 
 describe.each([1280, 1440])("A row of a list at %i pixels", (width) => {
-  it.each(["/", "/keys", "/webhooks", "/activity", "/usage", "/settings/audit"])(
+  it.each(["/", "/keys", "/webhooks", "/activity", "/usage", "/limits", "/settings/audit"])(
     "has one line, also with the longest names: %s",
     async (path) => {
       await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
         const heights = (await page.evaluate(
-          "[...document.querySelectorAll('main table:is(.one-line, .activity, .breakdown) tbody tr')].map((row) => row.offsetHeight)",
+          "[...document.querySelectorAll('main table:is(.one-line, .activity, .breakdown) tbody tr, main .lines li')].map((row) => row.offsetHeight)",
         )) as number[];
         expect(heights.length).toBeGreaterThan(0);
         expect(heights.filter((height) => height > 37)).toEqual([]);
+        // The width of a box is a whole number of pixels, and that of its text is not.
+        const cutHeads = `[...document.querySelectorAll('main thead th')].filter((head) => head.offsetWidth > 0).filter((head) => {
+          const text = document.createRange();
+          text.selectNodeContents(head);
+          const { paddingLeft, paddingRight } = getComputedStyle(head);
+          return text.getBoundingClientRect().width > head.getBoundingClientRect().width - parseFloat(paddingLeft) - parseFloat(paddingRight) + 0.05;
+        }).map((head) => head.textContent)`;
+        expect(await page.evaluate(cutHeads)).toEqual([]);
       });
     },
   );
@@ -72,16 +81,20 @@ it("A name that is cut off in a list begins with its first letters, and shows in
   });
 });
 
-describe.each([390, 660, 768, 900, 1024, 1100, 1280])("A list at %i pixels", (width) => {
-  it.each(["/", "/keys", "/webhooks", "/activity", "/docs/api/createKey", "/docs/schemas/NewKey"])(
+describe.each([390, 660, 768, 900, 1024, 1100, 1200, 1280])("A list at %i pixels", (width) => {
+  it.each(["/", "/keys", "/limits", "/webhooks", "/activity", "/settings/audit", "/docs/api/createKey", "/docs/schemas/NewKey"])(
     "shows the name of each row, and does not make the page wider than the window: %s",
     async (path) => {
       await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
         const [overflow, names] = (await page.evaluate(
           `[document.documentElement.scrollWidth - document.documentElement.clientWidth,
-            [...document.querySelectorAll('main table:is(.one-line, .activity) tbody th')].map((name) => name.getBoundingClientRect().width)]`,
+            [...document.querySelectorAll('main table:is(.one-line, .activity) tbody :is(th, .name)')].flatMap((name) => {
+              // As a card, a cell is as wide as its text.
+              const isCard = getComputedStyle(name.parentElement).display === 'flex' && name.matches('td');
+              return isCard ? [] : [name.getBoundingClientRect().width];
+            })]`,
         )) as [number, number[]];
-        expect([overflow, names.filter((each) => each < 140)]).toEqual([0, []]);
+        expect([overflow, names.filter((each) => each < 120)]).toEqual([0, []]);
       });
     },
   );
@@ -177,8 +190,10 @@ describe("A chart", () => {
       await page.keyboard.press("Enter");
       await page.waitForURL(/\/usage\?.*from=/);
       const { searchParams } = new URL(page.url());
-      const days = (Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")) / 86_400_000;
-      expect(days).toBe(2);
+      const [from, to] = ["from", "to"].map((name) => Date.parse(searchParams.get(name) ?? ""));
+      // Yesterday, and today up to the end of the current hour.
+      const today = dayStart(Date.now());
+      expect([from, (to ?? 0) > today, (to ?? 0) <= today + dayMs]).toEqual([today - dayMs, true, true]);
       await page.getByRole("heading", { name: "Requests in this period" }).waitFor();
       expect(await page.locator("#log-part tbody tr").count()).toBeGreaterThan(2);
       await page.getByRole("link", { name: /^Remove the span/ }).click();
@@ -202,6 +217,22 @@ describe("A chart", () => {
       const { searchParams } = new URL(page.url());
       const inUtc = (text: string) => Date.parse(`${text} ${new Date().getUTCFullYear()} UTC`);
       expect([inUtc(from), inUtc(to)]).toEqual([Date.parse(searchParams.get("from") ?? ""), Date.parse(searchParams.get("to") ?? "")]);
+    });
+  });
+
+  it("moves to its first and last bar with Home and End, and Esc drops a selection", async () => {
+    await onPage("/usage?window=7d", {}, async (page) => {
+      const plot = page.locator("#requests-part [role=slider]");
+      await plot.focus();
+      const now = () => plot.getAttribute("aria-valuenow");
+      await page.keyboard.press("Home");
+      expect(await now()).toBe("0");
+      await page.keyboard.press("End");
+      expect(await now()).toBe(await plot.getAttribute("aria-valuemax"));
+      await page.keyboard.press("Shift+ArrowLeft");
+      expect(await plot.getAttribute("aria-valuetext")).toContain(" to ");
+      await page.keyboard.press("Escape");
+      expect(await plot.getAttribute("aria-valuetext")).not.toContain(" to ");
     });
   });
 

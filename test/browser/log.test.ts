@@ -72,21 +72,50 @@ describe("The log", () => {
     await onLog(
       async (page) => {
         await page.getByRole("button", { name: "local time" }).click();
-        const utc = await page.locator("time.log-time").first().getAttribute("datetime");
-        const local = await page.evaluate(
-          `new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(Date.parse("${utc}"))`,
-        );
-        expect(await page.locator("time.log-time").first().textContent()).toBe(local);
+        const time = page.locator("time.log-time").first();
+        const there = new Date(Date.parse((await time.getAttribute("datetime")) ?? "") + 9 * 3_600_000).toISOString();
+        expect(await time.textContent()).toContain(`${Number(there.slice(8, 10))} `);
+        expect(await time.textContent()).toContain(there.slice(11, 19));
+        expect(await page.getByRole("columnheader", { name: "When (UTC+9)" }).count()).toBe(1);
+        const cut =
+          "[...document.querySelectorAll('.activity :is(th, td)')].filter((cell) => cell.scrollWidth > cell.clientWidth && (cell.matches('thead *') || cell.querySelector('time'))).length";
+        expect(await page.evaluate(cut)).toBe(0);
+        // As cards, the rows have no heading that says the zone.
+        await page.setViewportSize({ width: 390, height: 900 });
+        expect(await page.evaluate("getComputedStyle(document.querySelector('.log-time'), '::after').content")).toContain("UTC+9");
+        await page.setViewportSize({ width: 1280, height: 900 });
+        expect(await page.evaluate("getComputedStyle(document.querySelector('.log-time'), '::after').content")).toBe("none");
         await page.locator(".activity a.whole").first().click();
         const moment = page.locator("#side time.moment").first();
         await moment.waitFor();
-        expect(await moment.textContent()).not.toMatch(/ UTC$/);
+        expect(await page.evaluate(cut)).toBe(0);
+        expect(await moment.textContent()).toMatch(/ UTC\+9$/);
         await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
         await page.locator("#side").getByRole("button", { name: "Copy" }).first().click();
         await page.locator("#side").getByText("Copied.").waitFor();
       },
       { zone: "Asia/Tokyo" },
     );
+  });
+
+  it.each([660, 700, 768, 1024, 1280])("keeps the paths readable while a request is open, in a window of %i pixels", async (width) => {
+    await onLog(async (page) => {
+      const id = await page.locator(".activity tr[data-id]").first().getAttribute("data-id");
+      await page.goto(`${new URL(page.url()).origin}/activity?open=${id}`);
+      await page.setViewportSize({ width, height: 900 });
+      const widths = (await page.evaluate(
+        "[...document.querySelectorAll('.activity th.path')].map((path) => path.getBoundingClientRect().width)",
+      )) as number[];
+      expect(widths.filter((each) => each < 120)).toEqual([]);
+      const covered = (await page.evaluate(`[...document.querySelectorAll("#side .sample")].filter((sample) => {
+        const code = document.createRange();
+        code.selectNodeContents(sample.querySelector("code"));
+        const button = sample.querySelector("button").getBoundingClientRect();
+        return [...code.getClientRects()].some((text) =>
+          text.left < button.right && text.right > button.left && text.top < button.bottom && text.bottom > button.top);
+      }).length`)) as number;
+      expect(covered).toBe(0);
+    });
   });
 
   it("is read with J, K, Enter and Esc", async () => {

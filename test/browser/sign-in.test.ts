@@ -203,6 +203,7 @@ describe("An invited person", () => {
     // When Vera is removed from the account, her session ends.
     await page.goto(at("/settings"));
     await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();
+    await page.getByRole("button", { name: "Remove Vera" }).waitFor();
     problems.push(...(await problemsOf(page)));
     await page.getByRole("button", { name: "Remove Vera" }).click();
     await page.getByRole("status").filter({ hasText: "was removed" }).waitFor();

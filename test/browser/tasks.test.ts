@@ -1,6 +1,7 @@
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { type Demo, startDemo } from "../node/demo.ts";
+import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
@@ -98,4 +99,14 @@ it("Finding out how to verify a signature in Python takes at most two clicks", a
   await page.getByRole("heading", { level: 2, name: "Verify what arrives" }).waitFor();
   expect(await page.locator("article").textContent()).toContain("hmac.compare_digest");
   expect(clicks).toBeLessThanOrEqual(2);
+});
+
+it("The results under the search field pass axe, and so does a search without results", async () => {
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("rate");
+  await page.getByRole("option", { name: "Limits" }).waitFor();
+  expect(await problemsOf(page)).toEqual([]);
+  await page.keyboard.type(" zzzz");
+  await page.getByRole("option", { name: "No results" }).waitFor();
+  expect(await problemsOf(page)).toEqual([]);
 });

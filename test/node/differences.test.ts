@@ -28,22 +28,23 @@ describe("The main difference between two times", () => {
 
   it("is the key whose requests were denied, also if its traffic grew", () => {
     const now = [requests(600), requests(2000, { key: "key_b" }), requests(687, { key: "key_b", status: 429 })];
-    expect(mainDifference(now, usual)).toEqual({ kind: "denied", by: "key", values: ["key_b"], now: 687, before: 0 });
+    expect(mainDifference(now, usual)).toEqual({ kind: "denied", by: "key", values: ["key_b"], statuses: [429], now: 687, before: 0 });
   });
 
   it("is two dozen denied requests, also if the traffic of the key is new", () => {
     const now = [requests(60, { key: "key_b" }), requests(24, { key: "key_b", status: 429 })];
-    expect(mainDifference(now, [])).toEqual({ kind: "denied", by: "key", values: ["key_b"], now: 24, before: 0 });
+    expect(mainDifference(now, [])).toEqual({ kind: "denied", by: "key", values: ["key_b"], statuses: [429], now: 24, before: 0 });
   });
 
   it("is the route whose requests failed, or all routes if several failed alike", () => {
     const one = mainDifference([...usual, requests(120, { route: "/pay", status: 503 })], usual);
-    expect(one).toEqual({ kind: "failed", by: "route", values: ["/pay"], now: 120, before: 0 });
+    expect(one).toEqual({ kind: "failed", by: "route", values: ["/pay"], statuses: [500, 503], now: 120, before: 0 });
     const failed = ["/a", "/b", "/c"].map((route) => requests(60, { route, status: 503 }));
     expect(mainDifference([...usual, ...failed], usual)).toEqual({
       kind: "failed",
       by: "route",
       values: ["/a", "/b", "/c"],
+      statuses: [500, 503],
       now: 182,
       before: 2,
     });
@@ -51,13 +52,20 @@ describe("The main difference between two times", () => {
 
   it("is the key whose requests were rejected, if none were denied and none failed", () => {
     const now = [...usual, requests(90, { key: "key_b", status: 422 })];
-    expect(mainDifference(now, usual)).toEqual({ kind: "rejected", by: "key", values: ["key_b"], now: 90, before: 0 });
+    expect(mainDifference(now, usual)).toEqual({
+      kind: "rejected",
+      by: "key",
+      values: ["key_b"],
+      statuses: [404, 422],
+      now: 90,
+      before: 0,
+    });
   });
 
   it("is the route that became slower, and not one with few requests", () => {
     const [fast, slow] = [requests(300, { route: "/search" }), requests(300, { route: "/search", meanMs: 90 })];
     expect(mainDifference([...usual, slow], [...usual, fast])).toEqual({
-      kind: "slower",
+      kind: "times",
       by: "route",
       values: ["/search"],
       now: 90,
@@ -67,9 +75,29 @@ describe("The main difference between two times", () => {
     expect(mainDifference([...usual, rare[1]], [...usual, rare[0]])).toBeNull();
   });
 
+  it("is what became better, if nothing became worse", () => {
+    const outage = [requests(600), requests(76, { route: "/pay", status: 503 })];
+    expect(mainDifference([requests(676)], outage)).toEqual({
+      kind: "failed",
+      by: "route",
+      values: ["/pay"],
+      statuses: [503],
+      now: 0,
+      before: 76,
+    });
+    const [slow, fast] = [requests(300, { route: "/search", meanMs: 90 }), requests(300, { route: "/search" })];
+    expect(mainDifference([...usual, fast], [...usual, slow])).toMatchObject({ kind: "times", values: ["/search"], now: 40, before: 90 });
+  });
+
   it("is the key with much more or much less traffic, if nothing else differs, and none for the first traffic of an account", () => {
     const more = [requests(600), requests(900, { key: "key_b" }), requests(9, { status: 404 })];
-    expect(mainDifference(more, usual)).toEqual({ kind: "more", by: "key", values: ["key_b"], now: 900, before: 270 });
+    expect(mainDifference(more, usual)).toEqual({
+      kind: "more",
+      by: "key",
+      values: ["key_b"],
+      now: 900,
+      before: 270,
+    });
     expect(mainDifference([requests(609)], usual)).toEqual({ kind: "fewer", by: "key", values: ["key_b"], now: 0, before: 270 });
     expect(mainDifference(usual, [])).toBeNull();
   });

@@ -108,7 +108,7 @@ describe("The guide make-it-yours", () => {
     for (const each of checks) await succeedIn(folder, each);
     expect(await succeedIn(folder, `${runTests} contract document events.test storage.test operator`)).toContain("passed");
     expect(pathsOf(folder)).toEqual(expect.arrayContaining(["/api/v1/projects", "/api/v1/projects/{id}"]));
-  });
+  }, 600_000);
 });
 
 describe("The guide make-it-yours, in a second copy,", () => {

@@ -1,6 +1,6 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterAll, expect, it, vi } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { readCounts } from "../../src/activity/writers.ts";
 import { createApp } from "../../src/app.ts";
 import { forgetJobs, recordJobRun } from "../../src/db/job-runs.ts";
@@ -9,7 +9,6 @@ import { newId } from "../../src/ids/ids.ts";
 import { minuteMs } from "../../src/time/clock.ts";
 import { type Answer, answerOf, call, cron, db, makeKey, makeTenant } from "./support/client.ts";
 import { entryOf, flush, write } from "./support/entries.ts";
-import { countEntries } from "./support/log-rows.ts";
 
 // These tests send requests to a Worker with a failing service. The tests also send requests to a Worker whose services all work.
 
@@ -23,18 +22,17 @@ const failing = (message: string) =>
 
 const ctx = createExecutionContext();
 
-// All requests of an isolate share a buffer of log entries. A request with failing bindings can flush it for ten seconds, also for requests of the next test
-// file. This file therefore waits until the log has an entry again.
-afterAll(async () => {
-  const { accountId, key } = await makeTenant();
-  await vi.waitFor(
-    async () => {
-      await call("GET", "/api/v1/me", { key });
-      expect(await countEntries(accountId)).toBeGreaterThan(0);
-    },
-    { timeout: 20_000, interval: 200 },
-  );
-}, 30_000);
+/**
+ * Returns log writers that fail until the test ends. All requests of an isolate share a buffer of log entries. A request of this test can flush it for ten
+ * more seconds, also for requests of the next test file.
+ */
+function failingWriters(): Env["ACTIVITY_WRITER"] {
+  let isFailing = true;
+  onTestFinished(() => {
+    isFailing = false;
+  });
+  return { getByName: (writer: string) => (isFailing ? failing("object reset") : env.ACTIVITY_WRITER.getByName(writer)) } as never;
+}
 
 /** Sends a request to a Worker. `bindings` replaces some bindings of this Worker. */
 async function callWith(bindings: Partial<Env>, method: string, path: string, key: string, body?: unknown): Promise<Answer> {
@@ -143,7 +141,7 @@ it("Unreachable log writers and a full log database are warnings of /health, and
   const job = { name: "of_the_fault_test", description: "", cursor: "", tookMs: 1, done: 0, hasMore: false, error: null };
   await recordJobRun(db, { ...job, ranAt: inAnHour });
   expect(await healthAt(inAnHour, {})).toMatchObject({ status: 200, body: { status: "pass" } });
-  const unreachable = { getByName: () => failing("object reset") } as unknown as typeof env.ACTIVITY_WRITER;
+  const unreachable = failingWriters();
   expect((await callWith({ ACTIVITY_WRITER: unreachable }, "GET", "/api/v1/users", key)).status).toBe(200);
   const warning = await healthAt(inAnHour + 10_000, { ACTIVITY_WRITER: unreachable });
   expect(warning).toMatchObject({ status: 200, body: { status: "warn" } });
@@ -163,7 +161,7 @@ it("While the log writer is unreachable, the log and the figures are shown up to
   await write([0, 1, 2].map((n) => entryOf(tenant, Date.now() - n)));
   await flush(tenant);
   const cutAt = Date.now();
-  const bindings = { ACTIVITY_WRITER: { getByName: () => failing("object reset") } as unknown as typeof env.ACTIVITY_WRITER };
+  const bindings = { ACTIVITY_WRITER: failingWriters() };
   const usage = await callWith(bindings, "GET", "/api/v1/usage?window=24h", key);
   expect([usage.status, usage.body.total_requests.value]).toEqual([200, 3]);
   // A cut takes settled entries, so D1 has all entries up to 15 seconds before the cut.

@@ -5,7 +5,7 @@ import { defaultQuotaBytes, reserveBytes } from "../../src/storage/storage.ts";
 import { call, makeKey, makeTenant } from "./support/client.ts";
 import { invocation } from "./support/counted.ts";
 import { operate } from "./support/operate.ts";
-import { attemptDelivery, deliveriesOf, newPath, receivedAt, register, until } from "./support/receiver.ts";
+import { attemptDelivery, newPath, receivedAt, register, until } from "./support/receiver.ts";
 import { readDatabaseSize, readStoredBytes } from "./support/storage-rows.ts";
 
 // One account tries to fill the main database. The account uses many keys, the largest bodies that the API accepts, and many webhooks. The
@@ -82,6 +82,18 @@ const countAttempts = async (accountId: string): Promise<number> =>
     .bind(accountId)
     .first<number>("count")) ?? 0;
 
+/** Returns the pending deliveries of a webhook that were created at or before `createdUntil`, in milliseconds since the epoch, with their failed attempts. */
+const pendingOf = async (webhookId: string, createdUntil: number): Promise<object[]> => {
+  const { results } = await env.DB.prepare(
+    `SELECT attempts_made, next_attempt_at, claimed_until, reserved_until, created_at, unixepoch() * 1000 AS now,
+      (SELECT group_concat(error) FROM attempts WHERE delivery_id = deliveries.id) AS errors
+      FROM deliveries WHERE webhook_id = ? AND status = 'pending' AND created_at <= ?`,
+  )
+    .bind(webhookId, createdUntil)
+    .all();
+  return results;
+};
+
 /** Makes about `maxAttempts` delivery attempts for an account. The attempts start immediately, and not at their scheduled times. */
 async function attemptDeliveries(accountId: string, maxAttempts: number): Promise<void> {
   for (let attempts = 0; attempts < maxAttempts; ) {
@@ -141,11 +153,12 @@ it("One account can neither fill the main database nor stop another account", as
 
   // The test first checks that the events of the other account are delivered. The direct attempts come later, because direct attempts leave
   // messages for finished deliveries in the queue.
-  const pending = await until(
-    () => deliveriesOf(other, otherWebhook.id, "?status=pending&limit=100"),
-    (page) => page.every(({ created_at }: { created_at: string }) => Date.parse(created_at) > floodedAt),
+  await until(
+    () => pendingOf(otherWebhook.id, floodedAt),
+    (pending) => pending.length === 0,
+    // Locally, one queue hands on the messages of both accounts in order. A busy machine takes longer for those of the flood.
+    { timeout: 90_000, interval: 250 },
   );
-  expect(pending.filter(({ created_at }: { created_at: string }) => Date.parse(created_at) <= floodedAt)).toEqual([]);
   expect((await receivedAt(otherWebhook.path)).length).toBeGreaterThan(10);
 
   // The responses of receivers can fill the account's storage only up to the reserve, regardless of the number of attempts.

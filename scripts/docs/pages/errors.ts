@@ -40,7 +40,7 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## What happened",
         `The request was not served. ${why}`,
         "## What to do",
-        `${what}${header ? ` The header \`${header}\` of the response contains more information for the client.` : ""}`,
+        `${what}${header && !what.includes(header) ? ` The header \`${header}\` of the response contains more information for the client.` : ""}`,
         "## Example response",
         jsonFence(
           problemExample(code, {

@@ -38,8 +38,8 @@ export const maxOpened = 11;
 const openedFirst = 2;
 
 /** Returns whether a filter compares more than times. */
-export const isSelective = ({ method, statuses, keyId, path }: ActivityFilter): boolean =>
-  method !== undefined || statuses !== undefined || keyId !== undefined || path !== undefined;
+export const isSelective = ({ method, statuses, keyId, path, route }: ActivityFilter): boolean =>
+  method !== undefined || statuses !== undefined || keyId !== undefined || path !== undefined || route !== undefined;
 
 /**
  * Searches segments. `refs`: the segments that overlap with the times of the search, sorted by their last id, highest first. `open` returns the

@@ -88,7 +88,19 @@ export function makeSelectable(chart: HTMLElement): void {
   plot.addEventListener("pointercancel", () => (isDragging = false));
   plot.addEventListener("keydown", (event) => {
     if (event.key === "Enter") return select();
-    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: isGrid ? -columns : 1, ArrowDown: isGrid ? columns : -1 }[event.key];
+    if (event.key === "Escape") {
+      isDragging = false;
+      anchor = end;
+      return mark();
+    }
+    const step = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      ArrowUp: isGrid ? -columns : 1,
+      ArrowDown: isGrid ? columns : -1,
+      Home: Number.NEGATIVE_INFINITY,
+      End: Number.POSITIVE_INFINITY,
+    }[event.key];
     if (step === undefined) return;
     event.preventDefault();
     end = Math.min(last, Math.max(0, end + step));

@@ -28,13 +28,15 @@ export function makeSuggesting(input: HTMLInputElement): void {
   let timer = 0;
 
   const mark = (option: Element | null | undefined) => {
-    for (const each of list.querySelectorAll("[role=option]")) each.ariaSelected = String(each === option);
+    for (const each of list.querySelectorAll("a")) each.ariaSelected = String(each === option);
     if (option) input.setAttribute("aria-activedescendant", option.id);
     else input.removeAttribute("aria-activedescendant");
     option?.scrollIntoView({ block: "nearest" });
   };
   const show = (results: readonly Suggestion[], text = "") => {
     const nothing = document.createElement("li");
+    nothing.role = "option";
+    nothing.ariaDisabled = "true";
     nothing.textContent = "No results";
     const options = results.map((result, index) => optionOf(result, `${list.id}-${index}`));
     list.replaceChildren(...(options.length > 0 ? options : [nothing]));
@@ -65,9 +67,9 @@ export function makeSuggesting(input: HTMLInputElement): void {
   input.addEventListener("keydown", (event) => {
     const marked = list.querySelector('[aria-selected="true"]');
     if (event.key === "Escape") show([]);
-    else if (event.key === "ArrowDown") mark(marked ? (marked.nextElementSibling ?? marked) : list.querySelector("[role=option]"));
-    else if (event.key === "ArrowUp") mark(marked?.previousElementSibling);
-    else if (event.key === "Enter" && marked) location.assign(marked.querySelector("a")?.href ?? "");
+    else if (event.key === "ArrowDown") mark(marked ? (neighborOf(marked, "next") ?? marked) : list.querySelector("a"));
+    else if (event.key === "ArrowUp") mark(marked && neighborOf(marked, "previous"));
+    else if (event.key === "Enter" && marked) location.assign((marked as HTMLAnchorElement).href);
     else return;
     if (!list.hidden) event.preventDefault();
   });
@@ -75,6 +77,10 @@ export function makeSuggesting(input: HTMLInputElement): void {
     if (!list.contains(event.relatedTarget as Node | null)) show([]);
   });
 }
+
+/** Returns the option after or before an option. */
+const neighborOf = (option: Element, side: "next" | "previous"): Element | null | undefined =>
+  option.parentElement?.[`${side}ElementSibling`]?.firstElementChild;
 
 /** Returns the results for a text, or null if the path does not give results to this reader. */
 async function resultsOf(path: string, text: string): Promise<Suggestion[] | null> {
@@ -86,21 +92,24 @@ async function resultsOf(path: string, text: string): Promise<Suggestion[] | nul
 }
 
 function optionOf({ kind, name, path }: Suggestion, id: string): HTMLLIElement {
-  const option = document.createElement("li");
+  const row = document.createElement("li");
+  row.role = "presentation";
+  const option = document.createElement("a");
   option.id = id;
   option.role = "option";
-  const link = document.createElement("a");
-  link.href = path;
-  link.tabIndex = -1;
-  link.textContent = name;
+  option.href = path;
+  option.tabIndex = -1;
+  const title = document.createElement("bdi");
+  title.textContent = name;
   const what = document.createElement("span");
   what.className = "quiet";
   what.textContent = kind;
-  option.append(link, " ", what);
+  option.append(title, " ", what);
   // A press moves the focus, and the list closes without it. Therefore go at once.
   option.addEventListener("pointerdown", (event) => {
     event.preventDefault();
-    link.click();
+    option.click();
   });
-  return option;
+  row.append(option);
+  return row;
 }

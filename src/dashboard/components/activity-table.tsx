@@ -58,7 +58,9 @@ export const ActivityTable = ({
               Duration
             </th>
           )}
-          <th scope="col">When</th>
+          <th scope="col" data-zoned={!brief || undefined}>
+            {brief ? "When" : "When (UTC)"}
+          </th>
         </tr>
       </thead>
       <tbody>

@@ -1,12 +1,11 @@
 import type { Child } from "hono/jsx";
-import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
+import type { Attempt, Delivery, WithAttempts } from "../../webhooks/read-deliveries.ts";
 import { attemptsAfter, maxAttempts } from "../../webhooks/schedule.ts";
 import { counted, integer } from "../format.ts";
+import { Done } from "./notice.tsx";
 import { Code } from "./secret.tsx";
 import { resultOf, StatusCode } from "./status.tsx";
 import { Ahead, Moment } from "./time.tsx";
-
-type WithAttempts = Delivery & { attempts: readonly Attempt[] };
 
 /** Returns the number of attempts that were counted but not stored. An attempt that is still running is excluded. */
 const unrecorded = ({ attemptsMade, attempts, claim }: WithAttempts) => attemptsMade - attempts.length - (claim === null ? 0 : 1);
@@ -14,7 +13,9 @@ const unrecorded = ({ attemptsMade, attempts, claim }: WithAttempts) => attempts
 /** Renders all past and planned attempts of a delivery, in order. Each past attempt opens to its request and response. The latest one is open. */
 export const Timeline = ({ delivery, now }: { delivery: WithAttempts; now: number }) => {
   const { attempts, status, attemptsMade, nextAttemptAt } = delivery;
-  const later = status === "pending" && nextAttemptAt !== null ? attemptsAfter(attemptsMade, nextAttemptAt) : [];
+  // An attempt that is running is already counted.
+  const finished = delivery.claim === null ? attemptsMade : attemptsMade - 1;
+  const later = status === "pending" && nextAttemptAt !== null ? attemptsAfter(finished, nextAttemptAt) : [];
   const last = later.at(-1);
   return (
     <ol class="timeline" aria-label="Attempts">
@@ -42,14 +43,14 @@ export const Timeline = ({ delivery, now }: { delivery: WithAttempts; now: numbe
       )}
       {last !== undefined && (
         <li class="quiet">
-          <details>
+          <details id="later">
             <summary>
               {counted(later.length, "more attempt")} if that one fails, the last at about <Moment timeMs={last} />
             </summary>
             <ol>
               {later.map((at, index) => (
                 <li>
-                  Attempt {attemptsMade + 2 + index}: about <Moment timeMs={at} />
+                  Attempt {finished + 2 + index}: about <Moment timeMs={at} />
                 </li>
               ))}
             </ol>
@@ -68,7 +69,7 @@ interface PastAttemptProps {
 }
 
 const PastAttempt = ({ attempt: made, number, delivery, isOpen }: PastAttemptProps) => (
-  <details open={isOpen}>
+  <details open={isOpen} id={`attempt-${number}`}>
     <summary>
       Attempt {number}{" "}
       {made.status === null ? (
@@ -117,6 +118,33 @@ const headersOf = ({ responseHeaders }: Attempt) =>
   Object.entries(responseHeaders)
     .map(([name, value]) => `${name}: ${value}`)
     .join("\n");
+
+interface AttemptResultProps {
+  id: string;
+  /** The attempt, or undefined as long as it is not stored. */
+  made: Attempt | undefined;
+  /** What was sent, for example "The test event". */
+  what: string;
+  /** What to say as long as the attempt is not stored. */
+  waiting: string;
+  /** The API call that has the same effect. */
+  call: string;
+}
+
+/** Renders the notice after a click that makes an attempt: first that it is made, and then its result. */
+export const AttemptResult = ({ id, made, what, waiting, call }: AttemptResultProps) => (
+  <div id={id} data-refresh={made === undefined || undefined}>
+    {made === undefined || made.error === null ? (
+      <Done call={call}>{made === undefined ? waiting : `${what} was accepted by the receiver: ${made.status}.`}</Done>
+    ) : (
+      <div class="note alert" role="status">
+        <p>
+          <span aria-hidden="true">✕</span> {what} failed: {resultOf(made)}.
+        </p>
+      </div>
+    )}
+  </div>
+);
 
 /**
  * Renders two attempts of a delivery side by side and marks the differences. `chosen` contains the numbers of the two attempts. The first

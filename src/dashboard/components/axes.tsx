@@ -47,14 +47,20 @@ export function scaleOf(count: number, highest: number, size: keyof typeof heigh
   };
 }
 
+/** Renders the mark of a value that is above the chart. */
+export const Above = ({ scale, index }: { scale: Scale; index: number }) => {
+  const [x, y] = [scale.middle(index), scale.y(scale.max)];
+  return <polygon class="over" points={`${x - 5},${y + 1} ${x + 5},${y + 1} ${x},${y - 7}`} />;
+};
+
 const quarters = [0, 0.25, 0.5, 0.75, 1];
 const halves = [0, 0.5, 1];
 
 /** The grid lines of a chart, as shares of its highest one. A low chart has no room for quarters. */
 const linesOf = ({ height }: Scale) => (height === heights.low ? halves : quarters);
 
-/** Returns the alignment of a label below the chart. The last label stays inside the chart. All others are centered below their bar. */
-const anchorAt = (index: number, count: number) => (index > 0 && index > 0.96 * count - 1 ? "end" : "middle");
+/** Returns whether a label below the chart has no room around the middle of its bar. It then ends with the chart. */
+const isAtEnd = (index: number, count: number) => index > 0 && (index + 0.5) / count > 0.92;
 
 /** The times between the labels of hours, in hours. With each of them, midnight has a label. */
 const hoursApart = [1, 2, 3, 4, 6, 12, 24, 48];
@@ -102,7 +108,12 @@ export const Axes = ({
     ))}
     names={starts.map((start, index) =>
       isNamed(start, index, starts) ? (
-        <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
+        <text
+          class="tick"
+          x={isAtEnd(index, starts.length) ? "100%" : `${((scale.middle(index) / width) * 100).toFixed(1)}%`}
+          y={14}
+          text-anchor={isAtEnd(index, starts.length) ? "end" : "middle"}
+        >
           {nameOf(start)}
         </text>
       ) : null,

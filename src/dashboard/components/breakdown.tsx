@@ -132,7 +132,9 @@ const Value = ({
     );
   if (by === "day") {
     const start = Date.parse(value);
-    return <a href={address({ from: iso(start), to: iso(start + dayMs) })}>{value}</a>;
+    // The first and the last day can be only in part in the span.
+    const [from, to] = [Math.max(start, span.from), Math.min(start + dayMs, span.to)];
+    return <a href={address({ from: iso(from), to: iso(to) })}>{value}</a>;
   }
   if (by === "status")
     return (
@@ -140,10 +142,8 @@ const Value = ({
         <code>{value}</code>
       </a>
     );
-  // The log finds requests by their exact path, so a route with an id in it has no link.
-  if (value.includes("{") || value.includes("*")) return <code>{value}</code>;
   return (
-    <a href={requests({ path: value })}>
+    <a href={requests({ route: value })}>
       <code>{value}</code>
     </a>
   );

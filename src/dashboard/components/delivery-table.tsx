@@ -6,10 +6,12 @@ interface DeliveryTableProps {
   deliveries: readonly Delivery[];
   /** The latest attempts, by the id of the delivery. */
   latest: ReadonlyMap<string, Attempt>;
+  /** Whether the reader may open a delivery of this event type. */
+  isReadable: (eventType: string) => boolean;
   now: number;
 }
 
-export const DeliveryTable = ({ deliveries, latest, now }: DeliveryTableProps) => (
+export const DeliveryTable = ({ deliveries, latest, isReadable, now }: DeliveryTableProps) => (
   <table class="cards one-line">
     <colgroup>
       <col />
@@ -24,16 +26,22 @@ export const DeliveryTable = ({ deliveries, latest, now }: DeliveryTableProps) =
         <th scope="col" class="number">
           Attempts
         </th>
-        <th scope="col">When</th>
+        <th scope="col" data-zoned>
+          When (UTC)
+        </th>
       </tr>
     </thead>
     <tbody>
       {deliveries.map((delivery) => (
-        <tr class="row">
-          <th scope="row">
-            <a class="whole" href={`/deliveries/${delivery.id}`}>
+        <tr class={isReadable(delivery.eventType) ? "row" : undefined}>
+          <th scope="row" title={`${delivery.eventType} ${delivery.eventId}`}>
+            {isReadable(delivery.eventType) ? (
+              <a class="whole" href={`/deliveries/${delivery.id}`}>
+                <code>{delivery.eventType}</code>
+              </a>
+            ) : (
               <code>{delivery.eventType}</code>
-            </a>
+            )}
             {delivery.redeliveryOf && <span class="quiet"> again</span>} <code class="quiet">{delivery.eventId}</code>
           </th>
           <td>

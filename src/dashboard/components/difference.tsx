@@ -1,3 +1,4 @@
+import type { LimitState } from "../../activity/entry.ts";
 import { iso } from "../../time/clock.ts";
 import type { Difference } from "../../usage/differences.ts";
 import type { Span } from "../../usage/windows.ts";
@@ -5,8 +6,10 @@ import { integer, milliseconds } from "../format.ts";
 
 interface DifferenceSentenceProps {
   difference: Difference;
-  /** The names and the hourly limits of keys, by their ids. */
-  keys: ReadonlyMap<string, { name: string; hourlyLimit: number }>;
+  /** The names of keys, by their ids. */
+  keys: ReadonlyMap<string, { name: string }>;
+  /** The limit that denied requests, if it is known. */
+  limit: LimitState | null;
   span: Span;
   /** The key whose requests are shown, if only those of one key are. */
   keyId?: string | undefined;
@@ -17,34 +20,39 @@ interface DifferenceSentenceProps {
 const several = { key: "keys", route: "routes" } as const;
 
 /** Returns what differs, without its subject, for example "687 requests denied, limit 2,000". */
-function wordsOf({ kind, now, before }: Difference, limit: number | undefined, when: string): string {
-  const against = `against ${kind === "slower" ? milliseconds(before) : integer(before)} ${when}`;
+function wordsOf({ kind, now, before }: Difference, limit: LimitState | null, when: string): string {
+  const against = `against ${kind === "times" ? milliseconds(before) : integer(before)} ${when}`;
   switch (kind) {
     case "denied":
-      return `${integer(now)} requests denied${limit === undefined ? "" : `, limit ${integer(limit)}`}, ${against}`;
+      return `${integer(now)} requests denied${limit === null ? "" : `, ${limitInWords(limit)}`}, ${against}`;
     case "failed":
       return `${integer(now)} requests failed with 5xx, ${against}`;
     case "rejected":
       return `${integer(now)} requests rejected with 4xx, ${against}`;
-    case "slower":
+    case "times":
       return `${milliseconds(now)} on average, ${against}`;
     default:
       return `${integer(now)} requests, ${integer(Math.abs(now - before))} ${kind} than ${when}`;
   }
 }
 
-const statuses: Partial<Record<Difference["kind"], string>> = { denied: "429", failed: "5xx", rejected: "4xx" };
+/** Returns for example "limit 2,000". Only limits of other windows than the hour name their window. */
+function limitInWords({ name, limit }: LimitState): string {
+  const ofAccount = name.startsWith("account-");
+  const per = name === "hour" ? "" : ` per ${name.replace("account-", "")}`;
+  return `limit ${integer(limit)}${per}${ofAccount ? " of all keys" : ""}`;
+}
 
 /** Renders what differs from the time before, with a link to the requests behind it. */
-export const DifferenceSentence = ({ difference, keys, span, keyId, before }: DifferenceSentenceProps) => {
-  const { kind, by, values } = difference;
+export const DifferenceSentence = ({ difference, keys, limit, span, keyId, before }: DifferenceSentenceProps) => {
+  const { by, values, statuses } = difference;
   const [first = ""] = values;
-  const key = by === "key" && values.length === 1 ? keys.get(first) : undefined;
-  const name = values.length > 1 ? `${values.length} ${several[by]}` : (key?.name ?? first);
-  const status = statuses[kind];
+  const only = values.length === 1;
+  const name = only ? ((by === "key" ? keys.get(first)?.name : undefined) ?? first) : `${values.length} ${several[by]}`;
   const query = new URLSearchParams({
-    ...(status && { status }),
-    ...(by === "key" && values.length === 1 ? { key_id: first } : keyId && { key_id: keyId }),
+    ...(statuses && { status: statuses.join(",") }),
+    ...(by === "key" && only ? { key_id: first } : keyId && { key_id: keyId }),
+    ...(by === "route" && only && { route: first }),
     from: iso(span.from),
     to: iso(span.to),
   });
@@ -53,7 +61,7 @@ export const DifferenceSentence = ({ difference, keys, span, keyId, before }: Di
       <a href={`/activity?${query}`}>
         <bdi>{name}</bdi>
       </a>
-      , {wordsOf(difference, key?.hourlyLimit, before)}.
+      , {wordsOf(difference, limit, before)}.
     </>
   );
 };

@@ -113,18 +113,21 @@ export const TextField = ({
   );
 };
 
+interface ActionProps {
+  action: string;
+  kind?: "plain" | "main" | "danger";
+  hidden?: Record<string, string>;
+  /** The accessible name of the button, if its text does not say enough. */
+  label?: string | undefined;
+}
+
 /** Renders a form that consists of one button. */
-export const Action = ({
-  action,
-  children,
-  kind = "plain",
-  hidden = {},
-}: PropsWithChildren<{ action: string; kind?: "plain" | "main" | "danger"; hidden?: Record<string, string> }>) => (
+export const Action = ({ action, children, kind = "plain", hidden = {}, label }: PropsWithChildren<ActionProps>) => (
   <form class="action" method="post" action={action}>
     {Object.entries(hidden).map(([name, value]) => (
       <input type="hidden" name={name} value={value} />
     ))}
-    <button class={kind} type="submit">
+    <button class={kind} type="submit" aria-label={label}>
       {children}
     </button>
   </form>

@@ -1,5 +1,6 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { dayMs, hourMs, minuteMs } from "../../time/clock.ts";
+import { timeOfDay } from "../../time/moments.ts";
 import type { Hour } from "../../usage/hours.ts";
 import { percent } from "../../usage/percent.ts";
 import type { Usage } from "../../usage/read-usage.ts";
@@ -14,7 +15,6 @@ import {
   milliseconds,
   rate,
   signed,
-  timeOfDay,
   wholePercent,
 } from "../format.ts";
 
@@ -77,11 +77,13 @@ interface Comparison {
   /** A smaller change is shown, but it is neither better nor worse. */
   threshold: number;
   unit: string;
+  /** Whether the window has no requests for the figure. */
+  isEmpty: boolean;
   sentence: string;
 }
 
-function changeOf(value: number | null, { better, decimals, threshold, unit, sentence }: Comparison): Change {
-  if (value === null) return { shown: "new", meaning: "neutral", sentence };
+function changeOf(value: number | null, { isEmpty, better, decimals, threshold, unit, sentence }: Comparison): Change {
+  if (value === null) return { shown: isEmpty ? "none" : "new", meaning: "neutral", sentence };
   const seen = Number(value.toFixed(decimals));
   const isBetter = better === "higher" ? seen > 0 : seen < 0;
   const isSmall = seen === 0 || Math.abs(seen) < threshold;
@@ -117,6 +119,14 @@ function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string 
   return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace, the limit is used up at ${timeOfDay(usedUpAt)}` : "";
 }
 
+/** Describes the use of a limit in this hour. `isOfKey`: whether the page is about this key alone. */
+function stateOfHour(usage: RateLimitUsage, isOfKey: boolean, now: number): string {
+  const left = countdown(usage.resetsAt, now);
+  if (usage.used === 0) return `${isOfKey ? "Not used" : "No key was used"} in this hour, which ends in ${left}`;
+  const whose = isOfKey ? "The limit" : `Key “\u2068${usage.keyName}\u2069”, closest to its limit,`;
+  return `${whose} resets in ${left}${paceOf(usage, now)}`;
+}
+
 /**
  * `denied` is the number of requests over the limit, in the same window as the other figures. `busiest` is the hour with the most requests
  * in that window.
@@ -126,12 +136,14 @@ const RateLimitFigure = ({
   denied,
   busiest,
   isPast,
+  isOfKey,
   now,
 }: {
   highest: RateLimitUsage | null;
   denied: number;
   busiest: Hour | null;
   isPast: boolean;
+  isOfKey: boolean;
   now: number;
 }) => {
   const name = "Rate Limit Usage";
@@ -148,9 +160,8 @@ const RateLimitFigure = ({
   if (highest === null)
     return <Figure name={name} href="/keys" value={dash} noChange="The rate limit usage cannot be read right now. Reload the page." />;
   const peak = busiest
-    ? ` Busiest hour of all keys: ${barTime(busiest.start, dayMs)}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
+    ? ` Busiest hour${isOfKey ? "" : " of all keys"}: ${barTime(busiest.start, dayMs)}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
     : "";
-  const resets = `resets in ${countdown(highest.resetsAt, now)}${paceOf(highest, now)}`;
   return (
     <Figure
       name={name}
@@ -161,7 +172,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `${highest.used === 0 ? "No key has been used in this hour" : `Key “\u2068${highest.keyName}\u2069”, closest to its limit`}, ${resets}.${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
+          : `${stateOfHour(highest, isOfKey, now)}.${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
       }
     />
   );
@@ -173,70 +184,84 @@ export const Figures = ({
   highest,
   now,
   title = "API Usage - Last 30 Days",
+  page = "/usage",
   before,
   busiest = null,
   isPast = false,
+  isOfKey = false,
+  isUsual = false,
 }: {
   usage: Usage;
   highest: RateLimitUsage | null;
   now: number;
   title?: string;
+  /** The page of usage that shows the charts of the figures. It is empty if that is the present page. */
+  page?: string;
   /** The name of the previous window. The default name is the first and last day of that window. */
   before?: string | undefined;
   /** The hour with the most requests in the window. */
   busiest?: Hour | null;
   /** Whether the window ended before the present hour. */
   isPast?: boolean;
+  /** Whether the figures are those of one key. */
+  isOfKey?: boolean;
+  /** Whether the page says that nothing differs notably. No change is then better or worse. */
+  isUsual?: boolean;
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const span = before ?? daysOf(previous);
-  const against = (former: string) => (former === dash || former === "0" ? `against no requests, ${span}` : `against ${former}, ${span}`);
+  /** Returns what a figure is compared with, and whether the window has no requests for the figure. */
+  const comparison = (value: number | null, former: string) => {
+    const isEmpty = value === null || value === 0;
+    if (former !== dash && former !== "0") return { isEmpty, sentence: `against ${former}, ${span}` };
+    return { isEmpty, sentence: isEmpty ? `as before, ${span}` : `against no requests, ${span}` };
+  };
   return (
     <section aria-labelledby="usage">
       <h2 id="usage">{title}</h2>
       <div class="figures">
         <Figure
           name="Total Requests"
-          href="/usage#requests"
+          href={`${page}#requests`}
           value={integer(totalRequests.value)}
           change={changeOf(totalRequests.changePercent, {
             better: "neither",
             decimals: 1,
             threshold: 0,
             unit: "%",
-            sentence: against(integer(totalRequests.previous)),
+            ...comparison(totalRequests.value, integer(totalRequests.previous)),
           })}
         />
         <Figure
           name="Success Rate"
-          href="/usage#requests"
+          href={`${page}#requests`}
           value={rate(successRate.value)}
           change={changeOf(successRate.changePoints, {
             better: "higher",
             decimals: 2,
-            threshold: usualPoints,
+            threshold: isUsual ? Number.POSITIVE_INFINITY : usualPoints,
             unit: " points",
-            sentence: against(rate(successRate.previous)),
+            ...comparison(successRate.value, rate(successRate.previous)),
           })}
         />
         <Figure
           name="Avg Response Time"
-          href="/usage#times"
+          href={`${page}#times`}
           value={milliseconds(avgResponseTimeMs.value)}
           detail={
             usage.p50Ms === null
               ? undefined
-              : `p50 ${wholeMs(usage.p50Ms)} · p95 ${wholeMs(usage.p95Ms)} · p99 ${milliseconds(usage.p99Ms)}`
+              : `p50 ${wholeMs(usage.p50Ms)} · p95 ${wholeMs(usage.p95Ms)} · p99 ${milliseconds(usage.p99Ms).replace(" ", "\u00a0")}`
           }
           change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",
             decimals: 1,
-            threshold: usualShare * (avgResponseTimeMs.previous ?? 0),
+            threshold: isUsual ? Number.POSITIVE_INFINITY : usualShare * (avgResponseTimeMs.previous ?? 0),
             unit: " ms",
-            sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
+            ...comparison(avgResponseTimeMs.value, exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} denied={usage.byClass["429"]} busiest={busiest} isPast={isPast} now={now} />
+        <RateLimitFigure highest={highest} denied={usage.byClass["429"]} busiest={busiest} isPast={isPast} isOfKey={isOfKey} now={now} />
       </div>
     </section>
   );

@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
 import type { Account } from "../../accounts/account.ts";
 import type { Limit } from "../../admission/window.ts";
+import { integer } from "../format.ts";
 import type { Form, FormError } from "../forms.ts";
 import { TextField } from "./fields.tsx";
 import { ScopeChoices } from "./scope-choices.tsx";
@@ -46,6 +47,7 @@ export const KeyFields = ({
   ticked,
   account,
   values,
+  presets,
   children,
 }: {
   form: Form;
@@ -55,6 +57,8 @@ export const KeyFields = ({
   ticked: readonly string[];
   account: Pick<Account, "limitCeiling" | "keyLimits">;
   values?: KeyValues;
+  /** Links that tick several scopes at once. */
+  presets?: Child;
   /** The fields before the scopes. */
   children: Child;
 }) => (
@@ -62,7 +66,9 @@ export const KeyFields = ({
     <div class="key-fields">
       <div>
         {children}
-        <ScopeChoices formError={formError} options={options} ticked={ticked} />
+        <ScopeChoices formError={formError} options={options} ticked={ticked}>
+          {presets}
+        </ScopeChoices>
       </div>
       <div>
         <TextField
@@ -75,7 +81,7 @@ export const KeyFields = ({
           max={account.limitCeiling}
           value={values?.hourlyLimit}
           placeholder={String(account.limitCeiling)}
-          help={`Units in a clock hour, 1 to ${account.limitCeiling}. A request usually uses one. If this field is empty, the limit is ${account.limitCeiling}.`}
+          help={`Units in a clock hour, 1 to ${integer(account.limitCeiling)}. A request usually uses one. If this field is empty, the limit is ${integer(account.limitCeiling)}.`}
         />
         <div>
           <TextField
@@ -119,7 +125,7 @@ export const KeyFields = ({
               help={
                 highest === undefined
                   ? `If this field is empty, the key has no limit per ${per}.`
-                  : `The number of units per ${per}, from 1 to ${highest}. If this field is empty, the limit is ${highest}.`
+                  : `The number of units per ${per}, from 1 to ${integer(highest)}. If this field is empty, the limit is ${integer(highest)}.`
               }
             />
           );

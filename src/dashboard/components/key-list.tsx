@@ -7,8 +7,13 @@ import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
-/** Renders the text that a key without a known last use shows: "never used" or "not known right now". */
-export const Unused = ({ keyRow }: { keyRow: Pick<Key, "isUseKnown"> }) => <>{keyRow.isUseKnown ? "never used" : "not known right now"}</>;
+/**
+ * Renders the text that a key without a known last use shows. Only admitted requests use a key. `isCalled`: whether requests with the key are known, all of
+ * them refused.
+ */
+export const Unused = ({ keyRow, isCalled }: { keyRow: Pick<Key, "isUseKnown">; isCalled: boolean }) => (
+  <>{!keyRow.isUseKnown ? "not known right now" : isCalled ? "only refused requests" : "never used"}</>
+);
 
 /** Renders a short form of a key: the start of its public part and its last four characters. */
 export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4" | "importedPrefix"> }) => (
@@ -78,7 +83,7 @@ export const KeyTable = ({
             <td data-label={key.lastUsedAt === null ? undefined : "Last used"}>
               {key.lastUsedAt === null ? (
                 <span class="quiet">
-                  <Unused keyRow={key} />
+                  <Unused keyRow={key} isCalled={(days.get(key.id) ?? noDays).some((count) => count > 0)} />
                 </span>
               ) : (
                 <>

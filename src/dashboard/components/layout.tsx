@@ -62,6 +62,8 @@ interface Shown {
   /** The parent pages, starting at the top level. */
   trail?: readonly (readonly [name: string, path: string])[];
   status?: ContentfulStatusCode;
+  /** What the reader has searched for, without secrets. */
+  searched?: string;
 }
 
 /** The maximum length, in characters, of a query string that a page keeps when the reader changes the theme. */
@@ -75,7 +77,7 @@ export const showPage = (c: PageContext, shown: Shown, children: Child) =>
   c.html(framed(c, shown, children), shown.status ?? 200, uncached);
 
 /** Returns the HTML that `showPage` responds with. */
-export function framed(c: PageContext, { title, section, action, trail = [] }: Shown, children: Child) {
+export function framed(c: PageContext, { title, section, action, trail = [], searched }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
   // `visitor` may be undefined on documentation pages and "not found" pages.
   const visitor = c.get("visitor") as Visitor | undefined;
@@ -122,7 +124,15 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
               <label class="unseen" for="search">
                 Search keys, webhooks, requests, pages and documentation
               </label>
-              <input id="search" name="q" type="search" placeholder="Search (Ctrl K)" autocomplete="off" data-suggest="/search" />
+              <input
+                id="search"
+                name="q"
+                type="search"
+                value={searched}
+                placeholder="Search (Ctrl K)"
+                autocomplete="off"
+                data-suggest="/search"
+              />
             </form>
           </search>
         )}

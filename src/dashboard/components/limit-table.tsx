@@ -3,11 +3,23 @@ import { percent } from "../../usage/percent.ts";
 import { integer, wholePercent } from "../format.ts";
 import { Ahead } from "./time.tsx";
 
+/** A limit with what is used of it. `key`: the key that has the limit, in a table with limits of several keys. */
+export type ShownLimit = LimitUsage & { key?: { id: string; name: string } };
+
 /** Renders a table of limits: what is used of each, and when it is available again. */
-export const LimitTable = ({ limits, now }: { limits: readonly LimitUsage[]; now: number }) => (
-  <table class="cards">
+export const LimitTable = ({ limits, now }: { limits: readonly ShownLimit[]; now: number }) => (
+  <table class="cards one-line">
+    <colgroup>
+      <col />
+      {limits.some(({ key }) => key) && <col class="w-limit" />}
+      <col class="w-number" />
+      <col class="w-number" />
+      <col class="w-number" />
+      <col class="w-resets" />
+    </colgroup>
     <thead>
       <tr>
+        {limits.some(({ key }) => key) && <th scope="col">Key</th>}
         <th scope="col">Limit</th>
         <th scope="col" class="number">
           Used
@@ -22,11 +34,22 @@ export const LimitTable = ({ limits, now }: { limits: readonly LimitUsage[]; now
       </tr>
     </thead>
     <tbody>
-      {limits.map(({ per, limit, used, resetsAt }) => (
+      {limits.map(({ key, per, limit, used, resetsAt }) => (
         <tr>
-          <th scope="row" class="name">
-            {integer(limit)} per {per}
+          <th scope="row" class="name" title={key?.name}>
+            {key ? (
+              <a href={`/keys/${key.id}`}>
+                <bdi>{key.name}</bdi>
+              </a>
+            ) : (
+              `${integer(limit)} per ${per}`
+            )}
           </th>
+          {key && (
+            <td data-label="Limit">
+              {integer(limit)} per {per}
+            </td>
+          )}
           <td class="number" data-label="Used">
             {integer(used)}
           </td>

@@ -5,11 +5,9 @@ import { timeOfId } from "../../ids/ids.ts";
 import type { Operation } from "../../openapi/document.ts";
 import type { PageContext } from "../context.ts";
 import { explain } from "../explain-failure.ts";
-import { newNonce } from "../form-idempotency.ts";
 import { counted, duration } from "../format.ts";
-import { visitorMay } from "../permissions.tsx";
 import type { Neighbors, RequestDetails } from "../read-request.ts";
-import { Action } from "./fields.tsx";
+import { Fixes } from "./fixes.tsx";
 import { Code, CopyButton } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
 import { Age, Moment } from "./time.tsx";
@@ -55,42 +53,13 @@ export const NeighborLinks = ({ newer, older, addressOf }: Neighbors & { address
   </>
 );
 
-const isOpen = ({ id }: ReadEntry, now: number): boolean => now < timeOfId(id) + openMs;
-
-/** Renders what the visitor can do about a denied request or a failed delivery. Renders nothing if there is nothing to do. */
-function Fixes({ c, details, missingScope }: { c: PageContext; details: RequestDetails; missingScope: string | undefined }) {
-  const { entry, caused } = details;
-  const failing = caused
-    .flatMap(({ deliveries }) => deliveries)
-    .filter(({ status, attempts }) => status === "failed" || (status === "pending" && attempts.length > 0));
-  const key = `/keys/${entry.keyId}`;
-  const fixes = [
-    missingScope !== undefined && visitorMay(c, "keys") && (
-      <a class="button main" href={`${key}/settings?add=${encodeURIComponent(missingScope)}#change`}>
-        Add scope {missingScope}
-      </a>
-    ),
-    entry.errorCode === "rate_limit_exceeded" && visitorMay(c, "keys") && (
-      <a class="button main" href={`${key}/settings#field-hourly_limit`}>
-        Raise the limit
-      </a>
-    ),
-    ...(visitorMay(c, "webhooks")
-      ? failing.map((delivery) =>
-          delivery.status === "pending" ? (
-            <Action action={`/deliveries/${delivery.id}/attempt`} kind="main">
-              Try again
-            </Action>
-          ) : (
-            <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
-              Try again
-            </Action>
-          ),
-        )
-      : []),
-  ].filter((fix) => fix !== false);
-  return fixes.length === 0 ? null : <div class="buttons fixes">{fixes}</div>;
+/** Returns what the request has used of the limits. */
+function limitUsed({ counted: isCounted, admitted, cost }: ReadEntry): string {
+  if (isCounted) return `used ${counted(cost ?? 1, "unit")} of each limit`;
+  return admitted ? "not counted" : "used nothing, because the request was refused";
 }
+
+const isOpen = ({ id }: ReadEntry, now: number): boolean => now < timeOfId(id) + openMs;
 
 /** Renders everything that is known about one request. */
 export function RequestView({ c, details, now }: { c: PageContext; details: RequestDetails; now: number }) {
@@ -163,7 +132,7 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
             </a>
           </dd>
           <dt>Limit</dt>
-          <dd>{entry.counted ? `counted as ${counted(entry.cost ?? 1, "unit")} of each limit` : "not counted"}</dd>
+          <dd>{limitUsed(entry)}</dd>
           <dt>From</dt>
           <dd>
             {entry.ip ?? (isOwn ? "an address that is no longer stored" : "an address that was not given")}

@@ -1,9 +1,10 @@
 import { dayMs, dayStart, hourMs, iso } from "../../time/clock.ts";
+import { hourName } from "../../time/moments.ts";
 import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
-import { barTime, exactMilliseconds, hourName, integer, milliseconds, rate } from "../format.ts";
-import { Axes, scaleOf } from "./axes.tsx";
+import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
+import { Above, Axes, scaleOf } from "./axes.tsx";
 
 /** A change in the account that a chart shows as a vertical line. */
 export interface Mark {
@@ -35,17 +36,24 @@ interface RequestsChartProps {
 export const RequestsChart = ({ series, stepMs, covered, earlier, selected, marks = [], list, isLow = false }: RequestsChartProps) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
   const line = earlier ? requestsBefore(series, earlier) : [];
-  const scale = scaleOf(series.length, Math.max(highest, ...line), isLow ? "low" : "usual");
-  const points = line.flatMap((requests, index) => {
-    const y = scale.y(requests).toFixed(1);
+  const spanOf = ({ start }: SeriesPoint) => spanOfBar(start, stepMs, covered);
+  const isPartial = (point: SeriesPoint) => lengthOf(spanOf(point)) < stepMs;
+  const scale = scaleOf(series.length, highestShown(highest, line), isLow ? "low" : "usual");
+  // Only whole hours and days can be compared.
+  const compared = series.flatMap((point, index) => {
+    const requests = line[index];
+    return requests === undefined || isPartial(point) ? [] : [{ index, requests }];
+  });
+  const points = compared.flatMap(({ index, requests }) => {
+    const y = scale.y(Math.min(requests, scale.max)).toFixed(1);
     return [`${scale.x(index).toFixed(1)},${y}`, `${scale.x(index + 1).toFixed(1)},${y}`];
   });
+  const above = compared.filter(({ requests }) => requests > scale.max);
   const unit = stepMs === hourMs ? "hour" : "day";
   const before = earlier && beforeOf(earlier.ms);
   // If the whole chart is selected, no mark is needed.
   const isWhole = selected !== undefined && selected.from <= covered.from && selected.to >= covered.to;
   const isMarked = ({ start }: SeriesPoint) => selected !== undefined && !isWhole && start < selected.to && start + stepMs > selected.from;
-  const isPartial = ({ start }: SeriesPoint) => start < covered.from || start + stepMs > covered.to;
   return (
     <figure class="chart" data-select={list}>
       <Axes
@@ -64,11 +72,14 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
             y={scale.y}
             name={barTime(point.start, stepMs)}
             stepMs={stepMs}
-            isPartial={isPartial(point)}
+            span={spanOf(point)}
             isSelected={isMarked(point)}
           />
         ))}
         {earlier && ["edge", "before"].map((name) => <polyline class={name} fill="none" points={points.join(" ")} />)}
+        {above.map(({ index }) => (
+          <Above scale={scale} index={index} />
+        ))}
         {marks.map(({ timeMs, text }) => {
           const x = scale.middle(series.findLastIndex(({ start }) => start <= timeMs)).toFixed(1);
           return (
@@ -83,6 +94,14 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
         {series.some(({ notReported }) => notReported > 0) && <span class="key unreported">not reported</span>}{" "}
         {before && <span class="key before">{before}</span>}
         {earlier && earlier.ms >= 28 * dayMs && ", on the same weekdays"}
+        {above.length > 0 && (
+          <>
+            {" "}
+            <span class="key over">
+              {before}, up to {integer(Math.max(...above.map(({ requests }) => requests)))}
+            </span>
+          </>
+        )}
         {series.some(isPartial) && <span class="quiet"> · hatched: only part of the {unit}</span>} <span class="quiet">· UTC</span>{" "}
         <span class="quiet" data-readout />
       </figcaption>
@@ -97,11 +116,25 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
       )}
       <details>
         <summary>Show as a table</summary>
-        <SeriesTable series={series} stepMs={stepMs} list={list} />
+        <SeriesTable series={series} stepMs={stepMs} covered={covered} list={list} />
       </details>
     </figure>
   );
 };
+
+/** Returns the highest number that a chart shows. If the compared line is far above the bars, it would flatten them, so it is cut off. */
+const highestShown = (highest: number, line: readonly number[]): number => {
+  const highestOfLine = Math.max(0, ...line);
+  return highest > 0 && highestOfLine > 4 * highest ? highest : Math.max(highest, highestOfLine);
+};
+
+/** Returns the span that a bar counts. The first and the last bar of a chart may count only a part of their hour or day. */
+export const spanOfBar = (start: number, stepMs: number, covered: Span): Span => ({
+  from: Math.max(start, covered.from),
+  to: Math.min(start + stepMs, covered.to),
+});
+
+const lengthOf = ({ from, to }: Span): number => to - from;
 
 /** Returns the last name of a span that ends with a bar: the day itself, or the end of the hour. */
 export const endName = (start: number, stepMs: number): string => barTime(stepMs === hourMs ? start + hourMs : start, stepMs);
@@ -123,7 +156,7 @@ export const chartOf = (usage: Usage, window: WindowName) => ({
   earlier: { series: [...usage.previousSeries, ...usage.series], ms: earlierMs[window] },
 });
 
-const numerals = ["two", "three", "four"];
+const numerals = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 
 /** Returns how long before a time was, in words: "a week before". */
 export function beforeOf(ms: number): string {
@@ -147,8 +180,7 @@ export function withSpan(list: string, { from, to }: Span): string {
 }
 
 /**
- * Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. `isPartial`: whether only a part of it is
- * counted.
+ * Renders the requests of one hour or day. `name`: the name of the hour or day. `stepMs`: its length. `span`: what is counted of it.
  */
 const Bar = ({
   point,
@@ -157,7 +189,7 @@ const Bar = ({
   y,
   name,
   stepMs,
-  isPartial = false,
+  span,
   isSelected = false,
 }: {
   point: SeriesPoint;
@@ -166,7 +198,7 @@ const Bar = ({
   y: (value: number) => number;
   name: string;
   stepMs: number;
-  isPartial?: boolean;
+  span: Span;
   isSelected?: boolean;
 }) => {
   const inset = step > 6 ? 1.5 : 0.5;
@@ -175,8 +207,8 @@ const Bar = ({
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (
     <g
-      data-from={point.start}
-      data-to={point.start + stepMs}
+      data-from={span.from}
+      data-to={span.to}
       data-ends={endName(point.start, stepMs)}
       data-requests={point.requests}
       data-failed={point.requests - known}
@@ -189,13 +221,23 @@ const Bar = ({
       <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
       {point.notReported > 0 && <rect class="unreported" {...bar} y={y(known)} height={y(point.successes) - y(known)} />}
       <rect class="refused" {...bar} y={y(point.requests)} height={y(known) - y(point.requests)} />
-      {isPartial && <rect fill="url(#part)" {...bar} y={y(point.requests)} height={y(0) - y(point.requests)} />}
+      {lengthOf(span) < stepMs && <rect fill="url(#part)" {...bar} y={y(point.requests)} height={y(0) - y(point.requests)} />}
     </g>
   );
 };
 
 /** Renders a table of requests and response times, by hour or by day. */
-export const SeriesTable = ({ series, stepMs, list }: { series: readonly SeriesPoint[]; stepMs: number; list?: string }) => (
+export const SeriesTable = ({
+  series,
+  stepMs,
+  covered,
+  list,
+}: {
+  series: readonly SeriesPoint[];
+  stepMs: number;
+  covered: Span;
+  list: string;
+}) => (
   <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
     <table class="cards">
       <thead>
@@ -225,11 +267,7 @@ export const SeriesTable = ({ series, stepMs, list }: { series: readonly SeriesP
         {series.map((point) => (
           <tr>
             <th scope="row">
-              {list === undefined ? (
-                barTime(point.start, stepMs)
-              ) : (
-                <a href={withSpan(list, { from: point.start, to: point.start + stepMs })}>{barTime(point.start, stepMs)}</a>
-              )}
+              <a href={withSpan(list, spanOfBar(point.start, stepMs, covered))}>{barTime(point.start, stepMs)}</a>
             </th>
             <td class="number" data-label="Requests">
               {integer(point.requests)}

@@ -27,7 +27,7 @@ export const SessionsPanel = ({
             {deviceOf(session.userAgent)}
           </span>
           <span class="quiet">
-            {[session.ip, session.country].filter(Boolean).join(", ")} seen <Age timeMs={session.lastSeenAt} now={now} />
+            {[session.ip, session.country].filter(Boolean).join(", ")} · seen <Age timeMs={session.lastSeenAt} now={now} />
           </span>
           <Action action={`/settings/sessions/${session.id}/end`}>End session</Action>
         </li>

@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { Child } from "hono/jsx";
 import type { z } from "zod";
 import type { KeyStatus } from "../../keys/key.ts";
-import type { WebhookHealth } from "../../webhooks/health.ts";
+import type { AttemptCounts } from "../../webhooks/health.ts";
 import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
 import { type WebhookData, webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
@@ -34,7 +34,7 @@ export const StatusCode = ({ status, count = 1 }: { status: number | null; count
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };
 export const KeyState = ({ status }: { status: KeyStatus }) => <State tone={keyTones[status]}>{status}</State>;
 
-type WebhookStatus = z.infer<typeof WebhookData>["status"] | "degraded";
+export type WebhookStatus = z.infer<typeof WebhookData>["status"] | "degraded";
 const webhookTones: Record<WebhookStatus, Tone> = { active: "good", disabled: "plain", degraded: "warn", failing: "bad" };
 export const WebhookState = ({ status }: { status: WebhookStatus }) => <State tone={webhookTones[status]}>{status}</State>;
 
@@ -45,7 +45,7 @@ const healthyShare = 0.9;
  * Returns the status of a webhook for the overview. A webhook is degraded if its latest delivery succeeded, but more than a tenth of its latest
  * attempts failed.
  */
-export function webhookStatus(webhook: Webhook, { attempts, succeeded }: Pick<WebhookHealth, "attempts" | "succeeded">): WebhookStatus {
+export function webhookStatus(webhook: Webhook, { attempts, succeeded }: AttemptCounts): WebhookStatus {
   const { status } = webhookData(webhook);
   return status === "active" && succeeded < healthyShare * attempts ? "degraded" : status;
 }
@@ -64,7 +64,7 @@ export const resultOf = ({ status, error }: Pick<Attempt, "status" | "error">): 
   status !== null ? String(status) : error === null ? "delivered" : errorWords[error];
 
 /**
- * Renders the state of a delivery. `latest` is the latest attempt. If it failed, the state says how, and when the next attempt is made: "500, again in
+ * Renders the state of a delivery. `latest` is the latest attempt. If it failed, the state says how, and when the next attempt is made: "500, trying again in
  * 4 min".
  */
 export const DeliveryState = ({
@@ -81,7 +81,7 @@ export const DeliveryState = ({
     return <State tone={deliveryTones[status]}>{status === "failed" && latest ? `failed, ${resultOf(latest)}` : status}</State>;
   return (
     <State tone="warn">
-      {resultOf(latest)}, again {nextAttemptAt === null ? "soon" : <Ahead timeMs={nextAttemptAt} now={now} />}
+      {resultOf(latest)}, trying again {nextAttemptAt === null ? "soon" : <Ahead timeMs={nextAttemptAt} now={now} />}
     </State>
   );
 };

@@ -1,6 +1,6 @@
 import { iso } from "../../time/clock.ts";
+import { logTime, moment, timeOfDay } from "../../time/moments.ts";
 import { age, ahead } from "../../time/relative-time.ts";
-import { logTime, moment, timeOfDay } from "../format.ts";
 
 // The server renders all times as text. If JavaScript is enabled, a script updates relative times and can show absolute times in the
 // reader's time zone.
@@ -26,9 +26,12 @@ export const Moment = ({ timeMs }: { timeMs: number }) => (
   </time>
 );
 
-/** Renders a date and time in a list, for example "22 Nov 12:04:31". The page says in which time zone. */
+/**
+ * Renders a date and time in a list, for example "22 Nov 12:04:31". The heading of its column says the time zone. On a card, which has no
+ * heading, the time says it.
+ */
 export const LogTime = ({ timeMs }: { timeMs: number }) => (
-  <time class="log-time" datetime={iso(timeMs)} title={iso(timeMs)}>
+  <time class="log-time" data-zone="UTC" datetime={iso(timeMs)} title={iso(timeMs)}>
     {logTime(timeMs)}
   </time>
 );

@@ -1,9 +1,10 @@
 import { hourMs } from "../../time/clock.ts";
 import type { Figures } from "../../usage/figures.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
+import type { Span } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, milliseconds, shortTime } from "../format.ts";
-import { Axes, scaleOf } from "./axes.tsx";
-import { tickName } from "./requests-chart.tsx";
+import { Above, Axes, scaleOf } from "./axes.tsx";
+import { spanOfBar, tickName } from "./requests-chart.tsx";
 
 interface TimesChartProps {
   /** The figures that describe the chart. */
@@ -11,6 +12,8 @@ interface TimesChartProps {
   series: readonly SeriesPoint[];
   /** The length of an hour or a day, in milliseconds. */
   stepMs: number;
+  /** The time that the series covers. */
+  covered: Span;
   /** The address to which a selected span is added. */
   list: string;
 }
@@ -27,7 +30,7 @@ function highestShown(times: readonly number[]): number {
 }
 
 /** Renders the average response time as a line, and the range from p50 to p95 as a band. */
-export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => {
+export const TimesChart = ({ usage, series, stepMs, covered, list }: TimesChartProps) => {
   // Skip hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
   const timeOf = ({ p95Ms, averageMs }: SeriesPoint) => Math.max(p95Ms ?? 0, averageMs ?? 0);
@@ -48,7 +51,7 @@ export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => 
         textOf={shortTime}
       >
         {series.map(({ start, averageMs, p50Ms, p95Ms, p99Ms }, index) => (
-          <g data-from={start} data-to={start + stepMs}>
+          <g data-from={spanOfBar(start, stepMs, covered).from} data-to={spanOfBar(start, stepMs, covered).to}>
             <title>
               {`${barTime(start, stepMs)}: average ${exactMilliseconds(averageMs)}, p50 ${milliseconds(p50Ms)}, p95 ${milliseconds(p95Ms)}, p99 ${milliseconds(p99Ms)}`}
             </title>
@@ -57,10 +60,9 @@ export const TimesChart = ({ usage, series, stepMs, list }: TimesChartProps) => 
         ))}
         <polygon class="band" points={band.join(" ")} />
         <polyline class="line" fill="none" points={known.map(({ index, averageMs }) => at(index, averageMs)).join(" ")} />
-        {above.map(({ index }) => {
-          const [x, y] = [scale.middle(index), scale.y(scale.max)];
-          return <polygon class="over" points={`${x - 5},${y + 1} ${x + 5},${y + 1} ${x},${y - 7}`} />;
-        })}
+        {above.map(({ index }) => (
+          <Above scale={scale} index={index} />
+        ))}
       </Axes>
       <figcaption class="legend">
         <span class="key line">average</span> <span class="key band">from p50 to p95</span>{" "}

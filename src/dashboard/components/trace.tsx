@@ -5,8 +5,9 @@ import { actorNameOf } from "../../audit/audit.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso, minuteMs, secondMs } from "../../time/clock.ts";
 import type { Attempt } from "../../webhooks/read-deliveries.ts";
-import { integer } from "../format.ts";
-import type { MadeDelivery, RequestDetails } from "../read-request.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
+import { counted, integer } from "../format.ts";
+import type { CausedEvent, MadeDelivery, RequestDetails } from "../read-request.ts";
 import { resultOf } from "./status.tsx";
 
 /** A step of a trace. `atMs`: when it happened. `tone`: how it ended. */
@@ -36,20 +37,48 @@ const limitsOf = ({ limits }: ReadEntry): string =>
 /** The number of characters of a receiver's response that a trace shows. The page of the delivery shows more. */
 const maxAnswer = 160;
 
-const attemptStep = (made: Attempt, delivery: MadeDelivery): Step => ({
+/** Renders the URL of a webhook, or says that the webhook was deleted. */
+const Receiver = ({ webhook }: { webhook: Webhook | null }) =>
+  webhook === null ? <>a webhook that was deleted</> : <bdi class="break">{webhook.url}</bdi>;
+
+/** Renders the URL of an attempt. If the webhook was changed since, the attempt may have gone to another URL. */
+const ReceiverOf = ({ made, webhook }: { made: Attempt; webhook: Webhook | null }) => (
+  <>
+    {webhook !== null && webhook.updatedAt > made.at && "the webhook that now has the URL "}
+    <Receiver webhook={webhook} />
+  </>
+);
+
+/** Returns the links to the first deliveries of an event, each with the URL of its webhook if there are several. */
+const firstDeliveries = ({ first }: CausedEvent): Child =>
+  first.length === 0 ? (
+    <span class="quiet"> for no webhook</span>
+  ) : first.length === 1 ? (
+    <>
+      {" · "}
+      <a href={`/deliveries/${first[0]?.id}`}>View delivery</a>
+    </>
+  ) : (
+    <ul>
+      {first.map(({ id, webhook }) => (
+        <li>
+          <a href={`/deliveries/${id}`}>View delivery</a> to <Receiver webhook={webhook} />
+        </li>
+      ))}
+    </ul>
+  );
+
+/** `next`: the attempt after it. If the receiver responded with the same again, only the last of these attempts shows the body. */
+const attemptStep = (made: Attempt, delivery: MadeDelivery, next: Attempt | undefined): Step => ({
   atMs: made.at,
   tone: made.error === null ? "good" : "bad",
   text: (
     <>
       <a href={`/deliveries/${delivery.id}`}>Delivery attempt</a>
-      {delivery.webhookUrl !== null && (
-        <>
-          {" "}
-          to <bdi class="break">{delivery.webhookUrl}</bdi>
-        </>
-      )}
-      : {made.status === null ? resultOf(made) : `the receiver answered ${made.status}`} after {integer(made.durationMs)} ms
-      {made.error !== null && made.responseBody !== "" && (
+      {" to "}
+      <ReceiverOf made={made} webhook={delivery.webhook} />:{" "}
+      {made.status === null ? resultOf(made) : `the receiver responded with ${made.status}`} after {integer(made.durationMs)} ms
+      {made.error !== null && made.responseBody !== "" && made.responseBody !== next?.responseBody && (
         <>
           {" "}
           <code class="quiet break">
@@ -58,13 +87,53 @@ const attemptStep = (made: Attempt, delivery: MadeDelivery): Step => ({
           </code>
         </>
       )}
-      {made.advice && made === delivery.attempts.at(-1) && <span class="quiet"> {made.advice}</span>}
+      {made.advice && next === undefined && <p class="quiet">{made.advice}</p>}
     </>
   ),
 });
 
+/** Returns the steps of a delivery: when it began if it repeats another one, its attempts, and the next one. */
+function stepsOfDelivery(delivery: MadeDelivery): Step[] {
+  const { id, status, createdAt, heldAt, nextAttemptAt, attempts, webhook } = delivery;
+  const steps = attempts.map((made, index) => attemptStep(made, delivery, attempts[index + 1]));
+  if (delivery.redeliveryOf !== null || delivery.redeliveryId !== null)
+    steps.unshift({
+      atMs: createdAt,
+      tone: "plain",
+      text: (
+        <>
+          <a href={`/deliveries/${id}`}>Redelivery</a> to <Receiver webhook={webhook} />
+        </>
+      ),
+    });
+  if (status === "held") {
+    const isDisabled = webhook?.state === "disabled";
+    steps.push({
+      // A delivery was held from its event on, or else from the moment at which its webhook was disabled.
+      atMs: heldAt ?? Math.max(createdAt, attempts.at(-1)?.at ?? 0),
+      tone: "warn",
+      text: (
+        <>
+          <a href={`/deliveries/${id}`}>Held</a>, because <Receiver webhook={webhook} /> {isDisabled ? "is" : "was"} disabled
+        </>
+      ),
+    });
+  }
+  if (status === "pending" && nextAttemptAt !== null)
+    steps.push({
+      atMs: nextAttemptAt,
+      tone: "plain",
+      text: (
+        <>
+          <a href={`/deliveries/${id}`}>Next delivery attempt</a> to <Receiver webhook={webhook} />
+        </>
+      ),
+    });
+  return steps;
+}
+
 /** Returns the steps of a request in the order of time: admission, response, events, attempts, and changes of its key. */
-function stepsOf({ entry, caused, changes }: RequestDetails): Step[] {
+function stepsOf({ entry, caused, deliveries, changes }: RequestDetails): Step[] {
   const at = timeOfId(entry.id);
   const status = entry.status ?? 0;
   const steps: Step[] = [
@@ -79,35 +148,19 @@ function stepsOf({ entry, caused, changes }: RequestDetails): Step[] {
       ),
     },
     // An event belongs to the change that the request made, so it happened before the response.
-    ...caused.flatMap(({ event, deliveryIds, deliveries }): Step[] => [
-      {
-        atMs: event.createdAt,
+    ...caused.map(
+      (each): Step => ({
+        atMs: each.event.createdAt,
         tone: "plain",
         text: (
           <>
-            Event <code>{event.type}</code>
-            {deliveryIds.length === 0 ? (
-              <span class="quiet"> for no webhook</span>
-            ) : (
-              deliveryIds.map((id, index) => (
-                <>
-                  {" "}
-                  <a href={`/deliveries/${id}`}>
-                    {deliveryIds.length === 1 ? "its delivery" : `delivery ${index + 1} of ${deliveryIds.length}`}
-                  </a>
-                </>
-              ))
-            )}
+            Event <code>{each.event.type}</code>
+            {firstDeliveries(each)}
           </>
         ),
-      },
-      ...deliveries.flatMap((delivery) => [
-        ...delivery.attempts.map((made) => attemptStep(made, delivery)),
-        ...(delivery.status === "pending" && delivery.nextAttemptAt !== null
-          ? [{ atMs: delivery.nextAttemptAt, tone: "plain" as const, text: <>Next delivery attempt</> }]
-          : []),
-      ]),
-    ]),
+      }),
+    ),
+    ...deliveries.flatMap(stepsOfDelivery),
     ...(entry.status === null
       ? []
       : [
@@ -156,6 +209,12 @@ export const FieldErrors = ({ errors }: { errors: NonNullable<ReadEntry["problem
 /** Renders the trace of a request on one axis of time. */
 export const Trace = ({ details, children }: { details: RequestDetails; children?: Child }) => {
   const at = timeOfId(details.entry.id);
+  const { otherEvents, olderDeliveries, otherChanges } = details;
+  const left = [
+    ...(otherEvents > 0 ? [counted(otherEvents, "other event")] : []),
+    ...(olderDeliveries > 0 ? [`the attempts of ${counted(olderDeliveries, "older delivery", "older deliveries")}`] : []),
+    ...(otherChanges > 0 ? [`${counted(otherChanges, "more change")} of the key within ten minutes`] : []),
+  ];
   return (
     <section class="panel" aria-labelledby="trace">
       <h2 id="trace">Trace</h2>
@@ -172,6 +231,7 @@ export const Trace = ({ details, children }: { details: RequestDetails; children
           </li>
         ))}
       </ol>
+      {left.length > 0 && <p class="quiet">Not shown: {left.join(", ")}.</p>}
       {children}
     </section>
   );

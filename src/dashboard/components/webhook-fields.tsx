@@ -26,7 +26,7 @@ export const WebhookFields = ({
       required
       maxlength={maxUrl}
       placeholder="https://hooks.example.com/overview"
-      help="The URL that receives the events, with https and a public host. A service that runs on a laptop also accepts http."
+      help="Must be a public https URL. On a laptop, http://localhost works too."
     />
     <TextField form={form} formError={formError} name="description" label="Description" value={webhook?.description} maxlength={500} />
     <EventChoices formError={formError} ticked={ticked} />

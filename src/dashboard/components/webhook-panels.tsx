@@ -3,7 +3,7 @@ import { percent } from "../../usage/percent.ts";
 import type { WebhookHealth } from "../../webhooks/health.ts";
 import { type Attempt, type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { counted, integer, milliseconds, rate } from "../format.ts";
+import { counted, milliseconds, rate } from "../format.ts";
 import { DeliveryTable } from "./delivery-table.tsx";
 import { Empty } from "./notice.tsx";
 import { WebhookState, webhookStatus } from "./status.tsx";
@@ -101,6 +101,8 @@ interface DeliveriesPanelProps {
   isFirstPage: boolean;
   /** Whether the visitor may redeliver events. */
   isManageable: boolean;
+  /** Whether the visitor may open a delivery of this event type. */
+  isReadable: (eventType: string) => boolean;
   now: number;
 }
 
@@ -114,6 +116,7 @@ export const DeliveriesPanel = ({
   next,
   isFirstPage,
   isManageable,
+  isReadable,
   now,
 }: DeliveriesPanelProps) => {
   const query = (more: Record<string, string | undefined>) => {
@@ -126,17 +129,16 @@ export const DeliveriesPanel = ({
       <header>
         <h2 id="deliveries">Deliveries</h2>
         {webhook.state === "active" && isManageable && (
-          <>
+          <p class="buttons">
             {health.waiting > 0 && (
               <span class="quiet">
-                {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. “Redeliver all” includes{" "}
-                {health.waiting === 1 ? "it" : "them"}.
+                {counted(health.waiting, "delivery is", "deliveries are")} pending. “Redeliver all” sends each event once.
               </span>
             )}
             <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
               Redeliver all
             </a>
-          </>
+          </p>
         )}
       </header>
       <nav class="filters" aria-label="Deliveries by status">
@@ -169,6 +171,11 @@ export const DeliveriesPanel = ({
           {filter.status || filter.eventType ? (
             <>
               {next === null ? "Nothing matches." : "None of the latest 2,000 entries match. Older entries may match."}{" "}
+              {filter.status === "failed" && (
+                <>
+                  A delivery fails with its last attempt. Until then it is <a href={query({ status: "pending" })}>pending</a>.{" "}
+                </>
+              )}
               <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
             </>
           ) : (
@@ -177,7 +184,7 @@ export const DeliveriesPanel = ({
         </Empty>
       ) : (
         <div id="latest-deliveries" data-refresh={isFirstPage || undefined}>
-          <DeliveryTable deliveries={deliveries} latest={latest} now={now} />
+          <DeliveryTable deliveries={deliveries} latest={latest} isReadable={isReadable} now={now} />
         </div>
       )}
       {next !== null && (

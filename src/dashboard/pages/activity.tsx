@@ -7,52 +7,23 @@ import { iso } from "../../time/clock.ts";
 import { readSeries } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
 import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "../activity-query.ts";
-import { around, daysAround, isChosen, ranges, spanOfBars, stepOfBars } from "../activity-spans.ts";
+import { around, isChosen, lastMonth, ranges, spanOfBars, stepOfBars } from "../activity-spans.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
+import { Beside } from "../components/beside.tsx";
 import { PageScript, PauseButton, showPage } from "../components/layout.tsx";
+import { LogChart } from "../components/log-chart.tsx";
 import { Empty } from "../components/notice.tsx";
-import { NeighborLinks, RequestView } from "../components/request-view.tsx";
-import { RequestsChart } from "../components/requests-chart.tsx";
 import { Moment } from "../components/time.tsx";
-import type { PageContext, PageEnv } from "../context.ts";
+import type { PageEnv } from "../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../csv.ts";
-import { counted } from "../format.ts";
-import { readKeyChoices } from "../key-choices.ts";
+import { counted, integer } from "../format.ts";
+import { namesOf, readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { logContext, openLogContext } from "../operation-contexts.ts";
-import { readRequestDetails } from "../read-request.ts";
 
 const shownAtOnce = 50;
-/** The value of a field for a date and time. */
-const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).slice(0, 16));
-
-/** Renders one request beside the list. */
-async function Beside({ c, id, ids, closed, now }: { c: PageContext; id: string; ids: readonly string[]; closed: string; now: number }) {
-  const place = ids.indexOf(id);
-  const neighbors = place === -1 ? {} : { newer: ids[place - 1], older: ids[place + 1] };
-  const details = await readRequestDetails(c, id);
-  return (
-    <>
-      <header>
-        <h2 id="beside" tabindex={-1}>
-          <code>{details.entry.method}</code> <code class="break">{details.entry.path}</code>
-        </h2>
-        <p class="buttons">
-          <NeighborLinks
-            newer={neighbors.newer}
-            older={neighbors.older}
-            addressOf={(each) => `${closed}${closed.includes("?") ? "&" : "?"}open=${each}`}
-          />
-          <a href={`/activity/${id}`}>Open as a page</a>
-          <a class="button" href={closed} data-close>
-            Close
-          </a>
-        </p>
-      </header>
-      <RequestView c={c} details={details} now={now} />
-    </>
-  );
-}
+/** The value of a field for a date and time, in minutes, or in seconds or milliseconds if the time has them. */
+const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).replace(/(?::00)?(?:\.000)?Z$/, ""));
 
 const isCursor = (text: string) => /^req_[0-9a-f]+~?$/.test(text);
 /** The number of pages to which the reader can go back one by one. */
@@ -73,24 +44,30 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const listed = spanOfBars(query, now);
   const span = around(listed, now);
   const readBars = (of: Span) =>
-    readSeries(context, of, stepOfBars(of), query.key_id, filter.statuses && ((status) => hasStatus(filter.statuses, status))).catch(
-      () => [],
-    );
+    readSeries(context, of, stepOfBars(of), {
+      keyId: query.key_id,
+      route: query.route,
+      counts: filter.statuses && ((status) => hasStatus(filter.statuses, status)),
+    }).catch(() => []);
   const [{ entries, next, lookedBackTo, asOf }, keys, latest] = await Promise.all([
     listActivity(context, { filter, after: after && isCursor(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
     readBars(span),
   ]);
-  // Without a filter by time, the list can be older than the last 24 hours. The bars then show the days of the list.
-  const [newestEntry, oldestEntry] = [entries[0], entries.at(-1)];
-  const isOlder = query.from === undefined && query.to === undefined && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
-  const shownSpan = isOlder && oldestEntry ? daysAround(timeOfId(oldestEntry.id), timeOfId(newestEntry.id)) : span;
+  // Without a filter, the list can be older than the last 24 hours.
+  const [newestEntry] = entries;
+  const isAnyTime = query.from === undefined && query.to === undefined;
+  const isOlder = isAnyTime && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
+  const shownSpan = isOlder ? lastMonth(now) : span;
   const series = isOlder ? await readBars(shownSpan) : latest;
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
-  const chips = chipsOf(query, new Map(keys.map(({ id, name }) => [id, name])));
+  const names = namesOf(keys);
+  const chips = chipsOf(query, names);
   const newest = entries[0]?.id;
-  const here = addressOf("/activity", query, { after });
+  const here = addressOf("/activity", query, { after, before: pagesBefore.join(".") || undefined });
+  // Nothing is newer than an older page, or than a time that is over.
+  const isNewest = after === undefined && (query.to === undefined || query.to > now);
   return showPage(
     c,
     {
@@ -110,7 +87,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <div class="note alert" role="alert">
           <p>
             Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
-            status:4xx, status:none, key:key_..., path:/api/v1/usage, from:TIME and to:TIME.
+            status:4xx, status:403,404, status:none, key:key_..., path:/api/v1/usage, route:/api/v1/tasks/{"{id}"}, from:TIME and to:TIME.
           </p>
         </div>
       )}
@@ -159,9 +136,9 @@ activityPages.get("/activity", needs("session"), async (c) => {
                 {query.key_id}
               </option>
             )}
-            {keys.map(({ id, name }) => (
+            {keys.map(({ id }) => (
               <option value={id} selected={id === query.key_id}>
-                {name}
+                {names.get(id)}
               </option>
             ))}
           </select>
@@ -169,14 +146,15 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <div class="field grow">
           <label for="path">Path</label>
           <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
+          {query.route !== undefined && <input type="hidden" name="route" value={query.route} />}
         </div>
         <div class="field">
           <label for="from">From (UTC)</label>
-          <input id="from" name="from" type="datetime-local" value={inField(query.from)} />
+          <input id="from" name="from" type="datetime-local" step="any" value={inField(query.from)} />
         </div>
         <div class="field">
           <label for="to">To (UTC)</label>
-          <input id="to" name="to" type="datetime-local" value={inField(query.to)} />
+          <input id="to" name="to" type="datetime-local" step="any" value={inField(query.to)} />
         </div>
         <button class="main" type="submit">
           Filter
@@ -230,27 +208,18 @@ activityPages.get("/activity", needs("session"), async (c) => {
           </li>
         </ul>
       )}
-      {/* Usage is not counted by method and path. With such a filter, bars would show other requests than the list. */}
-      {series.length > 0 && !isReversed && query.method === undefined && query.path === undefined && (
-        <section class="panel" aria-label="Requests over time">
-          <RequestsChart
-            series={series}
-            stepMs={stepOfBars(shownSpan)}
-            covered={shownSpan}
-            selected={isOlder ? undefined : listed}
-            list={addressOf("/activity", { ...query, from: undefined, to: undefined })}
-            isLow
-          />
-        </section>
-      )}
-      <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />
+      {!isReversed && <LogChart query={query} series={series} span={shownSpan} listed={listed} isOlder={isOlder} />}
+      {isNewest && <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />}
       <p class="unseen" aria-live="polite" data-news-aloud />
       <div class={open === undefined ? "log" : "log with-side"} data-log={here}>
         <section class="panel" aria-label="Requests">
           {entries.length === 0 ? (
             <Empty>
-              {next !== null ? (
-                <>Nothing matches so far.</>
+              {next !== null && lookedBackTo !== null ? (
+                <>
+                  Nothing matches since <Moment timeMs={lookedBackTo} />.{" "}
+                  <a href={addressOf("/activity", query, { after: next })}>Look further back</a>
+                </>
               ) : chips.length > 0 ? (
                 <>
                   Nothing matches. <a href="/activity">Clear the filter</a>
@@ -299,11 +268,12 @@ activityPages.get("/activity", needs("session"), async (c) => {
 activityPages.get("/activity/news", needs("session"), async (c) => {
   const { query, filter } = queryIn(c);
   const since = c.req.query("since") ?? "";
-  const { entries } = await listActivity(logContext(c), { filter, limit: 100 });
+  const { entries, next } = await listActivity(logContext(c), { filter, limit: 100 });
   const fresh = entries.findIndex(({ id }) => id <= since);
-  const count = fresh === -1 ? entries.length : fresh;
+  const count = (fresh === -1 ? entries : entries.slice(0, fresh)).reduce((sum, entry) => sum + entry.count, 0);
   if (count === 0) return c.body(null, 204);
-  return c.json({ text: count === 100 ? "100 or more new requests" : counted(count, "new request"), href: addressOf("/activity", query) });
+  const text = fresh === -1 && next !== null ? `${integer(count)} or more new requests` : counted(count, "new request");
+  return c.json({ text, href: addressOf("/activity", query) });
 });
 
 activityPages.get("/activity.csv", needs("session"), async (c) => {

@@ -96,7 +96,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
             </colgroup>
             <thead>
               <tr>
-                <th scope="col">What</th>
+                <th scope="col">Action</th>
                 <th scope="col">On</th>
                 <th scope="col">Changed</th>
                 <th scope="col">By</th>
@@ -116,10 +116,12 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
                   <td title={entry.changes.join(", ")} data-label={entry.changes.length > 0 ? "Changed" : undefined}>
                     {entry.changes.join(", ")}
                   </td>
-                  <td class="name" title={`${actorNameOf(entry)} ${entry.actorId === null ? "" : entry.actorType}`.trim()}>
-                    <bdi>{actorNameOf(entry)}</bdi> {entry.actorId && <span class="quiet">{entry.actorType}</span>}
+                  <td class="name" data-label="By" title={`${actorNameOf(entry)} ${entry.actorId === null ? "" : entry.actorType}`.trim()}>
+                    <bdi>{actorNameOf(entry)}</bdi> {entry.actorId && <span class="quiet">({entry.actorType})</span>}
                   </td>
-                  <td title={originOf(entry)}>{originOf(entry) || <span class="quiet">unknown</span>}</td>
+                  <td data-label="From" title={originOf(entry)}>
+                    {originOf(entry) || <span class="quiet">unknown</span>}
+                  </td>
                   <td>
                     <Moment timeMs={timeOfId(entry.id)} />
                   </td>

@@ -1,11 +1,10 @@
 import { Hono } from "hono";
-import { eventCatalogue } from "../../events/catalogue.ts";
 import { bodyOf } from "../../events/event.ts";
 import { readEvent } from "../../events/read-events.ts";
 import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
-import { ComparedAttempts, Timeline } from "../components/attempts.tsx";
+import { AttemptResult, ComparedAttempts, Timeline } from "../components/attempts.tsx";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done } from "../components/notice.tsx";
@@ -17,7 +16,7 @@ import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, type FormError, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
-import { visitorMay } from "../permissions.tsx";
+import { mayReadEvents, showForbidden, visitorMay } from "../permissions.tsx";
 
 const sentences: Record<Delivery["status"], string> = {
   delivered: "The receiver accepted the event.",
@@ -42,12 +41,14 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
   const { now } = context;
   const delivery = await readDelivery(context, idOf(c));
   // A delivery contains the receiver's response, which may repeat the event. Reading a delivery therefore needs the scope of its event.
-  eventCatalogue.requireReadable([delivery.eventType], webhookContext(c).scopes);
+  if (!mayReadEvents(c, delivery.eventType)) return showForbidden(c, "audit");
   const [event, webhook] = await Promise.all([
     readEvent(context, delivery.eventId).catch(() => null),
     readWebhook(context, delivery.webhookId).catch(() => null),
   ]);
   const latest = delivery.attempts.at(-1);
+  // A click on "Try now" leads here, with the number of attempts before it.
+  const made = delivery.attempts[Number(c.req.query("after"))];
   return showPage(
     c,
     {
@@ -67,8 +68,14 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
           This is the new delivery. The response appears below.
         </Done>
       )}
-      {c.req.query("done") === "attempted" && (
-        <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>The next attempt is being made now. The response appears below.</Done>
+      {c.req.query("done") === "attempted" && (made !== undefined || delivery.status === "pending") && (
+        <AttemptResult
+          id="attempted"
+          made={made}
+          what="The attempt"
+          waiting="The next attempt is being made now. The response appears below."
+          call={`POST /api/v1/deliveries/${delivery.id}/attempt`}
+        />
       )}
       <Alert formError={formError} />
       <section class="panel" aria-labelledby="attempts" id="progress" data-refresh={delivery.status === "pending" || undefined}>
@@ -113,7 +120,9 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
                 </>
               )}
             </p>
-            <Code label="Request body">{JSON.stringify(bodyOf(event), null, 2)}</Code>
+            <Code label="Request body" id="event-body">
+              {JSON.stringify(bodyOf(event), null, 2)}
+            </Code>
           </>
         ) : (
           <p class="quiet">This event no longer exists, because events are deleted after 30 days.</p>
@@ -140,5 +149,6 @@ deliveriesPages.post("/deliveries/:id/redeliver", needs("webhooks", "always"), a
 
 deliveriesPages.post("/deliveries/:id/attempt", needs("webhooks"), async (c) => {
   const made = await attempt(() => attemptNow(webhookContext(c), idOf(c)));
-  return "formError" in made ? showDelivery(c, made.formError) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
+  if ("formError" in made) return showDelivery(c, made.formError);
+  return c.redirect(`/deliveries/${idOf(c)}?done=attempted&after=${made.result}`, 303);
 });

@@ -6,7 +6,7 @@ import { revokeKey } from "../../keys/revoke-key.ts";
 import { hourMs } from "../../time/clock.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Age, Moment } from "../components/time.tsx";
+import { Moment } from "../components/time.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { attempt } from "../forms.ts";
@@ -76,7 +76,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
         {key.lastUsedAt !== null && (
           <>
             {" "}
-            The key was last used <Age timeMs={key.lastUsedAt} now={now} />.
+            The key was last used on <Moment timeMs={key.lastUsedAt} />.
           </>
         )}{" "}
         To stop the key temporarily, disable it instead.

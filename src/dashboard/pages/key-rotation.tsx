@@ -48,7 +48,7 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
           Rotate
         </button>
         <a class="button" href={`/keys/${key.id}`}>
-          Keep it
+          Cancel
         </a>
       </div>
     </form>,

@@ -99,7 +99,7 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
             <dt>Last used</dt>
             <dd>
               {key.lastUsedAt === null ? (
-                <Unused keyRow={key} />
+                <Unused keyRow={key} isCalled={usage !== null && usage.totalRequests.value > 0} />
               ) : (
                 <>
                   <Age timeMs={key.lastUsedAt} now={now} /> at <code class="break">{key.lastUsedPath}</code>
@@ -182,11 +182,12 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
 });
 
 /**
- * Responds with a link to the latest request of a key. On the page, the link replaces the text "Waiting for the first request". The handler
+ * Responds with a link to the first request of a new key. On the page, the link replaces the text "Waiting for the first request". The handler
  * reads the log itself.
  */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
-  const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 1 });
-  const [first] = entries;
+  // The log is read from the newest request on. The page asks every few seconds, so a new key has few requests.
+  const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 100 });
+  const first = entries.at(-1);
   return first ? c.json({ text: `${first.method} ${first.path}, ${first.status}`, href: `/activity/${first.id}` }) : c.body(null, 204);
 });

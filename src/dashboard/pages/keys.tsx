@@ -110,6 +110,17 @@ const presets: Record<string, { name: string; scopes: readonly string[] }> = {
   full: { name: "Full", scopes },
 };
 
+const Presets = () => (
+  <nav class="presets" aria-label="Presets of scopes">
+    <span class="quiet">Presets:</span>
+    {Object.entries(presets).map(([id, { name, scopes }]) => (
+      <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
+        {name}
+      </a>
+    ))}
+  </nav>
+);
+
 interface Sent {
   form?: Form;
   formError?: FormError;
@@ -127,7 +138,7 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
       <form class="panel form wide" method="post" action="/keys">
         <input type="hidden" name="nonce" value={newNonce()} />
         <input type="hidden" name="scopes_shown" value="yes" />
-        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account}>
+        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account} presets={<Presets />}>
           <TextField
             form={form}
             formError={formError}
@@ -138,14 +149,6 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
             maxlength={100}
             autofocus={formError === undefined}
           />
-          <nav class="presets" aria-label="Presets of scopes">
-            <span class="quiet">Presets:</span>
-            {Object.entries(presets).map(([id, { name, scopes }]) => (
-              <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
-                {name}
-              </a>
-            ))}
-          </nav>
         </KeyFields>
         <button class="main" type="submit">
           Create key

@@ -1,19 +1,25 @@
 import { Hono } from "hono";
 import { type AccountLimits, readAccountLimits } from "../../admission/account-limits.ts";
+import { type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { showPage } from "../components/layout.tsx";
-import { LimitTable } from "../components/limit-table.tsx";
+import { LimitTable, type ShownLimit } from "../components/limit-table.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
 import { integer, share } from "../format.ts";
 import { needs } from "../needs.ts";
-import { budgetContext } from "../operation-contexts.ts";
+import { budgetContext, openLogContext } from "../operation-contexts.ts";
 
 export const limitsPages = new Hono<PageEnv>();
 
 limitsPages.get("/limits", needs("session"), async (c) => {
   const context = budgetContext(c);
   // If the budget does not respond, only its figures are missing.
-  const found = await readAccountLimits(context).catch(() => null);
+  const [found, usages] = await Promise.all([
+    readAccountLimits(context).catch(() => null),
+    openLogContext(c)
+      .then(readLiveUsages)
+      .catch(() => null),
+  ]);
   return showPage(
     c,
     { title: "Limits", section: "Usage", trail: [["Usage", "/usage"]] },
@@ -30,16 +36,14 @@ limitsPages.get("/limits", needs("session"), async (c) => {
         {found === null ? (
           <Empty>The budget of the account does not respond right now. Reload the page.</Empty>
         ) : found.limits.length === 0 ? (
-          <Empty>
-            The keys of this account share no limits. Each key has limits of its own: see <a href="/keys">API Keys</a>.
-          </Empty>
+          <Empty>The keys of this account share no limits.</Empty>
         ) : (
           <LimitTable limits={found.limits} now={context.now} />
         )}
       </section>
       {found && found.limits.length > 0 && (
         <section class="panel" aria-labelledby="by-key" id="by-key-part" data-refresh>
-          <h2 id="by-key">By key</h2>
+          <h2 id="by-key">Shared limits by key</h2>
           {found.byKey.length === 0 ? <Empty>No key has used a unit yet.</Empty> : <ByKey {...found} />}
         </section>
       )}
@@ -48,6 +52,18 @@ limitsPages.get("/limits", needs("session"), async (c) => {
           A request usually uses one unit of each limit. A request that a limit refuses uses nothing. Figures are at most five seconds old.
         </p>
       )}
+      <section class="panel" aria-labelledby="own" id="own-part" data-refresh>
+        <h2 id="own">Each key</h2>
+        {usages === null ? (
+          <Empty>The limits of the keys cannot be read right now. Reload the page.</Empty>
+        ) : usages.length === 0 ? (
+          <Empty>
+            No keys yet. <a href="/keys/new">Create the first one</a>
+          </Empty>
+        ) : (
+          <LimitTable limits={usages.flatMap(limitsOfKey)} now={context.now} />
+        )}
+      </section>
       <p class="quiet">
         Only the operator of this service can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
       </p>
@@ -55,9 +71,22 @@ limitsPages.get("/limits", needs("session"), async (c) => {
   );
 });
 
+/** Returns the limits of a key. A guard of an earlier release says only the limit per hour. */
+function limitsOfKey({ keyId, keyName, limits, limit, used, resetsAt }: RateLimitUsage): ShownLimit[] {
+  const key = { id: keyId ?? "", name: keyName ?? "" };
+  return (limits ?? [{ per: "hour", limit, used, resetsAt }]).map((each) => ({ ...each, key }));
+}
+
 const ByKey = ({ limits, byKey }: AccountLimits) => (
   <section class="scroll" tabindex={0} aria-label="By key, as a table">
-    <table class="cards">
+    <table class="cards one-line">
+      <colgroup>
+        <col />
+        {limits.map(() => (
+          <col class="w-share" />
+        ))}
+        <col class="w-all" />
+      </colgroup>
       <thead>
         <tr>
           <th scope="col">Key</th>
@@ -74,7 +103,7 @@ const ByKey = ({ limits, byKey }: AccountLimits) => (
       <tbody>
         {byKey.map(({ keyId, keyName, used }) => (
           <tr>
-            <th scope="row" class="name">
+            <th scope="row" class="name" title={keyName ?? keyId}>
               <a href={`/keys/${keyId}`}>
                 <bdi>{keyName ?? keyId}</bdi>
               </a>

@@ -173,7 +173,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
           <p class="help" id={`about-${key.id}`}>
             <KeyState status={statusOf(key, now)} /> {scopesInWords(key.scopes)},{" "}
             {key.lastUsedAt === null ? (
-              <Unused keyRow={key} />
+              <Unused keyRow={key} isCalled={false} />
             ) : (
               <>
                 last used <Age timeMs={key.lastUsedAt} now={now} />

@@ -1,16 +1,16 @@
 import { Hono } from "hono";
+import type { ReadContext } from "../../accounts/actor.ts";
 import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { servesSamples } from "../../registry/manifests.ts";
 import { dayMs } from "../../time/clock.ts";
-import { mainDifference } from "../../usage/differences.ts";
 import { requireAsOf } from "../../usage/open-log.ts";
 import { readCells } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { usageWindowsAt } from "../../usage/windows.ts";
+import { readAttemptCounts } from "../../webhooks/health.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
-import { webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { maxWebhooks } from "../../webhooks/write-webhooks.ts";
 import { readAnnotations } from "../annotations.ts";
@@ -21,7 +21,7 @@ import { KeyText, Unused } from "../components/key-list.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { chartOf, RequestsChart } from "../components/requests-chart.tsx";
-import { KeyState, WebhookState } from "../components/status.tsx";
+import { KeyState, WebhookState, type WebhookStatus, webhookStatus } from "../components/status.tsx";
 import { Age, Ahead, TimeOfDay } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { countdown, counted } from "../format.ts";
@@ -30,6 +30,7 @@ import { needs } from "../needs.ts";
 import { openLogContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
+import { readDifference } from "../read-difference.ts";
 
 /** The guide for a first request. The quick start uses the sample resources. */
 const firstGuide = servesSamples ? "/docs/guides/quick-start" : "/docs/guides/authentication";
@@ -39,6 +40,8 @@ import { isLongUnused } from "../unused-keys.ts";
 const entriesShown = 10;
 const keysShown = 6;
 const expiresSoonMs = 14 * dayMs;
+/** The number of lines about failing webhooks, and about keys that expire soon. */
+const eachShown = 3;
 
 /** The start page: the usage figures, the latest requests, and the state of keys and webhooks. */
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
@@ -56,12 +59,12 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     ),
     listActivity(context, { filter: {}, limit: entriesShown }),
     readKeyChoices(context),
-    listWebhooks(context, { limit: maxWebhooks }),
+    readWebhooks(context),
     readAnnotations(context, window),
     readCells(context, window),
     readCells(context, previous),
   ]);
-  const difference = mainDifference(cells, formerCells);
+  const { difference, limit } = await readDifference(context, window, cells, formerCells);
   return showPage(
     c,
     { title: "Overview", section: "Overview" },
@@ -82,6 +85,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
             <DifferenceSentence
               difference={difference}
               keys={new Map(keys.map((key) => [key.id, key]))}
+              limit={limit}
               span={window}
               before="in the 30 days before"
             />
@@ -113,7 +117,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           </div>
         </section>
         <div class="stack">
-          <KeysPanel keys={keys} now={now} />
+          <KeysPanel keys={keys} called={new Set(cells.map(({ keyId }) => keyId))} now={now} />
           <WebhooksPanel webhooks={webhooks} now={now} />
           <section class="panel" aria-labelledby="docs">
             <h2 id="docs">Documentation</h2>
@@ -136,12 +140,14 @@ const Attention = ({
   now,
 }: {
   keys: readonly Key[];
-  webhooks: readonly Webhook[];
+  webhooks: readonly ShownWebhook[];
   highest: RateLimitUsage | null;
   now: number;
 }) => {
-  const failing = webhooks.filter((webhook) => webhookData(webhook).status === "failing");
-  const expiring = keys.filter((key) => statusOf(key, now) === "active" && key.expiresAt !== null && key.expiresAt - now < expiresSoonMs);
+  const failing = webhooks.filter(({ status }) => status === "failing");
+  const expiring = keys
+    .filter((key) => statusOf(key, now) === "active" && key.expiresAt !== null && key.expiresAt - now < expiresSoonMs)
+    .toSorted((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
   const isUsedUp = highest !== null && highest.keyId !== null && highest.used >= highest.limit;
   if (!isUsedUp && failing.length + expiring.length === 0) return null;
   return (
@@ -154,7 +160,7 @@ const Attention = ({
           has used up its limit, so its requests are denied for {countdown(highest.resetsAt, now)}.
         </li>
       )}
-      {failing.map((webhook) => (
+      {failing.slice(0, eachShown).map((webhook) => (
         <li class="bad">
           The webhook{" "}
           <a class="break" href={`/webhooks/${webhook.id}`}>
@@ -169,7 +175,12 @@ const Attention = ({
           )}
         </li>
       ))}
-      {expiring.map((key) => (
+      {failing.length > eachShown && (
+        <li class="bad">
+          <a href="/webhooks">{counted(failing.length - eachShown, "other webhook is failing", "other webhooks are failing")}</a>.
+        </li>
+      )}
+      {expiring.slice(0, eachShown).map((key) => (
         <li class="warn">
           The key{" "}
           <a href={`/keys/${key.id}`}>
@@ -178,6 +189,11 @@ const Attention = ({
           expires <Ahead timeMs={key.expiresAt ?? now} now={now} />.
         </li>
       ))}
+      {expiring.length > eachShown && (
+        <li class="warn">
+          <a href="/keys">{counted(expiring.length - eachShown, "other key expires", "other keys expire")} soon</a>.
+        </li>
+      )}
     </ul>
   );
 };
@@ -204,7 +220,8 @@ const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webho
   );
 };
 
-const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
+/** Renders the keys of the account. `called`: the ids of the keys with requests. */
+const KeysPanel = ({ keys, called, now }: { keys: Key[]; called: ReadonlySet<string>; now: number }) => {
   const live = keys.filter((key) => statusOf(key, now) === "active");
   const expiring = live.filter(({ expiresAt }) => expiresAt !== null && expiresAt - now < expiresSoonMs);
   // The most recently used keys come first.
@@ -227,7 +244,7 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
             {expiring.length > 0 && <>, {expiring.length} expiring soon</>}
             {unused.length > 0 && <>, {unused.length} unused for 90 days</>}
           </p>
-          <ul class="lines">
+          <ul class="lines aligned">
             {byUse.slice(0, keysShown).map((key) => (
               <li>
                 <a href={`/keys/${key.id}`}>
@@ -235,14 +252,13 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
                 </a>
                 <KeyText keyRow={key} />
                 <KeyState status={statusOf(key, now)} />
-                {key.expiresAt !== null && key.expiresAt > now && (
-                  <span class="quiet">
-                    expires <Ahead timeMs={key.expiresAt} now={now} />
-                  </span>
-                )}
                 <span class="quiet">
-                  {key.lastUsedAt === null ? (
-                    <Unused keyRow={key} />
+                  {key.expiresAt !== null && key.expiresAt > now ? (
+                    <>
+                      expires <Ahead timeMs={key.expiresAt} now={now} />
+                    </>
+                  ) : key.lastUsedAt === null ? (
+                    <Unused keyRow={key} isCalled={called.has(key.id)} />
                   ) : (
                     <>
                       used <Age timeMs={key.lastUsedAt} now={now} />
@@ -258,9 +274,24 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
   );
 };
 
-const order = { failing: 0, disabled: 1, active: 2 };
+/** A webhook with its state. */
+type ShownWebhook = Webhook & { status: WebhookStatus };
 
-const WebhooksPanel = ({ webhooks, now }: { webhooks: Webhook[]; now: number }) => (
+async function readWebhooks(context: ReadContext): Promise<ShownWebhook[]> {
+  const webhooks = await listWebhooks(context, { limit: maxWebhooks });
+  const counts = await readAttemptCounts(
+    context,
+    webhooks.map(({ id }) => id),
+  );
+  return webhooks.map((webhook) => ({
+    ...webhook,
+    status: webhookStatus(webhook, counts.get(webhook.id) ?? { attempts: 0, succeeded: 0 }),
+  }));
+}
+
+const order = { failing: 0, degraded: 1, disabled: 2, active: 3 };
+
+const WebhooksPanel = ({ webhooks, now }: { webhooks: readonly ShownWebhook[]; now: number }) => (
   <section class="panel" aria-labelledby="webhooks">
     <header>
       <h2 id="webhooks">Webhooks</h2>
@@ -271,16 +302,15 @@ const WebhooksPanel = ({ webhooks, now }: { webhooks: Webhook[]; now: number }) 
         No webhooks yet. <a href="/webhooks">Learn about webhooks</a>
       </Empty>
     ) : (
-      <ul class="lines">
+      <ul class="lines of-one">
         {webhooks
-          .map((webhook) => ({ webhook, data: webhookData(webhook) }))
-          .toSorted((a, b) => order[a.data.status] - order[b.data.status])
-          .map(({ webhook, data }) => (
+          .toSorted((a, b) => order[a.status] - order[b.status])
+          .map((webhook) => (
             <li>
-              <a class="break" href={`/webhooks/${webhook.id}`}>
+              <a class="break" href={`/webhooks/${webhook.id}`} title={webhook.url}>
                 {webhook.url}
               </a>
-              <WebhookState status={data.status} />
+              <WebhookState status={webhook.status} />
               {webhook.failingSince !== null && (
                 <span class="quiet">
                   first failure <Age timeMs={webhook.failingSince} now={now} />

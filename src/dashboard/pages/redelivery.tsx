@@ -9,7 +9,7 @@ import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
-import { counted } from "../format.ts";
+import { counted, integer } from "../format.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { webhookContext } from "../operation-contexts.ts";
@@ -68,8 +68,8 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
         </p>
         {pending > 0 && (
           <p>
-            {counted(pending, "delivery", "deliveries")} {pending === 1 ? "is" : "are"} pending. "Redeliver all" sends{" "}
-            {pending === 1 ? "it" : "them"} now, without waiting for the next attempt.
+            {integer(pending)} of these events {pending === 1 ? "waits" : "wait"} for an attempt. “Redeliver all” sends{" "}
+            {pending === 1 ? "it" : "them"} now.
           </p>
         )}
         <div class="buttons">

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { Failure } from "../../errors/failure.ts";
+import { Failure, orNull } from "../../errors/failure.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { showPage } from "../components/layout.tsx";
 import { NeighborLinks, RequestView } from "../components/request-view.tsx";
@@ -15,11 +15,11 @@ const isRequestId = (id: string) => /^req_[0-9a-f]{32}$/.test(id);
 
 requestPages.get("/activity/:id", needs("session"), async (c) => {
   const id = idOf(c);
-  const details = await readRequestDetails(c, id).catch((error: unknown) => {
-    if (error instanceof Failure && error.code === "not_found" && isRequestId(id)) return null;
-    throw error;
-  });
-  if (details === null) return showMissing(c, id);
+  const details = await readRequestDetails(c, id).catch(orNull);
+  if (details === null) {
+    if (!isRequestId(id)) throw new Failure("not_found", "There is no such entry.");
+    return showMissing(c, id);
+  }
   const { method, path } = details.entry;
   // If the neighbors cannot be read, only their links are missing.
   const neighbors = await readNeighbors(logContext(c), details.entry.id).catch(() => ({ newer: undefined, older: undefined }));

@@ -105,7 +105,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         {given.length > 0 && signedIn && (
           <form class="form" method="post" action="/settings/invitations">
             <input type="hidden" name="nonce" value={newNonce()} />
-            <h3>Invite somebody</h3>
+            <h3>Invite a member</h3>
             <TextField form={form} formError={formError} name="email" label="Email address" type="email" required maxlength={254} />
             <div class="field">
               <label for="role">Role</label>

@@ -85,7 +85,7 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
       <main class="panel notice">
         <h1>Sign in</h1>
         <p>
-          to the developer overview at <strong>{urlOf(c).host}</strong>. Your passkey decides which account opens.
+          This is the developer overview at <strong>{urlOf(c).host}</strong>. Your passkey decides which account opens.
         </p>
         {c.req.query("unsent") && (
           <p role="alert">Your session had ended, so your form was not processed. Sign in, and send the form again.</p>

@@ -3,7 +3,6 @@ import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
-import { mainDifference } from "../../usage/differences.ts";
 import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
 import { type OpenedLog, requireAsOf, requireLatest } from "../../usage/open-log.ts";
@@ -26,9 +25,10 @@ import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvHeaders, csvOf } from "../csv.ts";
 import { counted, integer, milliseconds, spanOf } from "../format.ts";
-import { readKeyChoices } from "../key-choices.ts";
+import { namesOf, readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 import { openLogContext } from "../operation-contexts.ts";
+import { readDifference } from "../read-difference.ts";
 
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const entriesShown = 10;
@@ -66,22 +66,22 @@ usagePages.get("/usage", needs("session"), async (c) => {
       () => null,
     ),
     readKeyChoices(context),
-    selected ? [] : readAnnotations(context, spans.window),
+    selected ? [] : readAnnotations(context, spans.window, keyId),
     readHours(context, { window: covered, keyId }),
     readCells(context, spans.window, keyId),
     readCells(context, spans.previous, keyId),
     selected && readSeriesAround(context, selected, keyId),
     selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
   ]);
-  const names = new Map(keys.map(({ id, name }) => [id, name]));
+  const names = namesOf(keys);
   const order = orders.find((each) => each === c.req.query("sort"));
-  const bare = { window, ...(keyId && { key_id: keyId }) };
-  const here = { ...bare, ...(selected && { from: iso(selected.from), to: iso(selected.to) }), ...(order && { sort: order }) };
+  const bare = { window, ...(keyId && { key_id: keyId }), ...(order && { sort: order }) };
+  const here = { ...bare, ...(selected && { from: iso(selected.from), to: iso(selected.to) }) };
   const address = (more: Record<string, string>) => `/usage?${new URLSearchParams({ ...here, ...more })}`;
   const list = `/usage?${new URLSearchParams(bare)}`;
   const title = selected ? spanOf(selected) : `Last ${windowNames[window]}`;
   const before = selected ? beforeOf(spans.window.from - spans.previous.from) : `in the ${windowNames[window]} before`;
-  const difference = mainDifference(cells, formerCells);
+  const { difference, limit: denying } = await readDifference(context, spans.window, cells, formerCells);
   const total = usage.totalRequests.value;
   const chart = around ?? chartOf(usage, window);
   const breakdown = (by: Dimension) => (
@@ -122,9 +122,9 @@ usagePages.get("/usage", needs("session"), async (c) => {
           </label>
           <select id="key_id" name="key_id">
             <option value="">all keys</option>
-            {keys.map(({ id, name }) => (
+            {keys.map(({ id }) => (
               <option value={id} selected={id === keyId}>
-                {name}
+                {names.get(id)}
               </option>
             ))}
           </select>
@@ -147,13 +147,19 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <DifferenceSentence
             difference={difference}
             keys={new Map(keys.map((each) => [each.id, each]))}
+            limit={denying}
             span={spans.window}
             keyId={keyId}
             before={before}
           />
         ) : (
-          selected && <>nothing differs notably from {before}.</>
+          selected && (
+            <>
+              {total > 0 && formerCells.length === 0 ? `${counted(total, "request")}, none` : "nothing differs notably from"} {before}.
+            </>
+          )
         )}
+        {selected && selected.to > now && <> The span ends with the current hour, which is not over yet.</>}
       </p>
       <div id="figures" data-refresh>
         <Figures
@@ -162,8 +168,11 @@ usagePages.get("/usage", needs("session"), async (c) => {
           now={now}
           busiest={busiestOf(hours)}
           title={`API Usage - ${title}`}
+          page=""
           before={selected ? spanOf(spans.previous) : window === "30d" ? undefined : before}
           isPast={selected !== null && selected.to <= hourStart(now)}
+          isOfKey={key !== null}
+          isUsual={selected !== null && difference === null}
         />
       </div>
       {key && limit?.limits && limit.limits.length > 1 && (
@@ -181,16 +190,16 @@ usagePages.get("/usage", needs("session"), async (c) => {
         )}
         <dl class="facts inline">
           {classes.map((name) => (
-            <>
+            <div>
               <dt>{name === "4xx" ? "4xx without 429" : name}</dt>
               <dd>{integer(usage.byClass[name])}</dd>
-            </>
+            </div>
           ))}
           {usage.notReported > 0 && (
-            <>
+            <div>
               <dt>not reported</dt>
               <dd>{integer(usage.notReported)}</dd>
-            </>
+            </div>
           )}
         </dl>
       </section>
@@ -216,23 +225,31 @@ usagePages.get("/usage", needs("session"), async (c) => {
         {usage.avgResponseTimeMs.value === null ? (
           <Empty>No request was admitted.</Empty>
         ) : (
-          <TimesChart usage={usage} series={chart.series} stepMs={chart.stepMs} list={list} />
+          <TimesChart usage={usage} series={chart.series} stepMs={chart.stepMs} covered={chart.covered} list={list} />
         )}
         {usage.avgResponseTimeMs.value !== null && (
           <details>
             <summary>Show as a table</summary>
-            <SeriesTable series={chart.series} stepMs={chart.stepMs} list={list} />
+            <SeriesTable series={chart.series} stepMs={chart.stepMs} covered={chart.covered} list={list} />
           </details>
         )}
         <dl class="facts inline">
-          <dt>average</dt>
-          <dd>{milliseconds(usage.avgResponseTimeMs.value)}</dd>
-          <dt>p50</dt>
-          <dd>{milliseconds(usage.p50Ms)}</dd>
-          <dt>p95</dt>
-          <dd>{milliseconds(usage.p95Ms)}</dd>
-          <dt>p99</dt>
-          <dd>{milliseconds(usage.p99Ms)}</dd>
+          <div>
+            <dt>average</dt>
+            <dd>{milliseconds(usage.avgResponseTimeMs.value)}</dd>
+          </div>
+          <div>
+            <dt>p50</dt>
+            <dd>{milliseconds(usage.p50Ms)}</dd>
+          </div>
+          <div>
+            <dt>p95</dt>
+            <dd>{milliseconds(usage.p95Ms)}</dd>
+          </div>
+          <div>
+            <dt>p99</dt>
+            <dd>{milliseconds(usage.p99Ms)}</dd>
+          </div>
         </dl>
         <p class="quiet">
           The times cover only admitted requests, because denials are fast and would lower the times. A lower time is better. Percentiles
@@ -259,7 +276,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
       </div>
       <section class="panel" aria-labelledby="by-day" id="days-part" data-refresh>
         <h2 id="by-day">{breakdownTitles.day}</h2>
-        <details>
+        <details open={order !== undefined}>
           <summary>Show {counted(sharesBy("day", cells).length, "day")}</summary>
           {breakdown("day")}
         </details>
@@ -273,7 +290,10 @@ async function readSeriesAround(context: OpenedLog, selected: Span, keyId: strin
   const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
   const stepMs = stepOf(covered);
   const { previous } = spansAt(covered, context.now);
-  const [series, earlier] = await Promise.all([readSeries(context, covered, stepMs, keyId), readSeries(context, previous, stepMs, keyId)]);
+  const [series, earlier] = await Promise.all([
+    readSeries(context, covered, stepMs, { keyId }),
+    readSeries(context, previous, stepMs, { keyId }),
+  ]);
   return { series, stepMs, covered, earlier: { series: earlier, ms: covered.from - previous.from } };
 }
 

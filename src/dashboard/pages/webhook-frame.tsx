@@ -1,5 +1,4 @@
 import type { Child } from "hono/jsx";
-import { eventCatalogue } from "../../events/catalogue.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { Action } from "../components/fields.tsx";
@@ -9,8 +8,8 @@ import { Tabs } from "../components/tabs.tsx";
 import { idOf, type PageContext } from "../context.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { type FormError, ownValue } from "../forms.ts";
-import { readContext, webhookContext } from "../operation-contexts.ts";
-import { visitorMay } from "../permissions.tsx";
+import { readContext } from "../operation-contexts.ts";
+import { mayReadEvents, visitorMay } from "../permissions.tsx";
 import { webhooksTrail } from "./webhooks.tsx";
 
 /** Maps each value of the `done` query parameter to a message and the matching API call. */
@@ -24,7 +23,6 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
     "Enabled. Held events are not sent automatically, so redeliver them.",
     `PATCH /api/v1/webhooks/${id} {"status": "active"}`,
   ],
-  tested: ({ id }) => ["A test event is on its way. The response appears below, among the deliveries.", `POST /api/v1/webhooks/${id}/test`],
   "sent-before": ({ id }) => ["This form was already sent, so nothing was done again.", `GET /api/v1/webhooks/${id}/deliveries`],
 };
 
@@ -44,13 +42,7 @@ export interface OpenedWebhook {
 /** Reads the webhook of the path. Throws `not_found` if the webhook does not exist. */
 export async function openWebhook(c: PageContext): Promise<OpenedWebhook> {
   const webhook = await readWebhook(readContext(c), idOf(c));
-  return { webhook, isManageable: visitorMay(c, "webhooks") && isReadable(c, webhook) };
-}
-
-/** Returns whether the visitor's role may read all events of a webhook. */
-function isReadable(c: PageContext, { eventTypes }: Webhook): boolean {
-  const { scopes } = webhookContext(c);
-  return scopes === null || eventCatalogue.scopesFor(eventTypes).every((scope) => scopes.includes(scope));
+  return { webhook, isManageable: visitorMay(c, "webhooks") && mayReadEvents(c, ...webhook.eventTypes) };
 }
 
 /** Responds with one tab of a webhook. Every tab has the actions of the webhook and the message of `done`. */
@@ -97,7 +89,7 @@ export function showTab(
       <Tabs label="Webhook" tabs={tabsOf(webhook)} here={tab} />
       {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
       <Alert formError={formError} />
-      {visitorMay(c, "webhooks") && !isReadable(c, webhook) && (
+      {visitorMay(c, "webhooks") && !mayReadEvents(c, ...webhook.eventTypes) && (
         <Note>
           <p>
             This webhook receives events about members. Your role cannot read these events. An admin or an owner of the account can change

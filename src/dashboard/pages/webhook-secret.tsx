@@ -37,7 +37,7 @@ const showForm = async (c: PageContext, { formError }: Sent = {}) => {
           Rotate secret
         </button>
         <a class="button" href={`/webhooks/${webhook.id}/settings`}>
-          Keep it
+          Cancel
         </a>
       </div>
     </form>,

@@ -2,11 +2,12 @@ import { Hono } from "hono";
 import { always } from "../../db/optimistic-locking.ts";
 import { eventCatalogue } from "../../events/catalogue.ts";
 import { readHealth } from "../../webhooks/health.ts";
-import { deliveryStatuses, listDeliveries, readLatestAttempts } from "../../webhooks/read-deliveries.ts";
+import { deliveryStatuses, listDeliveries, readDelivery, readLatestAttempts } from "../../webhooks/read-deliveries.ts";
 import { readRedelivery } from "../../webhooks/read-redeliveries.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { changeWebhook } from "../../webhooks/write-webhooks.ts";
+import { AttemptResult } from "../components/attempts.tsx";
 import { Done } from "../components/notice.tsx";
 import { resultOf } from "../components/status.tsx";
 import { Moment } from "../components/time.tsx";
@@ -18,6 +19,7 @@ import { counted, integer } from "../format.ts";
 import { attempt, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { readContext, webhookContext } from "../operation-contexts.ts";
+import { mayReadEvents } from "../permissions.tsx";
 import { openWebhook, showTab } from "./webhook-frame.tsx";
 
 const deliveriesShown = 25;
@@ -40,10 +42,12 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
   };
   const matching = { statuses: filter.status && [filter.status], eventTypes: filter.eventType ? [filter.eventType] : undefined };
   const redeliveryId = c.req.query("redelivery");
-  const [health, deliveries, redelivery] = await Promise.all([
+  const testId = c.req.query("tested");
+  const [health, deliveries, redelivery, test] = await Promise.all([
     readHealth(context, webhook.id),
     listDeliveries(context, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
     redeliveryId ? readRedelivery(context, redeliveryId).catch(() => null) : null,
+    testId ? readDelivery(context, testId).catch(() => null) : null,
   ]);
   const latest = await readLatestAttempts(context, deliveries.rows);
   return showTab(
@@ -60,6 +64,15 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
           </Done>
         </div>
       )}
+      {test?.webhookId === webhook.id && (
+        <AttemptResult
+          id="test"
+          made={test.attempts.at(0)}
+          what="The test event"
+          waiting="A test event is on its way. The response appears below, among the deliveries."
+          call={`POST /api/v1/webhooks/${webhook.id}/test`}
+        />
+      )}
       {webhook.state === "disabled" && (
         <div class="note alert">
           <p>
@@ -68,21 +81,23 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
           </p>
         </div>
       )}
-      {webhook.state === "active" && webhook.failingSince !== null && (
-        <div class="note alert">
-          <p>
-            Failing since <Moment timeMs={webhook.failingSince} />. Each event gets up to ten attempts within about three days. If attempts
-            still fail five days after the first failure, the webhook is disabled.
-          </p>
-          {health.causes.length > 0 && (
+      <div id="failing" data-refresh>
+        {webhook.state === "active" && webhook.failingSince !== null && (
+          <div class="note alert">
             <p>
-              Of the latest {counted(health.attempts, "attempt")}, {integer(health.attempts - health.succeeded)} failed:{" "}
-              {health.causes.map((cause) => `${resultOf(cause)} (${integer(cause.attempts)})`).join(", ")}.
+              Failing since <Moment timeMs={webhook.failingSince} />. Each event gets up to ten attempts within about three days. If
+              attempts still fail five days after the first failure, the webhook is disabled.
             </p>
-          )}
-          {health.advice && <p>The latest one: {health.advice}</p>}
-        </div>
-      )}
+            {health.causes.length > 0 && (
+              <p>
+                Of the latest {counted(health.attempts, "attempt")}, {integer(health.attempts - health.succeeded)} failed:{" "}
+                {health.causes.map((cause) => `${resultOf(cause)} (${integer(cause.attempts)})`).join(", ")}.
+              </p>
+            )}
+            {health.advice && <p>The latest one: {health.advice}</p>}
+          </div>
+        )}
+      </div>
       <WebhookFacts webhook={webhook} health={health} now={now} />
       <DeliveriesPanel
         webhook={webhook}
@@ -93,6 +108,7 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
         next={deliveries.next}
         isFirstPage={c.req.query("after") === undefined}
         isManageable={isManageable}
+        isReadable={(type) => mayReadEvents(c, type)}
         now={now}
       />
     </>,
@@ -119,5 +135,7 @@ webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
   const type = eventCatalogue.find(form.text("event_type"))?.type ?? "webhook.test";
   const sent = await attempt(() => runFormIdempotently(c, form, (commit) => sendTest(webhookContext(c, commit), idOf(c), type)));
   if ("formError" in sent) return showDeliveries(c, { formError: sent.formError });
-  return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
+  return "repeated" in sent.result
+    ? backToWebhook(c, "sent-before")
+    : c.redirect(`/webhooks/${idOf(c)}?tested=${encodeURIComponent(sent.result.result)}`, 303);
 });

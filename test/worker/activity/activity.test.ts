@@ -182,7 +182,7 @@ describe("The request log", () => {
     expect(lookedBackTo).toBeGreaterThanOrEqual(timeOfPart(11));
     expect(lookedBackTo).toBeLessThan(timeOfPart(10));
     const page = (await browse(tenant.accountId).get("/activity?status=418&method=DELETE")).text.replaceAll(/<[^>]+>/g, "");
-    expect(page).toMatch(/Nothing matches so far\..*Looked back to \d+ \w{3}.*Continue/s);
+    expect(page).toMatch(/Nothing matches since \d+ \w{3}.*Look further back.*Looked back to \d+ \w{3}.*Continue/s);
     const { body: second } = await find(`&cursor=${first.next_cursor}`);
     expect([second.data.length, second.has_more, "looked_back_to" in second]).toEqual([1, false, false]);
   });

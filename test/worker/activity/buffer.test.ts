@@ -248,6 +248,22 @@ describe("The aggregator of log entries", () => {
     expect(aggregator.close(second + 1000)).toMatchObject([{ count: 3, durationMs: 25 }]);
   });
 
+  it("keeps the problem of a shared entry only if all of its requests have the same reason", () => {
+    const problem = { detail: "The limit is used up: 3 per hour.", errors: [] };
+    const sharedProblem = (reasons: readonly (string | undefined)[]) => {
+      const aggregator = new EntryAggregator();
+      for (const reason of reasons)
+        aggregator.aggregate({ ...deniedEntry(second), reason }, { startedAt: second, endedAt: second }, () =>
+          deniedEntry(second, { problem }),
+        );
+      return aggregator.close(second + 1000)[0]?.problem;
+    };
+    expect(sharedProblem(["a", "b", "b"])).toEqual(problem);
+    expect(sharedProblem(["a", "b", "c"])).toBeNull();
+    expect(sharedProblem(["a", "b", "b", undefined])).toBeNull();
+    expect(sharedProblem([undefined, undefined])).toBeNull();
+  });
+
   it("shares no entry between two seconds or between requests of different kinds", () => {
     const aggregator = new EntryAggregator();
     const differences: Partial<Entry>[] = [

@@ -1,168 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
 import { newKeyId } from "../../../src/credentials/key-format.ts";
-import { dayMs, hourMs, hourStart } from "../../../src/time/clock.ts";
-import { type Browser, browse } from "../support/browse.ts";
-import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
+import { dayMs, hourMs, hourStart, minuteMs } from "../../../src/time/clock.ts";
+import { type Browser, browse, openRequestPage, requestIdOf, textOf } from "../support/browse.ts";
+import { call, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
-import { newPath, receiver } from "../support/receiver.ts";
-
-/** Removes the HTML tags from a page. Returns the text that remains. */
-const textOf = ({ text }: Pick<Answer, "text">) => text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
-
-const requestIdOf = ({ headers }: Answer) => headers.get("X-Request-Id");
-
-/** Waits until the page of a logged request exists, and returns the page. */
-const openRequestPage = ({ get }: Browser, requestId: string | null) =>
-  vi.waitFor(async () => {
-    const page = await get(`/activity/${requestId}`);
-    expect(page.status).toBe(200);
-    return page;
-  }, logDelay);
-
-describe("The page of a request", () => {
-  it("explains a denied request: the reason, the solution, and the header with which the client was told", async () => {
-    const { accountId, key } = await makeTenant({ hourlyLimit: 1, scopes: ["tasks:read"] });
-    const browser = browse(accountId);
-    const withoutScope = await call("GET", "/api/v1/users", { key });
-    const scopePage = textOf(await openRequestPage(browser, requestIdOf(withoutScope)));
-    expect(scopePage).toContain("Why this was refused");
-    expect(scopePage).toContain("This operation needs the scope users:read.");
-    expect(scopePage).toContain("WWW-Authenticate");
-    expect(scopePage).toContain("The same in the console");
-    const served = await call("GET", "/api/v1/tasks", { key });
-    expect((await openRequestPage(browser, requestIdOf(served))).text).not.toContain("Why this");
-    const overLimit = await call("GET", "/api/v1/tasks", { key });
-    expect(textOf(await openRequestPage(browser, requestIdOf(overLimit)))).toMatch(
-      /had used all its requests of the hour from \d\d:00 UTC to \d\d:00 UTC\. Its limit is 1 an hour/,
-    );
-  });
-
-  it("shows the errors of single members and parameters as the client got them, without secrets", async () => {
-    const { accountId, key } = await makeTenant();
-    const browser = browse(accountId);
-    const invalid = await call("POST", "/api/v1/tasks", { key, body: { title: "", priority: "x", [key]: 1 } });
-    const page = textOf(await openRequestPage(browser, requestIdOf(invalid)));
-    expect(page).toContain(invalid.body.detail);
-    for (const { detail, pointer } of invalid.body.errors)
-      if (!String(pointer).includes("dvo_")) expect(page).toContain(`${pointer} : ${detail}`);
-    expect(page).not.toContain(key);
-    const wrongQuery = await call("GET", "/api/v1/tasks?limit=9999", { key });
-    expect(textOf(await openRequestPage(browser, requestIdOf(wrongQuery)))).toMatch(/limit : Must be a whole number from 1 to 100/);
-  });
-
-  it("shows the state of the limit at an admitted request", async () => {
-    const { accountId, key } = await makeTenant({ hourlyLimit: 9 });
-    await call("GET", "/api/v1/tasks", { key });
-    const second = await call("GET", "/api/v1/tasks", { key });
-    expect(textOf(await openRequestPage(browse(accountId), requestIdOf(second)))).toContain("Admitted : 2 of 9 per hour used");
-  });
-
-  it("offers to raise the limit, on the page that has the field", async () => {
-    const { accountId, key } = await makeTenant({ hourlyLimit: 1 });
-    const browser = browse(accountId);
-    await call("GET", "/api/v1/tasks", { key });
-    const { text } = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/tasks", { key })));
-    const [, path = "", field = ""] = /href="([^"#]+)#([^"]+)">\s*Raise the limit/.exec(text) ?? [];
-    expect((await browser.get(path)).text).toContain(`id="${field}"`);
-  });
-
-  it("links to the requests before and after it", async () => {
-    const { accountId, key } = await makeTenant();
-    const browser = browse(accountId);
-    const [first, second, third] = [
-      await call("GET", "/api/v1/me", { key }),
-      await call("GET", "/api/v1/me", { key }),
-      await call("GET", "/api/v1/me", { key }),
-    ].map(requestIdOf);
-    await openRequestPage(browser, third ?? "");
-    const { text } = await openRequestPage(browser, second ?? "");
-    expect(text).toMatch(new RegExp(`href="/activity/${third}"[^>]*>\\s*Newer`));
-    expect(text).toMatch(new RegExp(`href="/activity/${first}"[^>]*>\\s*Older`));
-  });
-
-  it("finds the entry in which a denied request was counted together with others", async () => {
-    const { accountId, key } = await makeTenant({ hourlyLimit: 1 });
-    const browser = browse(accountId);
-    await call("GET", "/api/v1/tasks", { key });
-    const denied = await Promise.all(Array.from({ length: 12 }, () => call("GET", "/api/v1/tasks", { key })));
-    const pages = await vi.waitUntil(
-      async () => {
-        const answers = await Promise.all(denied.map((each) => browser.get(`/activity/${requestIdOf(each)}`)));
-        const missing = answers.filter(({ status }) => status === 404);
-        return missing.length > 0 && missing.every(({ text }) => text.includes("429 ×")) && missing;
-      },
-      { timeout: 15_000, interval: 500 },
-    );
-    expect(pages.length).toBeGreaterThan(0);
-  });
-
-  it("links to the deliveries that the request caused", async () => {
-    const { accountId, key } = await makeTenant();
-    const browser = browse(accountId);
-    await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["task.created"] } });
-    const created = await call("POST", "/api/v1/tasks", { key, body: { title: "x", status: "done" } });
-    const page = await openRequestPage(browser, requestIdOf(created));
-    expect(textOf(page)).toMatch(/Event task\.created its delivery/);
-    expect(textOf(page)).toMatch(/Event task\.completed for no webhook/);
-    const path = /href="(\/deliveries\/dlv_[0-9a-f]+)"/.exec(page.text)?.[1] ?? "";
-    expect(textOf(await browser.get(path))).toContain("Delivery of task.created");
-  });
-
-  it("shows a curl command that a shell does not interpret, for any path", async () => {
-    const { accountId, key } = await makeTenant();
-    const response = await call("GET", "/api/v1/tasks/$(touch$IFS$HOME)`id`'%22", { key });
-    const { text } = await openRequestPage(browse(accountId), requestIdOf(response));
-    const command = /<code[^>]*>(curl [^<]*)/.exec(text)?.[1]?.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
-    expect(command).toMatch(
-      /^curl -g 'http:\/\/localhost\/api\/v1\/tasks\/\$\(touch\$IFS\$HOME\)(?:`|%60)id(?:`|%60)(?:'\\''|%27)%22' -H "Authorization/,
-    );
-  });
-
-  it("traces the request on one axis of time: admission, response, event, delivery attempts, and changes of its key", async () => {
-    const { accountId, key, keyId } = await makeTenant();
-    const browser = browse(accountId);
-    await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath("fail"), event_types: ["task.created"] } });
-    await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { name: "Courier" } });
-    await call("POST", "/api/v1/keys", { key, body: { name: "Another key" } });
-    const created = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
-    const page = await vi.waitFor(async () => {
-      const found = await openRequestPage(browser, requestIdOf(created));
-      expect(textOf(found)).toContain("the receiver answered 500");
-      return found;
-    }, logDelay);
-    const [, trace = ""] = textOf(page).split(" Trace ");
-    const steps = ["key.updated by", "Admitted", "Event task.created", "Response", "the receiver answered 500", "Next delivery attempt"];
-    const places = steps.map((step) => trace.indexOf(step));
-    expect([places.every((place) => place >= 0), places]).toEqual([true, places.toSorted((a, b) => a - b)]);
-    // The creation of another key is not about this key.
-    expect(trace.split("key.created").length - 1).toBe(1);
-    expect(page.text).toContain(`href="/settings/audit?target=${keyId}"`);
-    expect(page.text).toContain("Try again");
-  });
-
-  it("offers the fix at its end: the missing scope, or a higher limit", async () => {
-    const { accountId, key, keyId } = await makeTenant({ hourlyLimit: 1, scopes: ["tasks:read"] });
-    const browser = browse(accountId);
-    const denied = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/users", { key })));
-    expect(denied.text).toContain(`href="/keys/${keyId}/settings?add=users%3Aread#change"`);
-    expect(textOf(denied)).toContain("Add scope users:read");
-    const form = await browser.get(`/keys/${keyId}/settings?add=users%3Aread`);
-    expect(form.text).toMatch(/<input[^>]*value="users:read"[^>]*checked/);
-    expect((await browser.get(`/keys/${keyId}`)).text).not.toMatch(/<input[^>]*value="users:read"[^>]*checked/);
-    await call("GET", "/api/v1/tasks", { key });
-    const overLimit = await openRequestPage(browser, requestIdOf(await call("GET", "/api/v1/tasks", { key })));
-    expect(textOf(overLimit)).toContain("Raise the limit");
-    // A denied request keeps the state of the limits.
-    expect(textOf(overLimit)).toContain("Denied : 1 of 1 per hour used");
-  });
-
-  it("returns 404 for a request of another account", async () => {
-    const [own, foreign] = [await makeTenant(), await makeTenant()];
-    const requestId = requestIdOf(await call("GET", "/api/v1/me", { key: foreign.key }));
-    await openRequestPage(browse(foreign.accountId), requestId);
-    expect((await browse(own.accountId).get(`/activity/${requestId}`)).status).toBe(404);
-  });
-});
+import { makePerson } from "../support/people.ts";
 
 describe("The activity page", () => {
   it("accepts the filters of the API as parameters and as text, and keeps them in its links", async () => {
@@ -224,6 +66,61 @@ describe("The activity page", () => {
     expect(hours.reduce((sum, { text }) => sum + text.split('class="row"').length - 1, 0)).toBe(4);
   });
 
+  it("says how many requests are in the time of the filter only if its bars say it", async () => {
+    const tenant = await makeTenant();
+    const from = hourStart(Date.now() - 50 * hourMs);
+    await write([0, 30, 40].map((minutes) => entryOf(tenant, from + minutes * minuteMs)));
+    const { get } = browse(tenant.accountId);
+    const sentenceOf = async (start: number, end: number) =>
+      textOf(await get(`/activity?from=${new Date(start).toISOString()}&to=${new Date(end).toISOString()}`));
+    expect(await sentenceOf(from, from + hourMs)).toContain("3 requests in the time of the filter. Chart: 3 requests, ");
+    for (const [start, end] of [
+      [from + 30 * minuteMs, from + hourMs],
+      [from, from + 35 * minuteMs],
+      [from - 20 * hourMs, from + 35 * minuteMs],
+    ] as const)
+      expect(await sentenceOf(start, end)).toMatch(/Chart: 3 requests, [^.]+\. The list below has only the time of the filter\./);
+  });
+
+  it("announces new requests on its first page only, and counts each of them", async () => {
+    const tenant = await makeTenant();
+    const now = Date.now();
+    await write(Array.from({ length: 51 }, (_, n) => entryOf(tenant, now - minuteMs - n)));
+    const { get } = browse(tenant.accountId);
+    const page = await get("/activity");
+    const [, news = ""] = /data-news="([^"]+)"/.exec(page.text) ?? [];
+    expect((await get(news)).status).toBe(204);
+    await write([entryOf(tenant, now - 2), entryOf(tenant, now - 1, { count: 39 })]);
+    expect((await get(news)).body).toMatchObject({ text: "40 new requests" });
+    const [, older = ""] = /href="([^"]+)">Older</.exec(page.text) ?? [];
+    const olderPage = await get(older.replaceAll("&amp;", "&"));
+    expect(olderPage.text).toContain("Newest");
+    for (const { text } of [olderPage, await get(`/activity?to=${new Date(now).toISOString()}`)]) expect(text).not.toContain('data-news="');
+  });
+
+  it("keeps the position in the list and the seconds of a time while a request is open beside it", async () => {
+    const { get } = browse((await makeTenant()).accountId);
+    const { text } = await get("/activity?after=req_2&before=req_4.req_3&from=2026-01-31T09:30:05.000Z&to=2026-01-31T09:30:05.250Z");
+    const [, list = ""] = /data-log="([^"]+)"/.exec(text) ?? [];
+    expect(new URL(list.replaceAll("&amp;", "&"), "http://localhost").searchParams.get("before")).toBe("req_4.req_3");
+    expect([...text.matchAll(/type="datetime-local" step="any" value="([^"]+)"/g)].map(([, value]) => value)).toEqual([
+      "2026-01-31T09:30:05",
+      "2026-01-31T09:30:05.250",
+    ]);
+  });
+
+  it("has bars of the last 30 days if only a key or a status is chosen, because the list then goes back further than a day", async () => {
+    const tenant = await makeTenant();
+    const now = Date.now();
+    await write([1, 10, 20].map((days) => entryOf(tenant, now - days * dayMs, { status: 404 })));
+    await write([entryOf(tenant, now - 1000)]);
+    const { get } = browse(tenant.accountId);
+    expect(textOf(await get("/activity?status=404"))).toContain("3 requests in the last 30 days");
+    expect(textOf(await get(`/activity?key_id=${tenant.keyId}`))).toContain("4 requests in the last 30 days");
+    expect(textOf(await get("/activity"))).toContain("1 request in the last 24 hours");
+    expect((await get("/activity?status=5xx")).text).not.toContain('aria-label="Requests over time"');
+  });
+
   it("shows one request beside the list, under an address of its own", async () => {
     const { accountId, key } = await makeTenant();
     const browser = browse(accountId);
@@ -237,7 +134,8 @@ describe("The activity page", () => {
     expect(beside).toContain('href="/activity?status=4xx"');
     const closed = (await browser.get("/activity?status=4xx")).text;
     expect(closed).toMatch(/<aside id="side"[^>]*hidden/);
-    expect((await browse((await makeTenant()).accountId).get(`/activity?open=${id}`)).status).toBe(404);
+    const foreign = await browse((await makeTenant()).accountId).get(`/activity?open=${id}`);
+    expect([foreign.status, textOf(foreign).includes("There is no such entry")]).toEqual([200, true]);
   });
 
   it("shows requests of more keys than one D1 statement can bind, like the API and the CSV export", async () => {
@@ -264,71 +162,24 @@ describe("The activity page", () => {
   });
 });
 
-describe("The usage page", () => {
-  it.each(["24h", "7d", "30d"])("shows the sums of its CSV export for the last %s", async (window) => {
-    const { accountId, key } = await makeTenant();
-    for (let count = 0; count < 3; count++) await call("GET", "/api/v1/tasks", { key });
-    await call("GET", "/api/v1/tasks/tsk_1", { key });
-    const { get } = browse(accountId);
-    const page = await vi.waitFor(async () => {
-      const text = textOf(await get(`/usage?window=${window}`));
-      expect(text).toContain("Total Requests 4");
-      return text;
-    }, logDelay);
-    expect(page).toContain("Success Rate 75.00%");
-    const [head, ...rows] = (await get(`/usage.csv?window=${window}`)).text.trim().split("\r\n");
-    expect(head).toBe("start,requests,successes,not_reported,avg_response_time_ms,p50_ms,p95_ms,p99_ms");
-    const sum = (column: number) => rows.reduce((total, row) => total + Number(row.split(",")[column]), 0);
-    expect([sum(1), sum(2)]).toEqual([4, 3]);
-  });
-
-  it("shows the figures, breakdowns and requests of a selected span, and what differs from a week before", async () => {
-    const { accountId, keyId } = await makeTenant({ hourlyLimit: 200 });
-    const { keyId: otherId } = await makeKey(accountId, { name: "Other" });
-    const from = hourStart(Date.now() - 50 * hourMs);
-    const [noon, weekBefore] = [from + hourMs / 2, from + hourMs / 2 - 7 * dayMs];
-    const of = (id: string, count: number, time: number, more = {}) =>
-      Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId: id }, time + n, more));
-    const denied = { status: 429, admitted: false, counted: false, errorCode: "rate_limit_exceeded" };
-    await write([
-      ...of(keyId, 40, noon),
-      ...of(keyId, 30, noon + 1000, denied),
-      ...of(otherId, 20, noon),
-      ...of(keyId, 40, weekBefore),
-      ...of(otherId, 20, weekBefore),
-      // Outside of the span.
-      ...of(otherId, 9, from - hourMs),
-    ]);
-    const { get } = browse(accountId);
-    const span = new URLSearchParams({ from: new Date(from).toISOString(), to: new Date(from + hourMs).toISOString() });
-    const page = await get(`/usage?${span}`);
-    const text = textOf(page);
-    expect(text).toContain("Total Requests 90 +50.0% against 60");
-    expect(text).toMatch(/ \d\d:00 to \d\d:00: Test key , 30 requests denied, limit 200, against 0 a week before\./);
-    expect(page.text).toContain(`href="/activity?status=429&amp;key_id=${keyId}&amp;from=`);
-    expect(text).toMatch(/By key .* Test key 70 77\.78% .* Other 20 22\.22%/);
-    const [, ...rows] = (await get(`/usage.csv?${span}`)).text.trim().split("\r\n");
-    expect(rows.map((row) => row.split(",").slice(1, 3))).toEqual([["90", "60"]]);
-    expect(textOf(await get(`/usage?${span}&key_id=${otherId}`))).toContain("nothing differs notably from a week before");
-    // A span that is not one of the past is ignored.
-    expect(textOf(await get("/usage?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00Z"))).toContain("Last 30 days");
-  });
-
-  it("sorts its breakdowns by the column that the reader chooses", async () => {
-    const { accountId, keyId } = await makeTenant();
-    const now = Date.now();
-    const of = (route: string, count: number, more = {}) =>
-      Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId }, now - hourMs - n, { route, path: route, ...more }));
-    await write([...of("/often", 5), ...of("/failing", 3, { status: 500 }), ...of("/slow", 2, { durationMs: 900 })]);
-    const routesBy = async (query: string) =>
-      [...(await browse(accountId).get(`/usage${query}`)).text.matchAll(/<code>(\/\w+)<\/code>/g)].map(([, route]) => route).slice(0, 3);
-    expect(await routesBy("")).toEqual(["/often", "/failing", "/slow"]);
-    expect((await routesBy("?sort=success"))[0]).toBe("/failing");
-    expect((await routesBy("?sort=average"))[0]).toBe("/slow");
-  });
-});
-
 describe("The search", () => {
+  it("offers a viewer only pages that a viewer may open, and finds members and passkeys", async () => {
+    const { accountId } = await makeTenant();
+    const owner = await makePerson(accountId, "owner");
+    const viewer = await makePerson(accountId, "viewer");
+    const pathsFor = async ({ get }: Pick<Browser, "get">, q: string): Promise<string[]> =>
+      (await get(`/search?${new URLSearchParams({ q })}`, { Accept: "application/json" })).body.results.map(
+        ({ path }: { path: string }) => path,
+      );
+    for (const [q, path] of [
+      ["create a key", "/keys/new"],
+      ["add a webhook", "/webhooks/new"],
+      ["invite", "/settings#members"],
+    ] as const)
+      expect([(await pathsFor(owner, q)).includes(path), (await pathsFor(viewer, q)).includes(path)], q).toEqual([true, false]);
+    expect(await pathsFor(viewer, "passkey")).toContain("/settings#sign-in");
+  });
+
   it("finds keys, webhooks, ids, pages and parts of the documentation, as a page and as suggestions", async () => {
     const { accountId, key, keyId } = await makeTenant();
     await call("POST", "/api/v1/webhooks", { key, body: { url: "https://hooks.search.dev/orders", event_types: ["key.created"] } });
@@ -342,6 +193,9 @@ describe("The search", () => {
     expect(await suggest(`req_${"0".repeat(32)}`)).toEqual([`Request /activity/req_${"0".repeat(32)}`]);
     expect(await suggest("verify signature python")).toEqual(["Guide /docs/guides/webhooks#verify-what-arrives"]);
     expect(await suggest("settings")).toContain("Page /settings");
+    expect(await suggest("audit")).toContain("Page /settings/audit");
+    expect(await suggest("limits")).toContain("Page /limits");
+    expect((await suggest("webhook")).at(-1)).toBe("Search /search?q=webhook");
     expect(await suggest("")).toEqual([]);
     expect(await suggest("GET /api/v1/tasks")).toEqual(["Requests /activity?method=GET&path=%2Fapi%2Fv1%2Ftasks"]);
     expect((await get("/search?q=webhook")).text).toContain("Add a webhook");

@@ -201,6 +201,16 @@ describe("The page of a key", () => {
     for (const action of ["/rotate", "/disable", "/revoke"]) expect(page.text).not.toContain(`action="/keys/${keyId}${action}"`);
   });
 
+  it("says of a key without an admitted request whether it was called, on every page", async () => {
+    const { accountId, key, keyId } = await makeTenant({ scopes: ["tasks:read"] });
+    const { get } = browse(accountId);
+    const pages = ["/", "/keys", `/keys/${keyId}`];
+    for (const path of pages) expect((await get(path)).text, path).toContain("never used");
+    expect((await call("GET", "/api/v1/users", { key })).status).toBe(403);
+    for (const path of pages)
+      await vi.waitFor(async () => expect((await get(path)).text, path).toContain("only refused requests"), logDelay);
+  });
+
   it("shows the first request of a new key as soon as the log contains it", async () => {
     const { accountId } = await makeTenant();
     const { key, keyId } = await makeKey(accountId);
@@ -213,6 +223,9 @@ describe("The page of a key", () => {
       return page;
     }, logDelay);
     expect(firstRequest.text).toContain(`/activity/${headers.get("X-Request-Id")}`);
+    await call("GET", "/api/v1/tasks", { key });
+    await vi.waitFor(async () => expect((await get("/activity")).text).toContain("/api/v1/tasks"), logDelay);
+    expect((await get(`/keys/${keyId}/first-request`)).text).toContain("GET /api/v1/users");
   });
 
   it("returns 404 for a key of another account, and so do all its forms", async () => {

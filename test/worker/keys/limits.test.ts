@@ -108,7 +108,7 @@ describe("A request", () => {
     expect([third.status, third.body.code, third.headers.get("Retry-After")]).toEqual([422, "cost_exceeds_limit", null]);
     const { get } = browse(accountId);
     const pageOf = async ({ headers }: typeof first) => (await get(`/activity/${headers.get("X-Request-Id")}`)).text;
-    await vi.waitFor(async () => expect(await pageOf(first)).toContain("counted as 5 units of each limit"), logDelay);
+    await vi.waitFor(async () => expect(await pageOf(first)).toContain("used 5 units of each limit"), logDelay);
     const refused = await pageOf(second);
     expect(refused).toContain("5 of 8 per day were used. The request costs 5 units.");
     // The texts of a page are not Markdown.

@@ -1,4 +1,6 @@
+import { expect, vi } from "vitest";
 import { type Answer, call, origin } from "./client.ts";
+import { logDelay } from "./entries.ts";
 
 // A simulated browser without JavaScript, on the computer that runs the Worker. This browser can open the overview without signing in.
 
@@ -25,6 +27,20 @@ export function browse(accountId: string): Browser {
     },
   };
 }
+
+/** Returns the id of the request that got this response. */
+export const requestIdOf = ({ headers }: Pick<Answer, "headers">): string | null => headers.get("X-Request-Id");
+
+/** Waits until the page of a logged request exists, and returns the page. */
+export const openRequestPage = ({ get }: Pick<Browser, "get">, requestId: string | null): Promise<Answer> =>
+  vi.waitFor(async () => {
+    const page = await get(`/activity/${requestId}`);
+    expect(page.status).toBe(200);
+    return page;
+  }, logDelay);
+
+/** Removes the HTML tags from a page. Returns the text that remains. */
+export const textOf = ({ text }: Pick<Answer, "text">): string => text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
 
 /** Returns the text of the first element with the given `aria-label`, or undefined. */
 export const labelled = (text: string, label: string): string | undefined =>

@@ -51,13 +51,17 @@ export const attemptDelivery = (deliveryId: string, overrides: Partial<DeliveryC
     deliveryId,
   );
 
-/** Reads a value repeatedly until the value meets a condition. Returns the value. Throws after twenty seconds. */
-export const until = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
+/** Reads a value repeatedly until the value meets a condition. Returns the value. Throws after twenty seconds, or after the time that `wait` says. */
+export const until = <Value>(
+  read: () => Promise<Value>,
+  meetsCondition: (value: Value) => boolean,
+  wait: typeof deliveryWait = deliveryWait,
+): Promise<Value> =>
   vi.waitFor(async () => {
     const value = await read();
     if (!meetsCondition(value)) throw new Error(`The value never met the condition: ${JSON.stringify(value)?.slice(0, 2000)}`);
     return value;
-  }, deliveryWait);
+  }, wait);
 
 /** Creates a webhook whose URL is a path of the receiver. The webhook subscribes to all event types unless `body` sets `event_types`. */
 export async function register(key: string, body: object = {}, path = newPath()) {

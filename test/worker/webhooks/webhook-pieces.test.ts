@@ -157,9 +157,9 @@ describe("Disabling a webhook", () => {
     const { key, id } = await makeWebhook({ pending: 1200, delivered: 3 });
     expect((await setStatus(key, id, "disabled")).status).toBe(200);
     expect(await countDeliveriesByStatus(id)).toEqual({ pending: 700, held: 500, delivered: 3 });
-    expect(await finishSettlements(db, 1)).toBe(1);
+    expect(await finishSettlements(db, Date.now(), 1)).toBe(1);
     expect(await countDeliveriesByStatus(id)).toEqual({ pending: 200, held: 1000, delivered: 3 });
-    await finishSettlements(db, 10);
+    await finishSettlements(db, Date.now(), 10);
     expect(await countDeliveriesByStatus(id)).toEqual({ held: 1200, delivered: 3 });
     expect(await readSettlement(id)).toBeNull();
   });
@@ -167,7 +167,7 @@ describe("Disabling a webhook", () => {
   it("holds no further deliveries after the webhook is enabled again", async () => {
     const { key, id } = await makeWebhook({ pending: 600 });
     for (const status of ["disabled", "active"] as const) await setStatus(key, id, status);
-    await finishSettlements(db, 10);
+    await finishSettlements(db, Date.now(), 10);
     expect(await countDeliveriesByStatus(id)).toEqual({ pending: 100, held: 500 });
   });
 
@@ -180,9 +180,9 @@ describe("Disabling a webhook", () => {
     await setStatus(few.key, few.id, "disabled");
     // Each request to disable a webhook has already changed the first 500 deliveries to `held`.
     expect((await countDeliveriesByStatus(few.id)).held).toBe(500);
-    await finishSettlements(db, 10);
+    await finishSettlements(db, Date.now(), 10);
     expect(await countDeliveriesByStatus(few.id)).toEqual({ held: 1100 });
-    await finishSettlements(db, 40);
+    await finishSettlements(db, Date.now(), 40);
     for (const id of ids) expect((await countDeliveriesByStatus(id)).pending).toBeUndefined();
   });
 });
@@ -192,7 +192,7 @@ describe("Deleting a webhook", () => {
     const { key, id } = await makeWebhook({ pending: 400, held: 400, failed: 2, delivered: 3 });
     expect((await call("DELETE", `/api/v1/webhooks/${id}`, { key })).status).toBe(204);
     expect((await countDeliveriesByStatus(id)).failed).toBe(502);
-    await finishSettlements(db, 10);
+    await finishSettlements(db, Date.now(), 10);
     expect(await countDeliveriesByStatus(id)).toEqual({ failed: 802, delivered: 3 });
   });
 });
@@ -287,10 +287,10 @@ describe("A redelivery of many deliveries", () => {
   it("includes pending deliveries, and the page shows their number", async () => {
     const { accountId, id } = await makeWebhook({ pending: 36 });
     const browser = browse(accountId);
-    expect((await browser.get(`/webhooks/${id}`)).text.replaceAll("<!-- -->", "")).toContain("36 are pending");
+    expect((await browser.get(`/webhooks/${id}`)).text.replaceAll("<!-- -->", "")).toContain("36 deliveries are pending");
     const { text } = await browser.get(`/webhooks/${id}/redeliver`);
     expect(text).toContain("36 events match");
-    expect(text).toContain("36 deliveries are pending");
+    expect(text).toContain("36 of these events wait for an attempt");
     const response = await browser.post(`/webhooks/${id}/redeliver`, { nonce: hidden(text, "nonce") });
     expect(response.headers.get("Location")).toContain("redelivery=rdl_");
     // One new delivery replaces each pending delivery. The new deliveries are due within minutes and not in a day.
@@ -347,10 +347,10 @@ it("The events of a request and their deliveries are found with few reads among 
   await insertDeliveries(accountId, webhookId, "failed", 2000);
   const { recordingDb, statements } = recordStatements();
   const readEvents = () => readEventsOfRequest({ db: recordingDb, actor: operatorOn(accountId), now: Date.now() }, requestId);
-  expect((await readEvents()).map(({ event, deliveryIds }) => [event.id, deliveryIds.length])).toEqual([[eventId, 2]]);
+  expect((await readEvents()).caused.map(({ event, first }) => [event.id, first.length])).toEqual([[eventId, 2]]);
   expect(await sumRowsRead(statements)).toBeLessThan(20);
   await insertEvents(accountId, 4000, Date.now() + 10);
   statements.length = 0;
-  expect(await readEvents()).toHaveLength(1);
+  expect((await readEvents()).count).toBe(1);
   expect(await sumRowsRead(statements)).toBeLessThan(4000);
 });

@@ -1,0 +1,1 @@
+CREATE INDEX `deliveries_repeating` ON `deliveries` (`redelivery_of`) WHERE redelivery_of IS NOT NULL;

@@ -1,0 +1,1 @@
+ALTER TABLE `deliveries` ADD `held_at` integer;

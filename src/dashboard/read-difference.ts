@@ -1,0 +1,32 @@
+import type { LimitState } from "../activity/entry.ts";
+import { type ActivityReadContext, listActivity } from "../activity/read-activity.ts";
+import { type Difference, mainDifference } from "../usage/differences.ts";
+import type { OpenedLog } from "../usage/open-log.ts";
+import type { LocatedCell } from "../usage/read-breakdown.ts";
+import type { Span } from "../usage/windows.ts";
+
+/** How the requests of a span differ most. `limit`: the limit that denied the latest request, if one key was denied and the log has the request. */
+export interface ReadDifference {
+  difference: Difference | null;
+  limit: LimitState | null;
+}
+
+/** Finds how the requests `now` of a span differ most from the requests `before`. */
+export async function readDifference(
+  context: OpenedLog & ActivityReadContext,
+  span: Span,
+  now: readonly LocatedCell[],
+  before: readonly LocatedCell[],
+): Promise<ReadDifference> {
+  const difference = mainDifference(now, before);
+  const [keyId, ...others] = difference?.kind === "denied" ? difference.values : [];
+  if (keyId === undefined || others.length > 0) return { difference, limit: null };
+  const starts = now.filter((cell) => cell.keyId === keyId && cell.status === 429).map(({ start }) => start);
+  const from = Math.max(span.from, ...starts);
+  // The limit may have changed since. Only the request itself knows which limit it exceeded.
+  const { entries } = await listActivity(context, { filter: { keyId, statuses: [429], from, to: span.to }, limit: 1 }).catch(() => ({
+    entries: [],
+  }));
+  const [name] = entries[0]?.violated ?? [];
+  return { difference, limit: entries[0]?.limits?.find((each) => each.name === name) ?? null };
+}
