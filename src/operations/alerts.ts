@@ -15,11 +15,12 @@ export interface AlertState {
   condition: Condition;
   /** Since when the condition holds. */
   since: number;
-  /** When the alert was last announced, or null. */
+  /** When the beginning of the alert was last announced, or null. */
   announcedAt: number | null;
   /** When the condition ended, or null if it holds. An ended condition is kept until its end was announced and the quiet time is over. */
   endedAt: number | null;
-  isEndAnnounced: boolean;
+  /** Whether the receiver knows of the alert: its beginning was announced, and not yet its end. */
+  isOpen: boolean;
 }
 
 /** The count of requests at one time. */
@@ -64,16 +65,25 @@ export function sampled(
   };
 }
 
-/** Returns the new states, after the given conditions were found to hold. */
-export function nextStates(states: readonly AlertState[], holding: readonly Condition[], now: number): AlertState[] {
+/**
+ * Returns the new states, after the given conditions were found to hold. `unread`: the parts of the deployment that could not be read. An alert about such
+ * a part goes on.
+ */
+export function nextStates(
+  states: readonly AlertState[],
+  holding: readonly Condition[],
+  unread: ReadonlySet<Condition["part"]>,
+  now: number,
+): AlertState[] {
   const found = new Map(holding.map((condition) => [alertId(condition), condition]));
   const kept = states.flatMap((state): AlertState[] => {
     const condition = found.get(alertId(state.condition));
     found.delete(alertId(state.condition));
-    if (condition) return [{ ...state, condition, ...(state.endedAt !== null && { since: now, endedAt: null, isEndAnnounced: false }) }];
+    if (condition) return [{ ...state, condition, ...(state.endedAt !== null && { since: now, endedAt: null }) }];
+    if (state.endedAt === null && unread.has(state.condition.part)) return [state];
     if (state.announcedAt === null) return [];
     const endedAt = state.endedAt ?? now;
-    const isOver = state.isEndAnnounced && now - state.announcedAt > quietMs;
+    const isOver = !state.isOpen && now - state.announcedAt > quietMs;
     return isOver ? [] : [{ ...state, endedAt }];
   });
   const begun = [...found.values()].map((condition) => ({
@@ -81,7 +91,7 @@ export function nextStates(states: readonly AlertState[], holding: readonly Cond
     since: now,
     announcedAt: null,
     endedAt: null,
-    isEndAnnounced: false,
+    isOpen: false,
   }));
   return [...kept, ...begun];
 }
@@ -89,13 +99,11 @@ export function nextStates(states: readonly AlertState[], holding: readonly Cond
 /** Returns what to announce now. */
 export function announcementsOf(states: readonly AlertState[], now: number): Announcement[] {
   return states
-    .filter(({ condition, since, announcedAt, endedAt, isEndAnnounced }) => {
-      if (endedAt !== null) return !isEndAnnounced;
+    .filter(({ condition, since, announcedAt, endedAt, isOpen }) => {
+      if (endedAt !== null) return isOpen;
       if (now - since < condition.forMs) return false;
-      if (announcedAt === null) return true;
-      // The same alert has ended and begun again.
-      if (announcedAt < since) return now - announcedAt > quietMs;
-      return now - announcedAt > repeatEveryMs;
+      // An alert that was announced and is not open has ended and begun again.
+      return announcedAt === null || now - announcedAt > (isOpen ? repeatEveryMs : quietMs);
     })
     .map(({ condition, since, endedAt }) => ({ id: alertId(condition), condition, since, endedAt }));
 }
@@ -105,6 +113,6 @@ export function announced(states: readonly AlertState[], announcements: readonly
   const ids = new Set(announcements.map(({ id }) => id));
   return states.map((state) => {
     if (!ids.has(alertId(state.condition))) return state;
-    return state.endedAt === null ? { ...state, announcedAt: now } : { ...state, isEndAnnounced: true };
+    return state.endedAt === null ? { ...state, announcedAt: now, isOpen: true } : { ...state, isOpen: false };
   });
 }

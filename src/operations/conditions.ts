@@ -5,10 +5,21 @@ import type { DeploymentStatus } from "./deployment-status.ts";
 // What needs a person. The operator's page, `operator status` and the alerts of cron use these conditions. docs/alerts.rules.yaml has the same conditions
 // for Prometheus, with the same names.
 
+/** The parts of a deployment that conditions are about. If a part cannot be read, its conditions are unknown. */
+export type Part =
+  | "accounts and keys"
+  | "the delivery backlog"
+  | "the log writers"
+  | "the sizes of databases"
+  | "the scheduled jobs"
+  | "requests";
+
 /** A condition that needs a person. */
 export interface Condition {
   /** The name of the alert. */
   name: string;
+  /** The part of the deployment that shows it. Null: it is about a part that could not be read. */
+  part: Part | null;
   /** What the alert is about if there can be several, for example the name of a job. Otherwise an empty string. */
   about: string;
   /** `page`: somebody has to act now. `ticket`: somebody has to act on a working day. */
@@ -35,6 +46,14 @@ export interface RecentRequests {
   failed: number;
 }
 
+/** Returns the parts of a deployment that could not be read, or not completely. */
+export const unreadParts = ({ unknown, log }: DeploymentStatus, recent: RecentRequests | null): Set<Part | null> =>
+  new Set([
+    ...(unknown as Part[]),
+    ...(log.unreachable.length > 0 ? (["the log writers"] as const) : []),
+    ...(recent === null ? (["requests"] as const) : []),
+  ]);
+
 /**
  * Returns the conditions that hold. `recent`: the requests of the last minutes, or null if they are not known. `deployedAt`: when the version was deployed,
  * in milliseconds since the epoch, or null if nobody knows it.
@@ -46,15 +65,24 @@ export function conditionsOf(
 ): Condition[] {
   const { log, backlog, jobs, databases, waitingKeys, unknown } = status;
   const found: Condition[] = [];
-  const add = (name: string, severity: Condition["severity"], forMs: number, summary: string, runbook: string, about = "") =>
-    found.push({ name, about, severity, forMs, summary, runbook });
+  const add = (
+    part: Part | null,
+    name: string,
+    severity: Condition["severity"],
+    forMs: number,
+    summary: string,
+    runbook: string,
+    about = "",
+  ) => found.push({ name, part, about, severity, forMs, summary, runbook });
   const isOld = (at: number | null, ageMs: number): at is number => at !== null && now - at > ageMs;
   const since = silentSince(jobs, deployedAt, now);
-  if (since !== null) add("CronDead", "page", 0, `No scheduled job has run since ${iso(since)}.`, "dead-cron.md");
+  if (since !== null) add("the scheduled jobs", "CronDead", "page", 0, `No scheduled job has run since ${iso(since)}.`, "dead-cron.md");
   for (const job of jobs) {
-    if (job.error !== null) add("JobFailed", "ticket", 30 * minuteMs, `The scheduled job ${job.name} fails.`, "dead-cron.md", job.name);
+    if (job.error !== null)
+      add("the scheduled jobs", "JobFailed", "ticket", 30 * minuteMs, `The scheduled job ${job.name} fails.`, "dead-cron.md", job.name);
     else if (isOld(job.ranAt, jobLateMs))
       add(
+        "the scheduled jobs",
         "JobLate",
         "ticket",
         30 * minuteMs,
@@ -64,11 +92,26 @@ export function conditionsOf(
       );
   }
   if (recent && recent.requests >= minRequests && recent.failed > maxFailed * recent.requests)
-    add("RequestsFail", "page", 2 * minuteMs, `${recent.failed} of ${recent.requests} requests failed with a 5xx status.`, "roll-back.md");
+    add(
+      "requests",
+      "RequestsFail",
+      "page",
+      2 * minuteMs,
+      `${recent.failed} of ${recent.requests} requests failed with a 5xx status.`,
+      "roll-back.md",
+    );
   if (waitingKeys > 0)
-    add("KeysUnconfirmed", "ticket", 5 * minuteMs, `${waitingKeys} keys have a change that is not in force yet.`, "database-away.md");
+    add(
+      "accounts and keys",
+      "KeysUnconfirmed",
+      "ticket",
+      5 * minuteMs,
+      `${waitingKeys} keys have a change that is not in force yet.`,
+      "database-away.md",
+    );
   if (isOld(log.oldestWaitingAt, waitsMs))
     add(
+      "the log writers",
       "LogWaits",
       "ticket",
       waitsMs,
@@ -77,6 +120,7 @@ export function conditionsOf(
     );
   if (log.lost.droppedAt !== null && !isOld(log.lost.droppedAt, hourMs))
     add(
+      "the log writers",
       "LogEntriesDropped",
       "page",
       0,
@@ -85,6 +129,7 @@ export function conditionsOf(
     );
   if (log.unreachable.length > 0)
     add(
+      null,
       "LogWritersUnreachable",
       "ticket",
       5 * minuteMs,
@@ -92,14 +137,30 @@ export function conditionsOf(
       "cloudflare-outage.md",
     );
   if (log.hinted > 0)
-    add("LogEntriesHinted", "ticket", 15 * minuteMs, `${log.hinted} log entries wait for their log writer.`, "cloudflare-outage.md");
-  if (log.unreadable > 0) add("LogUnreadable", "page", 0, `${log.unreadable} rows of write-ahead logs cannot be read.`, "roll-back.md");
+    add(
+      "the log writers",
+      "LogEntriesHinted",
+      "ticket",
+      15 * minuteMs,
+      `${log.hinted} log entries wait for their log writer.`,
+      "cloudflare-outage.md",
+    );
+  if (log.unreadable > 0)
+    add("the log writers", "LogUnreadable", "page", 0, `${log.unreadable} rows of write-ahead logs cannot be read.`, "roll-back.md");
   if (backlog && isOld(backlog.oldestDueAt, waitsMs))
-    add("DeliveriesWait", "ticket", waitsMs, `Webhook deliveries have been due since ${iso(backlog.oldestDueAt)}.`, "webhook-backlog.md");
+    add(
+      "the delivery backlog",
+      "DeliveriesWait",
+      "ticket",
+      waitsMs,
+      `Webhook deliveries have been due since ${iso(backlog.oldestDueAt)}.`,
+      "webhook-backlog.md",
+    );
   for (const { binding, bytes, isFull } of databases) {
-    if (isFull) add("DatabaseFull", "page", 0, `The database ${binding} is full.`, "full-database.md", binding);
+    if (isFull) add("the sizes of databases", "DatabaseFull", "page", 0, `The database ${binding} is full.`, "full-database.md", binding);
     else if (bytes > nearlyFullBytes)
       add(
+        "the sizes of databases",
         "DatabaseNearlyFull",
         "ticket",
         hourMs,
@@ -109,6 +170,6 @@ export function conditionsOf(
       );
   }
   for (const what of unknown)
-    add("PartUnreadable", "ticket", 5 * minuteMs, `This could not be read: ${what}.`, "cloudflare-outage.md", what);
+    add(null, "PartUnreadable", "ticket", 5 * minuteMs, `This could not be read: ${what}.`, "cloudflare-outage.md", what);
   return found;
 }

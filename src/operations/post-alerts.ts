@@ -33,55 +33,69 @@ const originOf = ({ PUBLIC_ORIGIN }: AlertEnv): string => PUBLIC_ORIGIN.split(",
 const sentenceOf = ({ condition, endedAt }: Announcement): string =>
   `${endedAt === null ? condition.severity.toUpperCase() : "OVER"} ${condition.name}: ${condition.summary}`;
 
-/** The bodies of the requests that announce alerts. PagerDuty takes one alert in a request. */
-export function bodiesOf(url: URL, env: AlertEnv, announcements: readonly Announcement[]): object[] {
+/** PagerDuty refuses a longer summary. */
+const maxSummary = 1024;
+
+const isPagerDuty = ({ hostname }: URL): boolean => pagerDutyHosts.includes(hostname);
+
+/** Returns the body of the request that announces alerts. PagerDuty takes one alert in a request. */
+export function bodyOf(url: URL, env: AlertEnv, announcements: readonly [Announcement, ...Announcement[]]): object {
   const origin = originOf(env);
-  if (pagerDutyHosts.includes(url.hostname))
-    return announcements.map(({ id, condition, since, endedAt }) => ({
+  if (isPagerDuty(url)) {
+    const [{ id, condition, since, endedAt }] = announcements;
+    return {
       routing_key: url.searchParams.get("routing_key"),
       event_action: endedAt === null ? "trigger" : "resolve",
       dedup_key: `${origin} ${id}`,
       payload: {
-        summary: `${condition.name}: ${condition.summary}`,
+        summary: `${condition.name}: ${condition.summary}`.slice(0, maxSummary),
         source: origin,
         severity: condition.severity === "page" ? "critical" : "warning",
         timestamp: iso(since),
         custom_details: { runbook: `docs/runbooks/${condition.runbook}` },
       },
-    }));
-  return [
-    {
-      text: [`${origin}`, ...announcements.map((each) => `${sentenceOf(each)} (docs/runbooks/${each.condition.runbook})`)].join("\n"),
-      origin,
-      alerts: announcements.map(({ id, condition, since, endedAt }) => ({
-        id,
-        name: condition.name,
-        severity: condition.severity,
-        summary: condition.summary,
-        runbook: `docs/runbooks/${condition.runbook}`,
-        since: iso(since),
-        ended_at: endedAt === null ? null : iso(endedAt),
-      })),
-    },
-  ];
+    };
+  }
+  return {
+    text: [`${origin}`, ...announcements.map((each) => `${sentenceOf(each)} (docs/runbooks/${each.condition.runbook})`)].join("\n"),
+    origin,
+    alerts: announcements.map(({ id, condition, since, endedAt }) => ({
+      id,
+      name: condition.name,
+      severity: condition.severity,
+      summary: condition.summary,
+      runbook: `docs/runbooks/${condition.runbook}`,
+      since: iso(since),
+      ended_at: endedAt === null ? null : iso(endedAt),
+    })),
+  };
 }
 
-/** Posts alerts. Throws if the receiver does not respond with a 2xx status. */
-export async function postAlerts(env: AlertEnv, url: URL, announcements: readonly Announcement[], now: number): Promise<void> {
-  const isPagerDuty = pagerDutyHosts.includes(url.hostname);
-  for (const content of bodiesOf(url, env, announcements)) {
-    const body = JSON.stringify(content);
-    const secret = env.ALERT_SECRET ?? "";
-    const signed = secret === "" || isPagerDuty ? {} : signatureHeaders(newId("evt", now), body, [secret], now);
-    const response = await fetch(isPagerDuty ? `${url.origin}${url.pathname}` : url, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", ...signed },
-      body,
-      redirect: "manual",
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    await response.body?.cancel();
-    // The URL is a secret, so the message does not contain it.
-    if (!response.ok) throw new Error(`the receiver of alerts responded with ${response.status}`);
-  }
+/** Returns the alerts in groups, one for each request. */
+export const inRequests = (url: URL, announcements: readonly Announcement[]): [Announcement, ...Announcement[]][] => {
+  const [first, ...others] = announcements;
+  if (first === undefined) return [];
+  return isPagerDuty(url) ? announcements.map((each) => [each]) : [[first, ...others]];
+};
+
+/** Posts alerts in one request. Throws if the receiver does not respond with a 2xx status. */
+export async function postAlerts(
+  env: AlertEnv,
+  url: URL,
+  announcements: readonly [Announcement, ...Announcement[]],
+  now: number,
+): Promise<void> {
+  const body = JSON.stringify(bodyOf(url, env, announcements));
+  const secret = env.ALERT_SECRET ?? "";
+  const signed = secret === "" || isPagerDuty(url) ? {} : signatureHeaders(newId("evt", now), body, [secret], now);
+  const response = await fetch(isPagerDuty(url) ? `${url.origin}${url.pathname}` : url, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...signed },
+    body,
+    redirect: "manual",
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  await response.body?.cancel();
+  // The URL is a secret, so the message does not contain it.
+  if (!response.ok) throw new Error(`the receiver of alerts responded with ${response.status}`);
 }

@@ -1,18 +1,21 @@
 import { sql } from "drizzle-orm";
-import { readCounts, type WriterEnv } from "../activity/writers.ts";
+import { allWriters, readCounts, type WriterEnv } from "../activity/writers.ts";
 import type { Db } from "../db/client.ts";
 import { deployedAtOf } from "../db/job-runs.ts";
+import { errorsOf } from "../errors/failure.ts";
 import { type Alerting, announced, announcementsOf, nextStates, noAlerting, sampled } from "./alerts.ts";
-import { conditionsOf, type RecentRequests } from "./conditions.ts";
+import { conditionsOf, type RecentRequests, unreadParts } from "./conditions.ts";
 import { readDeploymentStatus } from "./deployment-status.ts";
-import { type AlertEnv, alertUrl, postAlerts } from "./post-alerts.ts";
+import { type AlertEnv, alertUrl, inRequests, postAlerts } from "./post-alerts.ts";
 import { alerting } from "./tables.ts";
 
 /** Returns the requests that this Worker has served and those that failed, or null if a log writer does not respond. */
 async function countRequests(env: WriterEnv & { ACTIVITY_WRITERS: string }, unreachable: number): Promise<RecentRequests | null> {
   if (unreachable > 0) return null;
   const sums = { requests: 0, failed: 0 };
-  for (const { served } of (await readCounts(env)).values())
+  const counts = await readCounts(env);
+  if (counts.size < allWriters(env).length) return null;
+  for (const { served } of counts.values())
     for (const { requests } of [served.read, served.write]) {
       sums.failed += requests["5"] ?? 0;
       for (const count of Object.values(requests)) sums.requests += count;
@@ -31,16 +34,17 @@ export async function sendAlerts(db: Db, env: WriterEnv & AlertEnv, now: number)
   const before = (row?.state as Alerting | undefined) ?? noAlerting;
   const status = await readDeploymentStatus(db, env, now);
   const { samples, recent } = sampled(before, await countRequests(env, status.log.unreachable.length), now);
-  const states = nextStates(before.states, conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION) }), now);
+  const holding = conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION) });
+  const states = nextStates(before.states, holding, unreadParts(status, recent), now);
   const announcements = announcementsOf(states, now);
-  try {
-    if (announcements.length > 0) await postAlerts(env, url, announcements, now);
-    await store(db, { states: announced(states, announcements, now), samples });
-  } catch (error) {
-    await store(db, { states, samples });
-    throw error;
-  }
-  return announcements.length;
+  // An alert that the receiver refuses does not hold back the others.
+  const requests = inRequests(url, announcements);
+  const outcomes = await Promise.allSettled(requests.map((together) => postAlerts(env, url, together, now)));
+  const posted = requests.filter((_, index) => outcomes[index]?.status === "fulfilled").flat();
+  await store(db, { states: announced(states, posted, now), samples });
+  const [error] = errorsOf(outcomes);
+  if (error !== undefined) throw error;
+  return posted.length;
 }
 
 const store = (db: Db, state: Alerting) =>

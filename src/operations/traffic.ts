@@ -9,8 +9,9 @@ import { accountStorage } from "../storage/tables.ts";
 import { dayMs, dayStart, hourStart, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { OpenTallies } from "../usage/log-context.ts";
-import { missingIn } from "../usage/open-log.ts";
-import type { HourlyTallies, Tallies } from "../usage/tallies.ts";
+import type { HourlyTallies } from "../usage/tallies.ts";
+import { type NearestLimit, nearestLimits, type Use, usesIn } from "./nearest-limits.ts";
+import { cutsIn, cutsQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
 
 // Traffic figures help an operator find accounts that may need attention. The figures never include content that accounts store or request.
 
@@ -26,10 +27,8 @@ export interface AccountTraffic {
   limited: number;
   /** The number of requests in the seven days before yesterday (UTC). */
   before: number;
-  /** The highest use of an hourly limit by a key of the account in the current hour, in percent. */
-  usedPercent: number;
-  /** The id of the key with the highest use of its limit, or null if no key has been used in the current hour. */
-  keyId: string | null;
+  /** The limit of the account or of one of its keys with the highest used share, or null if none is used. */
+  nearest: NearestLimit | null;
   /** The number of bytes that the account stores in the main database. */
   storedBytes: number;
   quotaBytes: number;
@@ -38,7 +37,6 @@ export interface AccountTraffic {
 const accountsAtOnce = 500;
 const daysBefore = 7;
 const openTimeoutMs = 3 * secondMs;
-const maxAttempts = 3;
 
 /**
  * Returns the traffic of all accounts. `unknown`: the log writers whose accounts are missing or incomplete, because the log writer or its database did
@@ -99,33 +97,16 @@ interface Sums {
   limited: number;
 }
 
-/** The use of the limit of a key in the current hour. */
-interface Use {
-  id: string;
-  keyId: string;
-  counted: number;
-}
-
-/** What is needed to read the traffic of accounts of one log writer. `activity` is their database. */
-interface TrafficContext {
-  db: Db;
-  activity: D1Database;
-  /** Returns the tallies of accounts that D1 may not have yet. */
-  readOpen: (accounts: readonly Account[]) => Promise<Map<string, OpenTallies>>;
-}
-
 /** The figures of accounts in D1. */
-interface StoredTraffic {
+interface StoredTraffic extends Stored {
   sums: Sums[];
   uses: Use[];
-  /** The number of the last cut of each account. */
-  cuts: ReadonlyMap<string, number>;
 }
 
 async function readStored(activity: D1Database, ids: string, now: number): Promise<StoredTraffic> {
   const yesterday = dayStart(now) - dayMs;
   const [logs, days, hour] = await activity.batch([
-    activity.prepare("SELECT account_id AS id, cut FROM activity_logs WHERE account_id IN (SELECT value FROM json_each(?))").bind(ids),
+    cutsQuery(activity, ids),
     activity
       .prepare(
         `SELECT account_id AS id, start >= ?2 AS isRecent, sum(status.value ->> 0) AS requests,
@@ -142,37 +123,16 @@ async function readStored(activity: D1Database, ids: string, now: number): Promi
       )
       .bind(ids, hourStart(now)),
   ]);
-  const cuts = new Map(((logs?.results ?? []) as { id: string; cut: number }[]).map(({ id, cut }) => [id, cut]));
-  return { sums: (days?.results ?? []) as Sums[], uses: (hour?.results ?? []) as Use[], cuts };
+  return { sums: (days?.results ?? []) as Sums[], uses: (hour?.results ?? []) as Use[], cuts: cutsIn(logs) };
 }
 
-/**
- * Asks the log writer, and then reads from D1. If D1 has a cut that the log writer did not know, its requests would be counted twice, so both are read
- * again.
- */
-async function readBoth({ activity, readOpen }: TrafficContext, accounts: readonly Account[], now: number) {
-  const ids = JSON.stringify(accounts.map(({ id }) => id));
-  for (let attempt = 1; ; attempt++) {
-    const open = await readOpen(accounts);
-    const stored = await readStored(activity, ids, now);
-    const isConsistent = [...open].every(([id, { cut }]) => (stored.cuts.get(id) ?? 0) <= cut);
-    if (!isConsistent && attempt < maxAttempts) continue;
-    const missing = [...open].map(([id, tallies]) => [id, missingIn(tallies, stored.cuts.get(id) ?? 0)] as const);
-    return { stored, missing };
-  }
-}
-
-async function trafficOf(context: TrafficContext, accounts: readonly Account[], now: number): Promise<AccountTraffic[]> {
-  const { db } = context;
-  const { stored, missing } = await readBoth(context, accounts, now);
-  const used = [...stored.uses, ...missing.flatMap(([id, hours]) => usesIn(id, hours.get(hourStart(now))))];
-  const usedBy = Map.groupBy(used, ({ id }) => id);
+async function trafficOf(context: LogsContext, accounts: readonly Account[], now: number): Promise<AccountTraffic[]> {
+  const { db, activity } = context;
+  const { stored, missing } = await readLogs(context, accounts, (ids) => readStored(activity, ids, now));
+  const uses = [...stored.uses, ...missing.flatMap(([id, hours]) => usesIn(id, hours, hourStart(now)))];
+  const nearest = await nearestLimits(context, accounts, uses, now);
   const sums = [...stored.sums, ...missing.map(([id, hours]) => sumsOf(id, hours, dayStart(now) - dayMs))];
   const sumsBy = Map.groupBy(sums, ({ id }) => id);
-  const limits = await limitsOf(
-    db,
-    used.map(({ keyId }) => keyId),
-  );
   const storage = await db
     .select({ id: accountStorage.accountId, bytes: accountStorage.bytes })
     .from(accountStorage)
@@ -180,13 +140,6 @@ async function trafficOf(context: TrafficContext, accounts: readonly Account[], 
   const storedBy = new Map(storage.map(({ id, bytes }) => [id, bytes]));
   return accounts.map(({ id, name, suspendedAt, storageQuotaBytes }) => {
     const [recent = [], before = []] = [1, 0].map((isRecent) => (sumsBy.get(id) ?? []).filter((each) => each.isRecent === isRecent));
-    const byKey = Map.groupBy(usedBy.get(id) ?? [], ({ keyId }) => keyId);
-    const [nearest] = [...byKey]
-      .map(([keyId, uses]) => ({
-        keyId,
-        percent: (100 * total(uses, "counted")) / (limits.get(keyId) ?? Number.POSITIVE_INFINITY),
-      }))
-      .toSorted((one, other) => other.percent - one.percent);
     return {
       id,
       name,
@@ -195,16 +148,12 @@ async function trafficOf(context: TrafficContext, accounts: readonly Account[], 
       errors: total(recent, "errors"),
       limited: total(recent, "limited"),
       before: total(before, "requests"),
-      usedPercent: nearest?.percent ?? 0,
-      keyId: nearest?.keyId ?? null,
+      nearest: nearest.get(id) ?? null,
       storedBytes: storedBy.get(id) ?? 0,
       quotaBytes: storageQuotaBytes ?? defaultQuotaBytes,
     };
   });
 }
-
-const total = <Name extends string>(items: readonly Record<Name, number>[], name: Name): number =>
-  items.reduce((sum, item) => sum + item[name], 0);
 
 /** Sums up the requests of an account since `from` that D1 does not have. */
 function sumsOf(id: string, hours: HourlyTallies, from: number): Sums {
@@ -224,15 +173,4 @@ function sumsOf(id: string, hours: HourlyTallies, from: number): Sums {
       "requests",
     ),
   };
-}
-
-/** Returns the counted requests of each key that D1 does not have. */
-const usesIn = (id: string, tallies: Tallies = new Map()): Use[] =>
-  [...tallies].map(([keyId, { cells }]) => ({ id, keyId, counted: total([...cells.values()], "counted") }));
-
-async function limitsOf(db: Db, keyIds: readonly string[]): Promise<Map<string, number>> {
-  const rows = await db.all<{ id: string; hourly: number }>(
-    sql`SELECT id, hourly_limit AS hourly FROM api_keys WHERE id IN (SELECT value FROM json_each(${JSON.stringify(keyIds)}))`,
-  );
-  return new Map(rows.map(({ id, hourly }) => [id, hourly]));
 }

@@ -13,7 +13,7 @@ interface Panel {
   none: string;
   wanted: (account: AccountTraffic) => boolean;
   by: (account: AccountTraffic) => number;
-  figure: (account: AccountTraffic) => string;
+  figure: (account: AccountTraffic) => string | null;
 }
 
 const panels: readonly Panel[] = [
@@ -47,11 +47,11 @@ const panels: readonly Panel[] = [
   {
     id: "near",
     heading: "Near their limit",
-    column: "Of this hour",
-    none: `No key has used ${nearPercent}% of its hourly limit.`,
-    wanted: ({ usedPercent }) => usedPercent >= nearPercent,
-    by: ({ usedPercent }) => usedPercent,
-    figure: ({ usedPercent, keyId }) => `${wholePercent(usedPercent)} by ${keyId}`,
+    column: "Used",
+    none: `No account and no key used in this hour has used ${nearPercent}% of a limit per hour, day or month.`,
+    wanted: ({ nearest }) => (nearest?.percent ?? 0) >= nearPercent,
+    by: ({ nearest }) => nearest?.percent ?? 0,
+    figure: ({ nearest }) => nearest && `${wholePercent(nearest.percent)} of this ${nearest.per} by ${nearest.keyId ?? "all keys"}`,
   },
   {
     id: "storage",

@@ -86,12 +86,15 @@ const StatusData = z
           key_id: z
             .string()
             .nullable()
-            .meta({ description: "The key that is near its limit, or null for the storage.", example: "key_2wVY7cPq9sTdKfR4" }),
+            .meta({ description: "The key that is near its limit, or null for a limit of the account.", example: "key_2wVY7cPq9sTdKfR4" }),
+          limit: z
+            .enum(["hour", "day", "month", "storage"])
+            .meta({ description: "The requests per hour, day or month, or the stored bytes.", example: "hour" }),
           used_percent: z.number().meta({ description: "How much of the limit is used, in percent.", example: 92.5 }),
         }),
       )
       .meta({
-        description: `The keys and accounts that have used ${nearPercent} % of their hourly limit or their storage, at most ${mostShown}.`,
+        description: `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. At most ${mostShown}. A request that costs several units counts as one.`,
       }),
     unknown: z.array(z.string()).meta({ description: "What could not be read.", example: [] }),
   })
@@ -113,18 +116,25 @@ routes.openapi(getStatus, async (c) => {
   const [status, traffic] = await Promise.all([readDeploymentStatus(db, env, now), readTraffic({ db, env }, now)]);
   const { log, backlog, jobs } = status;
   const near = traffic.accounts
-    .flatMap(({ id, name, keyId, usedPercent, storedBytes, quotaBytes }) => [
-      { account_id: id, name, key_id: keyId, used_percent: usedPercent },
-      { account_id: id, name, key_id: null, used_percent: (100 * storedBytes) / quotaBytes },
+    .flatMap(({ id, name, nearest, storedBytes, quotaBytes }) => [
+      {
+        account_id: id,
+        name,
+        key_id: nearest?.keyId ?? null,
+        limit: nearest?.per ?? ("hour" as const),
+        used_percent: nearest?.percent ?? 0,
+      },
+      { account_id: id, name, key_id: null, limit: "storage" as const, used_percent: (100 * storedBytes) / quotaBytes },
     ])
     .filter(({ used_percent: percent }) => percent >= nearPercent)
     .toSorted((a, b) => b.used_percent - a.used_percent);
+  const unknown = [...status.unknown, ...traffic.unknown];
   return respondJson(
     c,
     {
       version: env.VERSION?.id || null,
       release: packageJson.version,
-      needs_attention: conditionsOf(status, null, { now, deployedAt: deployedAtOf(env.VERSION) }).map(
+      needs_attention: conditionsOf({ ...status, unknown }, null, { now, deployedAt: deployedAtOf(env.VERSION) }).map(
         ({ name, severity, summary, runbook }) => ({
           name,
           severity,
@@ -156,7 +166,7 @@ routes.openapi(getStatus, async (c) => {
       jobs_ran_at: jobs.length === 0 ? null : iso(Math.max(...jobs.map(({ ranAt }) => ranAt))),
       failing_jobs: jobs.flatMap(({ name, error }) => (error === null ? [] : [{ name, error }])),
       near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.round(10 * each.used_percent) / 10 })),
-      unknown: [...status.unknown, ...traffic.unknown],
+      unknown,
     },
     200,
   );

@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest";
 import { noHealth } from "../../../src/activity/writers.ts";
 import { databaseSizes } from "../../../src/db/tables.ts";
 import { type AlertState, announced, announcementsOf, nextStates, noAlerting, sampled } from "../../../src/operations/alerts.ts";
-import { type Condition, conditionsOf } from "../../../src/operations/conditions.ts";
+import { type Condition, conditionsOf, unreadParts } from "../../../src/operations/conditions.ts";
 import type { DeploymentStatus } from "../../../src/operations/deployment-status.ts";
-import { alertUrl, bodiesOf } from "../../../src/operations/post-alerts.ts";
+import { alertUrl, bodyOf, inRequests } from "../../../src/operations/post-alerts.ts";
 import { sendAlerts } from "../../../src/operations/send-alerts.ts";
 import { alerting } from "../../../src/operations/tables.ts";
 import { hourMs, minuteMs } from "../../../src/time/clock.ts";
@@ -49,6 +49,15 @@ describe("The conditions that need a person", () => {
     ["PartUnreadable", { unknown: ["the delivery backlog"] }],
   ])("include %s", (name, changes) => expect(namesOf(changes)).toEqual([name]));
 
+  it("are unknown if their part cannot be read", () => {
+    const unread = unreadParts(
+      { ...healthy, unknown: ["the delivery backlog"], log: { ...noHealth(), unreachable: ["ACTIVITY_0/1"] } },
+      null,
+    );
+    expect([...unread].toSorted()).toEqual(["requests", "the delivery backlog", "the log writers"]);
+    expect(unreadParts(healthy, { requests: 0, failed: 0 }).size).toBe(0);
+  });
+
   it("include failing requests only if there are enough of them to say so", () => {
     expect(namesOf({}, { requests: 1000, failed: 11 })).toEqual(["RequestsFail"]);
     expect(namesOf({}, { requests: 1000, failed: 10 })).toEqual([]);
@@ -65,6 +74,7 @@ describe("The conditions that need a person", () => {
 
 const condition: Condition = {
   name: "LogWaits",
+  part: "the log writers",
   about: "",
   severity: "ticket",
   forMs: 10 * minuteMs,
@@ -72,13 +82,17 @@ const condition: Condition = {
   runbook: "x.md",
 };
 
-/** Runs cron once a minute. `holds`: whether the condition holds in each minute. Returns the minutes in which the beginning and the end are announced. */
-function minutesOf(holds: (minute: number) => boolean, minutes: number): string[] {
+/**
+ * Runs cron once a minute. `holds`: whether the condition holds in each minute, or null if its part cannot be read. Returns the minutes in which the
+ * beginning and the end are announced.
+ */
+function minutesOf(holds: (minute: number) => boolean | null, minutes: number, of = condition): string[] {
   let states: AlertState[] = [];
   const seen: string[] = [];
   for (let minute = 0; minute < minutes; minute++) {
     const at = now + minute * minuteMs;
-    states = nextStates(states, holds(minute) ? [condition] : [], at);
+    const unread = new Set(holds(minute) === null ? [of.part] : []);
+    states = nextStates(states, holds(minute) ? [of] : [], unread, at);
     const announcements = announcementsOf(states, at);
     for (const { endedAt } of announcements) seen.push(`${minute} ${endedAt === null ? "begins" : "ends"}`);
     states = announced(states, announcements, at);
@@ -99,6 +113,32 @@ describe("An alert", () => {
     const seen = minutesOf((minute) => minute % 15 !== 14, 120);
     expect(seen.filter((each) => each.endsWith("begins")).length).toBeLessThanOrEqual(4);
   });
+
+  it("ends only if it was announced: an alert that begins and ends each minute is not announced each minute", () => {
+    const seen = minutesOf((minute) => minute % 2 === 0, 100, { ...condition, forMs: 0 });
+    expect(seen).toEqual(["0 begins", "1 ends", "32 begins", "33 ends", "64 begins", "65 ends", "96 begins", "97 ends"]);
+  });
+
+  it("is ended for the receiver even if the first attempt to say so failed and the condition came back meanwhile", () => {
+    const brief = { ...condition, forMs: 0 };
+    let states: AlertState[] = [];
+    const seen: string[] = [];
+    for (const [minute, holds] of [true, true, false, true, true, false].entries()) {
+      const at = now + minute * minuteMs;
+      states = nextStates(states, holds ? [brief] : [], new Set(), at);
+      const announcements = announcementsOf(states, at);
+      for (const { endedAt } of announcements) seen.push(`${minute} ${endedAt === null ? "begins" : "ends"}`);
+      // In the minute 2, the receiver does not respond.
+      if (minute !== 2) states = announced(states, announcements, at);
+    }
+    expect(seen).toEqual(["0 begins", "2 ends", "5 ends"]);
+  });
+
+  it("goes on while nobody can say whether its condition holds", () => {
+    expect(minutesOf((minute) => (minute === 20 ? null : minute < 40), 60)).toEqual(["10 begins", "40 ends"]);
+    // What was not known to hold does not begin.
+    expect(minutesOf(() => null, 60)).toEqual([]);
+  });
 });
 
 it("Requests are compared with the oldest count of the last five minutes", () => {
@@ -116,7 +156,8 @@ it("PagerDuty gets a request for each alert, which it joins with the request tha
   const url = new URL("https://events.pagerduty.com/v2/enqueue?routing_key=r0uting");
   const alert = { id: "LogWaits", condition, since: now, endedAt: null };
   const other = { ...alert, id: "DatabaseFull/DB", endedAt: now + hourMs };
-  expect(bodiesOf(url, { PUBLIC_ORIGIN: "https://api.example" }, [alert, other])).toMatchObject([
+  const requests = inRequests(url, [alert, other]);
+  expect(requests.map((each) => bodyOf(url, { PUBLIC_ORIGIN: "https://api.example" }, each))).toMatchObject([
     {
       routing_key: "r0uting",
       event_action: "trigger",

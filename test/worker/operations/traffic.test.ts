@@ -5,6 +5,7 @@ import { readTraffic } from "../../../src/operations/traffic.ts";
 import { secondMs } from "../../../src/time/clock.ts";
 import { makeTenant, type Tenant } from "../support/client.ts";
 import { entryOf } from "../support/entries.ts";
+import { operate } from "../support/operate.ts";
 
 const logWriter = "ACTIVITY_0/400";
 const writer = env.ACTIVITY_WRITER.getByName(logWriter);
@@ -22,11 +23,32 @@ describe("The operator's traffic", () => {
     const entries = [200, 200, 500, 429].map((status) =>
       entryOf(tenant, now, { status, counted: status !== 429, admitted: status !== 429 }),
     );
-    const expected = { requests: 4, errors: 1, limited: 1, usedPercent: 30, keyId: tenant.keyId, unknown: [] };
+    const expected = { requests: 4, errors: 1, limited: 1, nearest: { keyId: tenant.keyId, per: "hour", percent: 30 }, unknown: [] };
     await writer.write(entries);
     expect(await trafficOf(tenant, now)).toMatchObject(expected);
     await writer.flush(tenant.accountId);
     expect(await trafficOf(tenant, now)).toMatchObject(expected);
+  });
+
+  it("names the limit with the highest used share: of a key or of the account, per hour, day or month", async () => {
+    const tenant = await makeTenant({ otherLimits: [{ per: "month", limit: 10 }] }, logWriter);
+    const now = Date.now();
+    // Half of the requests are stored, and half are still in the log writer.
+    await writer.write(Array.from({ length: 4 }, () => entryOf(tenant, now)));
+    await writer.flush(tenant.accountId);
+    await writer.write(Array.from({ length: 5 }, () => entryOf(tenant, now)));
+    expect(await trafficOf(tenant, now)).toMatchObject({ nearest: { keyId: tenant.keyId, per: "month", percent: 90 } });
+    const shared = JSON.stringify([{ per: "day", limit: 1 }]);
+    await env.DB.prepare("UPDATE accounts SET shared_limits = ? WHERE id = ?").bind(shared, tenant.accountId).run();
+    expect(await trafficOf(tenant, now)).toMatchObject({ nearest: { keyId: null, per: "day", percent: 900 } });
+    const { body } = await operate("GET", "/status");
+    expect(body.near_limits).toContainEqual({
+      account_id: tenant.accountId,
+      name: "Tenant",
+      key_id: null,
+      limit: "day",
+      used_percent: 900,
+    });
   });
 
   it("counts no request twice if the log writer stores it between the two reads", async () => {

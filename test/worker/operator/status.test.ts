@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { databaseSizes } from "../../../src/db/tables.ts";
 import { runJobs } from "../../../src/scheduled/run-jobs.ts";
-import { db } from "../support/client.ts";
+import { db, makeTenant } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 
 describe("GET /operator/api/status", () => {
@@ -20,6 +20,20 @@ describe("GET /operator/api/status", () => {
       runbook: "docs/runbooks/full-database.md",
     });
     expect(Date.now() - Date.parse(body.jobs_ran_at)).toBeLessThan(60_000);
+  });
+});
+
+it("The status says that an account whose database is not bound needs a person", async () => {
+  const { accountId } = await makeTenant();
+  await env.DB.prepare("UPDATE accounts SET log_writer = 'ACTIVITY_9/0' WHERE id = ?").bind(accountId).run();
+  const { body } = await operate("GET", "/status");
+  await env.DB.prepare("UPDATE accounts SET log_writer = 'ACTIVITY_0/0' WHERE id = ?").bind(accountId).run();
+  expect(body.unknown).toContain("ACTIVITY_9/0");
+  expect(body.needs_attention).toContainEqual({
+    name: "PartUnreadable",
+    severity: "ticket",
+    summary: "This could not be read: ACTIVITY_9/0.",
+    runbook: "docs/runbooks/cloudflare-outage.md",
   });
 });
 

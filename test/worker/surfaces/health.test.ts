@@ -15,6 +15,8 @@ const failingD1 = () =>
     },
   });
 
+const job = { name: "of_the_health_test", description: "", cursor: "", tookMs: 1, done: 0, hasMore: false, error: null };
+
 it("A burst of health checks queries D1 once, and a failure of D1 shows within two seconds", async () => {
   const { DB, counts } = countingD1();
   const app = createApp({ isLocal: true });
@@ -24,6 +26,8 @@ it("A burst of health checks queries D1 once, and a failure of D1 shows within t
   try {
     const start = Date.now() + 60_000;
     now.mockReturnValue(start);
+    // Without this run, the service would be unhealthy if the last run of a job in another test were four minutes ago.
+    await recordJobRun(db, { ...job, ranAt: start });
     for (let check = 0; check < 50; check++) expect(await healthWith({ ...env, DB })).toBe(200);
     // The statements check that D1 responds, which databases are full, and when the scheduled jobs ran.
     expect(counts.statements).toBe(3);
@@ -33,11 +37,40 @@ it("A burst of health checks queries D1 once, and a failure of D1 shows within t
     expect(await healthWith({ ...env, DB: failingD1() })).toBe(503);
   } finally {
     now.mockRestore();
+    await forgetJobs(db, [job.name]);
   }
 });
 
+it("A health check asks at most eight log writers, and each check others", async () => {
+  const app = createApp({ isLocal: true });
+  const asked = new Set<string>();
+  let calls = 0;
+  const countingWriters = new Proxy(env.ACTIVITY_WRITER, {
+    get(writers, member) {
+      if (member !== "getByName") return Reflect.get(writers, member) as unknown;
+      return (name: string, options?: DurableObjectNamespaceGetDurableObjectOptions) => {
+        asked.add(name);
+        calls++;
+        return writers.getByName(name, options);
+      };
+    },
+  });
+  const now = vi.spyOn(Date, "now");
+  try {
+    const start = Date.now() + 120_000;
+    for (let check = 0; check < 4; check++) {
+      now.mockReturnValue(start + check * 3000);
+      const bindings = { ...env, ACTIVITY_WRITER: countingWriters, ACTIVITY_WRITERS: "32" } as unknown as Env;
+      await app.fetch(new Request("http://localhost/health"), bindings, createExecutionContext());
+    }
+  } finally {
+    now.mockRestore();
+  }
+  expect(calls).toBe(32);
+  expect(asked.size).toBeGreaterThan(8);
+});
+
 it("The service is unhealthy if the scheduled jobs have not run for five minutes", async () => {
-  const job = { name: "of_the_health_test", description: "", cursor: "", tookMs: 1, done: 0, hasMore: false, error: null };
   const app = createApp({ isLocal: true });
   const now = vi.spyOn(Date, "now");
   // Later than every run of a job in other tests.
