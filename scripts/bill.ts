@@ -1,4 +1,3 @@
-import { parseArgs } from "node:util";
 import {
   type Counted,
   counted,
@@ -12,6 +11,7 @@ import {
   prices,
   writersOfDatabase,
 } from "./bill-figures.ts";
+import { parseOptions } from "./command.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
 // `npm run bill` computes Cloudflare's bill of a month from prices and counted rows (bill-figures.ts).
@@ -76,11 +76,13 @@ export function amountIn(text: string): number {
 }
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const rounded = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+
 const nameOf = (requests: number) =>
   requests >= 1e9
-    ? `${whole.format(requests / 1e9)} billion`
+    ? `${rounded.format(requests / 1e9)} billion`
     : requests >= 1e6
-      ? `${whole.format(requests / 1e6)} million`
+      ? `${rounded.format(requests / 1e6)} million`
       : whole.format(requests);
 
 /** Formats bills as a table in Markdown, with one column for each bill. */
@@ -114,17 +116,11 @@ export function billText(bills: readonly Bill[], keys: number): string {
 }
 
 function run(argv: string[]): void {
-  let values: { requests?: string; accounts?: string; keys?: string; help?: boolean };
-  try {
-    const text = { type: "string" } as const;
-    ({ values } = parseArgs({
-      args: argv,
-      options: { requests: text, accounts: text, keys: text, help: { type: "boolean" } },
-      strict: true,
-    }));
-  } catch (error) {
-    throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
-  }
+  const text = { type: "string" } as const;
+  const { values } = parseOptions(
+    { args: argv, options: { requests: text, accounts: text, keys: text, help: { type: "boolean" } } },
+    usage,
+  );
   if (values.help) return void process.stdout.write(`${usage}\n`);
   if (values.requests === undefined) throw new CommandError("misuse", usage);
   const keys = amountIn(values.accounts ?? "500") * amountIn(values.keys ?? "5");

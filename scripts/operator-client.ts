@@ -92,14 +92,13 @@ function originOf(remote: string | undefined): string {
   return url.origin;
 }
 
-function tokenFor(origin: string): string | undefined {
-  const line = existsSync(tokensFile)
-    ? readFileSync(tokensFile, "utf8")
-        .split("\n")
-        .findLast((each) => each.startsWith(`${origin}=`))
-    : undefined;
-  if (line !== undefined) return line.slice(origin.length + 1);
-  return isLoopback(new URL(origin).hostname) ? localSecrets().OPERATOR_TOKEN : undefined;
+const tokenFor = (origin: string): string | undefined =>
+  keptToken(origin) ?? (isLoopback(new URL(origin).hostname) ? localSecrets().OPERATOR_TOKEN : undefined);
+
+/** Returns the token of a deployed Worker that .operator-tokens has, or undefined. */
+export function keptToken(origin: string): string | undefined {
+  const lines = existsSync(tokensFile) ? readFileSync(tokensFile, "utf8").split("\n") : [];
+  return lines.findLast((each) => each.startsWith(`${origin}=`))?.slice(origin.length + 1);
 }
 
 /** Stores the token of a deployed Worker in .operator-tokens, where `connectToOperator` finds the token. */
@@ -136,7 +135,10 @@ async function call(url: string, token: string, method: string, body?: unknown):
   if (status >= 200 && status < 300) return { body: answered, text, headers };
   const detail = [
     answered?.detail ?? `${origin} responded with ${status}.`,
-    ...(answered?.errors ?? []).map(({ pointer, detail: each }: { pointer: string; detail: string }) => `${pointer}: ${each}`),
+    ...(answered?.errors ?? []).map(
+      ({ pointer, parameter, detail: each }: { pointer?: string; parameter?: string; detail: string }) =>
+        `${pointer ?? parameter}: ${each}`,
+    ),
   ].join(" ");
   const requestId = answered?.request_id ? ` (${answered.request_id})` : "";
   if (status >= 300 && status < 400)

@@ -1,42 +1,44 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
-import { run } from "./command.ts";
+import { parseOptions, run } from "./command.ts";
 import { type Deployment, readDeployment } from "./deploy/deployment.ts";
-import { restoreDatabases } from "./deploy/restore-databases.ts";
+import { type Counts, countRows, restoreDatabases } from "./deploy/restore-databases.ts";
 import { wrangler } from "./deploy/wrangler.ts";
 import { CommandError } from "./exit-codes.ts";
 import { applyMigrations, ensureStateDirectory, restoredFile, stateDirectory, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
-import { hashOf, type Manifest } from "./operator/backup.ts";
+import { hashOf, type Manifest, readManifest } from "./operator/backup.ts";
 import { root } from "./root.ts";
 import { secretNames } from "./secrets.ts";
 
 // `npm run restore` makes the local data of this clone from a backup, so that `npm start` runs a copy of the deployment. With `--env`, it makes the databases
 // of a deployment on Cloudflare.
 
-const usage = `Usage: npm run restore -- --from FOLDER [--env NAME]
+const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN]]
 
   --from FOLDER  a backup that npm run operator -- backup has made
-  --env NAME     restore the databases of this deployment on Cloudflare, for example production; the default is this machine`;
+  --env NAME     restore the databases of this deployment on Cloudflare, for example production; the default is this machine
+  --of ORIGIN    the address of the backed-up deployment, if NAME is another one`;
 
 async function restore(): Promise<string> {
-  let values: { from?: string; env?: string };
-  try {
-    ({ values } = parseArgs({ options: { from: { type: "string" }, env: { type: "string" } }, strict: true }));
-  } catch (error) {
-    throw new CommandError("misuse", `${(error as Error).message}\n${usage}`);
-  }
-  const { from, env } = values;
-  if (from === undefined) throw new CommandError("misuse", usage);
-  const manifest = await readManifest(from);
-  return env === undefined ? restoreHere(from, manifest) : restoreOnCloudflare(await readDeployment(env), resolve(from), manifest);
+  const text = { type: "string" } as const;
+  const { from, env, of } = parseOptions({ options: { from: text, env: text, of: text } }, usage).values;
+  if (from === undefined || (of !== undefined && env === undefined)) throw new CommandError("misuse", usage);
+  const deployment = await readDeployment(env);
+  const manifest = await checkBackup(from, deployment);
+  if (env !== undefined && !(of === undefined ? deployment.origins : [of]).includes(manifest.origin))
+    throw new CommandError(
+      "refused",
+      `Nothing is changed. The backup is of ${manifest.origin}, and ${env} is ${deployment.origin ?? "a deployment without an address"}. To restore it there anyway, add --of ${manifest.origin}.`,
+    );
+  return env === undefined ? restoreHere(from, manifest) : restoreOnCloudflare(deployment, resolve(from), manifest);
 }
 
 async function restoreOnCloudflare(deployment: Deployment, folder: string, manifest: Manifest): Promise<string> {
-  await restoreDatabases(deployment, folder, manifest);
+  const found = await restoreDatabases(deployment, folder, manifest);
+  requireAccounts(found, manifest);
   const { env, worker } = deployment;
-  return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}.
+  return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}: ${shownCounts(found, manifest)}.
 Next: npm run deploy -- --env ${env}, and then npm run operator -- guards line-up --env ${env}
 If ${worker} does not exist in this account, the deploy makes new secrets. Keys and webhook secrets of the backup then do not work.`;
 }
@@ -51,14 +53,10 @@ async function restoreHere(from: string, manifest: Manifest): Promise<string> {
     await wrangler(["d1", "execute", binding, "--local", "--file", join(from, file)], { config: join(root, "wrangler.toml") });
   await applyMigrations();
   writeFileSync(restoredFile, "");
-  const [accounts, keys] = await count();
-  if ((accounts ?? 0) < manifest.accounts)
-    throw new CommandError(
-      "failed",
-      `Only ${accounts} of ${manifest.accounts} accounts are there. The backup has lost some: do not rely on it.`,
-    );
+  const found = await count();
+  requireAccounts(found, manifest);
   return [
-    `Restored ${manifest.origin} as of ${manifest.started_at}: ${accounts} of ${manifest.accounts} accounts, ${keys} of ${manifest.live_keys} live keys.`,
+    `Restored ${manifest.origin} as of ${manifest.started_at}: ${shownCounts(found, manifest)}.`,
     ...(missing.length > 0
       ? [
           `.dev.vars did not have ${missing.join(", ")}, so new secrets were made. Keys and webhook secrets of the backup work only with the secrets of its deployment.`,
@@ -68,27 +66,33 @@ async function restoreHere(from: string, manifest: Manifest): Promise<string> {
   ].join("\n");
 }
 
-/** Reads the manifest of a backup, and checks each file. Throws `CommandError` if the backup is incomplete or damaged. */
-async function readManifest(folder: string): Promise<Manifest> {
-  const path = join(folder, "manifest.json");
-  if (!existsSync(path)) throw new CommandError("misuse", `${folder} has no manifest.json, so it is no backup.`);
-  const manifest = JSON.parse(readFileSync(path, "utf8")) as Manifest;
+/** Reads the manifest of a backup, and checks each file. Throws `CommandError` if the backup is incomplete or damaged, or lacks a database of `deployment`. */
+async function checkBackup(folder: string, { databases }: Deployment): Promise<Manifest> {
+  const manifest = readManifest(folder);
+  if (manifest === null) throw new CommandError("misuse", `${folder} has no manifest.json, so it is no backup.`);
   if (manifest.finished_at === null) throw new CommandError("refused", "The backup is not complete. Run operator backup again.");
   for (const { file, sha256 } of manifest.databases)
     if (!existsSync(join(folder, file)) || (await hashOf(join(folder, file))) !== sha256)
       throw new CommandError("refused", `${file} is missing or damaged: its SHA-256 is not the one in manifest.json.`);
+  const lacking = databases.filter(({ binding }) => !manifest.databases.some((each) => each.binding === binding));
+  if (lacking.length > 0)
+    throw new CommandError("refused", `The backup does not have ${lacking.map(({ name }) => name).join(", ")}. Nothing is changed.`);
   return manifest;
 }
 
-const count = () =>
-  withDatabases(async ({ DB }) => {
-    const ask = (sql: string) => DB?.prepare(sql).bind().first<number>("count");
-    return [
-      await ask("SELECT count(*) AS count FROM accounts"),
-      await ask(
-        "SELECT count(*) AS count FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > unixepoch() * 1000)",
-      ),
-    ];
-  });
+/** Throws `CommandError` if accounts of the backup are missing. */
+function requireAccounts({ accounts }: Counts, manifest: Manifest): void {
+  if (accounts < manifest.accounts)
+    throw new CommandError(
+      "failed",
+      `Only ${accounts} of ${manifest.accounts} accounts are there. The backup has lost some: do not rely on it.`,
+    );
+}
+
+const shownCounts = ({ accounts, keys }: Counts, manifest: Manifest): string =>
+  `${accounts} of ${manifest.accounts} accounts, ${keys} of ${manifest.live_keys} live keys`;
+
+const count = (): Promise<Counts> =>
+  withDatabases(async ({ DB }) => (await DB?.prepare(countRows).bind().first<Counts>()) ?? { accounts: 0, keys: 0 });
 
 await run(restore);

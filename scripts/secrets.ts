@@ -10,6 +10,9 @@ const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SE
 
 export const secretNames = [...Object.keys(named), "OPERATOR_TOKENS"];
 
+/** Secrets that a deployment may have, and that nobody has to create. If you add a secret of your own, name it here. */
+export const optionalSecrets: readonly string[] = ["ALERT_URL", "ALERT_SECRET"];
+
 export const newSecret = (name: string): string => `${name}:${randomBytes(32).toString("base64url")}`;
 
 const newOperatorToken = (): string => `dvop_${randomBytes(32).toString("base64url")}`;
@@ -19,14 +22,16 @@ const operatorEntry = (name: string, token: string): string => `${name}:${create
 
 /**
  * `there` lists the names of the existing secrets. Creates all other secrets. `OPERATOR_TOKEN` is the token that the operator sends. The
- * Worker stores only the hash of this token. `operator` is the name for the hash.
+ * Worker stores only the hash of this token. `operator` is the name for the hash. `kept`: a token that this machine has already. It is used instead of a
+ * new one.
  */
-export function missingSecrets(there: readonly string[], operator: string): Record<string, string> {
+export function missingSecrets(there: readonly string[], operator: string, kept?: string): Record<string, string> {
   const made: Record<string, string> = {};
   for (const [place, name] of Object.entries(named)) if (!there.includes(place)) made[place] = newSecret(name);
   if (!there.includes("OPERATOR_TOKENS")) {
-    made.OPERATOR_TOKEN = newOperatorToken();
-    made.OPERATOR_TOKENS = operatorEntry(operator, made.OPERATOR_TOKEN);
+    const token = kept ?? newOperatorToken();
+    if (kept === undefined) made.OPERATOR_TOKEN = token;
+    made.OPERATOR_TOKENS = operatorEntry(operator, token);
   }
   return made;
 }

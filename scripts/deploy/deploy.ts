@@ -1,17 +1,20 @@
 import { spawnSync } from "node:child_process";
-import { parseArgs } from "node:util";
 import { jurisdictions, regions } from "../../src/db/region.ts";
+import { parseOptions } from "../command.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import { connectToOperator, keepToken } from "../operator-client.ts";
+import { connectToOperator, keepToken, keptToken } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
 import {
   type Deployed,
-  missingDatabases,
+  databasesOf,
+  deletedDatabases,
+  missingIn,
   missingQueues,
   readDatabaseIds,
   readDeployed,
   readPendingMigrations,
+  requireOwnAddress,
   requireSignedIn,
   shownShares,
   signInProblem,
@@ -41,6 +44,7 @@ import {
 import { jurisdictionOf, type Place, regionOf, storeVariable } from "./region.ts";
 import { readTriggers, triggersOf } from "./triggers.ts";
 import { upload } from "./upload.ts";
+import { requireTokenAccepted } from "./watch.ts";
 import { wrangler } from "./wrangler.ts";
 
 // `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. An interrupted deploy can be run again,
@@ -85,21 +89,43 @@ async function makeFirstAccount(origin: string, { name, email }: Account, isKept
 }
 
 /** Asks Cloudflare what is deployed, and which resources and migrations are missing. wrangler must be signed in: its commands run at the same time. */
-async function readState(deployment: Deployment): Promise<{ deployed: Deployed | null; missing: Missing }> {
-  const [deployed, [databases, migrations], queues] = await Promise.all([
+async function readState(deployment: Deployment): Promise<State> {
+  const [deployed, { ids, databases, migrations }, queues] = await Promise.all([
     readDeployed(deployment),
-    missingDatabases(deployment).then(async (names) => [names, await readPendingMigrations(deployment, names)] as const),
+    readDatabaseIds(deployment).then(async (ids) => {
+      const databases = missingIn(deployment, ids);
+      return { ids, databases, migrations: await readPendingMigrations(deployment, databases) };
+    }),
     missingQueues(deployment),
   ]);
   const secrets = secretNames.filter((name) => !(deployed?.secrets ?? []).includes(name));
-  return { deployed, missing: { databases, queues, migrations, secrets } };
+  const deleted = deployed === null ? [] : deletedDatabases(deployed.version, ids);
+  return { deployed, ids, missing: { databases, queues, migrations, secrets, deleted } };
 }
 
-const chooseWay = async (deployment: Deployment, deployed: Deployed | null, { secrets }: Missing): Promise<Way> =>
+/** What is deployed, and what a deploy must create. `ids`: the ids of the databases of the Cloudflare account, by their names. */
+interface State {
+  deployed: Deployed | null;
+  ids: ReadonlyMap<string, string>;
+  missing: Missing;
+}
+
+/** Throws `CommandError` if the deploy would take a database from the Worker. The Worker could then not read what is in this database. */
+function requireAllDatabases({ databases }: Deployment, deployed: Deployed | null): void {
+  const there = deployed === null ? [] : [...databasesOf(deployed.version).keys()];
+  const lost = there.filter((name) => databases.every(({ binding }) => binding !== name));
+  if (lost.length > 0)
+    throw new CommandError(
+      "refused",
+      `Nothing is done. The Worker has the databases ${lost.join(", ")}, which wrangler.toml of this clone does not have. After the deploy, the Worker could not read them. Check out the commit that is deployed, or a later one. If no account has data in them, remove their bindings in Cloudflare's dashboard first.`,
+    );
+}
+
+const chooseWay = async (deployment: Deployment, deployed: Deployed | null, missing: Missing): Promise<Way> =>
   wayOf(
     deployment,
     deployed,
-    secrets,
+    missing,
     deployed !== null &&
       (await isServing(
         deployment,
@@ -117,10 +143,13 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   const { worker, origin } = found;
   const { account, seconds } = given;
   const { deployed, missing } = await readState(found);
+  await requireOwnAddress(found, deployed);
+  requireAllDatabases(found, deployed);
   requireSameJurisdiction(found, deployed);
   const place = await choosePlace(found, given, missing);
   requireTokenKept(found, missing.secrets);
   const way = await chooseWay(found, deployed, missing);
+  if (way.isGradual && seconds > 0) await requireTokenAccepted(found);
   const commit = commitOf();
   say(
     `${worker} ${deployed === null ? "is new" : `exists, as version ${shownShares(deployed.shares)}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
@@ -134,14 +163,16 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of toMigrate(deployment, missing)) await wrangler(migrate(binding), deployment, { show: true });
-  const secrets = missingSecrets(deployed?.secrets ?? [], "deploy");
-  // Store the token first, and then upload its hash to the Worker. If the upload fails, the next deploy creates another token.
+  // Store the token first, and then upload its hash to the Worker. If the upload fails, the next deploy uses the stored token.
+  const secrets = missingSecrets(deployed?.secrets ?? [], "deploy", origin === null ? undefined : keptToken(origin) || undefined);
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
+  if (secrets.OPERATOR_TOKENS && !secrets.OPERATOR_TOKEN) say("The Worker takes the operator's token that is in .operator-tokens already.");
   const version = way.isGradual
     ? await deployGradually(deployment, way.previous, { commit, secrets, seconds, deployed: (deployed?.shares ?? []).map(({ id }) => id) })
     : await upload(deployment, (secretsFile) => deployArgs({ commit, secretsFile }), secrets);
 
-  if (deployed !== null) say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
+  if (deployed !== null && missing.deleted.length === 0)
+    say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
   if (origin === null)
     return say(
       `PUBLIC_ORIGIN is not set. Set it to the address of the Worker in ${overridesOf(deployment.env)}, and deploy again. Links and webhooks need it.`,
@@ -152,7 +183,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
     say(
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
     );
-  if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
+  if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKENS !== undefined);
 }
 
 /**
@@ -183,19 +214,21 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
       queues: deployment.queues,
       secrets: secretNames,
       migrations: {},
+      deleted: [],
     };
     say(
       `Dry run: nothing is changed. wrangler is not signed in, so nobody knows what exists. A deploy of ${deployment.worker} runs these steps, but creates only what is missing:\n${listOf(planOf(deployment, account, all, null, commit))}`,
     );
   } else {
-    const { deployed, missing } = await readState(deployment);
+    const { deployed, ids, missing } = await readState(deployment);
+    await requireOwnAddress(deployment, deployed);
     say(
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
     if (deployed !== null) {
       const drift = [
-        ...driftOf(deployment, deployed, commit, new Map([...(await readDatabaseIds(deployment))].map(([name, id]) => [id, name]))),
+        ...driftOf(deployment, deployed, commit, new Map([...ids].map(([name, id]) => [id, name]))),
         ...driftOfTriggers(deployment.env, triggersOf(deployment), await readTriggers(deployment)),
       ];
       if (deployed.shares.length > 1)
@@ -213,27 +246,15 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
 }
 
 async function run(argv: string[]): Promise<void> {
-  let values: {
-    env?: string;
-    region?: string;
-    jurisdiction?: string;
-    watch?: string;
-    "dry-run"?: boolean;
-    account?: string;
-    email?: string;
-    help?: boolean;
-  };
-  try {
-    const text = { type: "string" } as const;
-    const flag = { type: "boolean" } as const;
-    ({ values } = parseArgs({
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  const { values } = parseOptions(
+    {
       args: argv,
       options: { env: text, region: text, jurisdiction: text, watch: text, account: text, email: text, "dry-run": flag, help: flag },
-      strict: true,
-    }));
-  } catch (error) {
-    throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
-  }
+    },
+    usage,
+  );
   if (values.help) return say(usage);
   const { account: name, email, watch = String(watchSeconds) } = values;
   if (!/^\d{1,5}$/.test(watch)) throw new CommandError("misuse", `--watch takes a number of seconds, not "${watch}".\n\n${usage}`);

@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import type { Database, Deployment } from "./deployment.ts";
+import type { Binding, Database, Deployment, Runtime } from "./deployment.ts";
 import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
 
 // Asks Cloudflare what is deployed. Nothing in this file changes anything.
@@ -14,19 +14,18 @@ export const listDeployments = ["deployments", "list", "--json"];
 export const showVersion = (id: string) => ["versions", "view", id, "--json"];
 export const listMigrations = (binding: string) => ["d1", "migrations", "list", binding, "--remote"];
 
-/** A binding of a version, for example `{ type: "plain_text", name: "REGION", text: "weur" }`. */
-export type Binding = { type: string; name: string } & Record<string, unknown>;
-
 /** A version that was uploaded to Cloudflare. */
 export interface Version {
   id: string;
+  /** When the version was uploaded, in milliseconds since the epoch. */
+  createdAt: number;
   /** The version of package.json, or null if the version was not uploaded by `npm run deploy`. */
   tag: string | null;
   /** What the deploy wrote down, for example the commit. */
   message: string | null;
   /** The last change of the classes of Durable Objects that the version knows. */
   classMigration: string | null;
-  compatibilityDate: string | null;
+  runtime: Runtime;
   bindings: Binding[];
 }
 
@@ -63,17 +62,24 @@ export async function requireSignedIn(deployment: Deployment): Promise<void> {
     );
 }
 
-/** Returns the ids of the databases that exist, by their names. */
+/** Returns the ids of the databases of the Cloudflare account, by their names. */
 export async function readDatabaseIds(deployment: Deployment): Promise<Map<string, string>> {
   const listed = jsonIn((await wrangler(listDatabases, deployment)).out) as { name: string; uuid: string }[];
-  const own = listed.filter(({ name }) => deployment.databases.some((each) => each.name === name));
-  return new Map(own.map(({ name, uuid }) => [name, uuid]));
+  return new Map(listed.map(({ name, uuid }) => [name, uuid]));
 }
 
-/** Returns the names of the databases that do not exist yet. */
-export async function missingDatabases(deployment: Deployment): Promise<string[]> {
-  const ids = await readDatabaseIds(deployment);
-  return deployment.databases.map(({ name }) => name).filter((name) => !ids.has(name));
+/** Returns the names of the databases that do not exist yet. `ids`: the ids of the databases of the Cloudflare account, by their names. */
+export const missingIn = ({ databases }: Deployment, ids: ReadonlyMap<string, string>): string[] =>
+  databases.map(({ name }) => name).filter((name) => !ids.has(name));
+
+/** Returns the databases of a version, by the names of their bindings. */
+export const databasesOf = ({ bindings }: Version): Map<string, string> =>
+  new Map(bindings.flatMap(({ type, name, id, database_id }) => (type === "d1" ? [[name, String(id ?? database_id)] as const] : [])));
+
+/** Returns the names of the bindings of a version whose databases were deleted. `ids`: the ids of the databases of the Cloudflare account, by their names. */
+export function deletedDatabases(version: Version, ids: ReadonlyMap<string, string>): string[] {
+  const existing = [...ids.values()];
+  return [...databasesOf(version)].flatMap(([name, id]) => (existing.includes(id) ? [] : [name]));
 }
 
 /** Returns the names of the queues that do not exist yet. */
@@ -98,18 +104,37 @@ async function secretsThere(deployment: Deployment): Promise<string[] | null> {
   throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
 }
 
+/** The runtime of a version as Cloudflare shows it. */
+interface ShownRuntime {
+  migration_tag?: string;
+  compatibility_date?: string;
+  compatibility_flags?: string[];
+  limits?: { cpu_ms?: number };
+}
+
 /** Returns a version by its id. */
 export async function readVersion(deployment: Deployment, id: string): Promise<Version> {
-  const { annotations = {}, resources = {} } = jsonIn((await wrangler(showVersion(id), deployment)).out) as {
+  const {
+    metadata,
+    annotations = {},
+    resources = {},
+  } = jsonIn((await wrangler(showVersion(id), deployment)).out) as {
+    metadata: { created_on: string };
     annotations?: Record<string, string>;
-    resources?: { script_runtime?: { migration_tag?: string; compatibility_date?: string }; bindings?: Binding[] };
+    resources?: { script_runtime?: ShownRuntime; bindings?: Binding[] };
   };
+  const shown = resources.script_runtime ?? {};
   return {
     id,
+    createdAt: Date.parse(metadata.created_on),
     tag: annotations["workers/tag"] ?? null,
     message: annotations["workers/message"] ?? null,
-    classMigration: resources.script_runtime?.migration_tag ?? null,
-    compatibilityDate: resources.script_runtime?.compatibility_date ?? null,
+    classMigration: shown.migration_tag ?? null,
+    runtime: {
+      compatibilityDate: shown.compatibility_date ?? "",
+      compatibilityFlags: shown.compatibility_flags ?? [],
+      cpuMs: shown.limits?.cpu_ms ?? null,
+    },
     bindings: resources.bindings ?? [],
   };
 }
@@ -153,6 +178,27 @@ export async function requireSameWorker(deployment: Deployment): Promise<void> {
   );
 }
 
+/**
+ * Throws `CommandError` if another Worker than `deployed` responds at the address of a deployment. Somebody may be signed in to another account. A new
+ * Worker of the same name would then take the place of the operator's token and of what the repository knows about the databases.
+ */
+export async function requireOwnAddress(deployment: Deployment, deployed: Deployed | null): Promise<void> {
+  if (deployment.origin === null) return;
+  const releaseId = await readReleaseId(deployment).catch(() => undefined);
+  if (releaseId === undefined || deployed?.shares.some(({ id }) => id === releaseId)) return;
+  // A moment after a deploy, the version before may still respond.
+  if (deployed !== null) {
+    const { code, out, err } = await wrangler(showVersion(releaseId), deployment, { mayFail: true });
+    if (code === 0) return;
+    if (!/not (?:be )?found|does not exist/i.test(out + err))
+      throw new WranglerError(`wrangler versions view ${releaseId} failed:\n${out}${err}`);
+  }
+  throw new CommandError(
+    "refused",
+    `Nothing is done. ${deployment.origin} responds as version ${releaseId}, which ${deployment.worker} in the Cloudflare account that wrangler uses does not have. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami. For a second deployment, use an environment with another PUBLIC_ORIGIN. To move the address, remove it from the other Worker first.`,
+  );
+}
+
 /** Returns what is deployed, or null if the Worker does not exist yet. */
 export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
   const secrets = await secretsThere(deployment);
@@ -163,12 +209,12 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
   return { secrets, shares, version: await readVersion(deployment, largest.id) };
 }
 
-/** Returns the ids of the versions that served all requests before the present deployment, latest first. */
-export async function readEarlierVersions(deployment: Deployment, present: string): Promise<string[]> {
+/** Returns the id of the version that served all requests before the present one. Cloudflare lists ten deployments. If they have none, returns undefined. */
+export async function readEarlierVersion(deployment: Deployment, present: string): Promise<string | undefined> {
   const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
   const latestFirst = listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
   const whole = latestFirst.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? []);
-  return [...new Set(whole)].filter((id) => id !== present);
+  return whole.find((id) => id !== present);
 }
 
 /** Returns the names of the migrations that are not applied yet, by the binding of the database. Leaves out the databases in `missing`. */

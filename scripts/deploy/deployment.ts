@@ -12,7 +12,19 @@ export interface Database {
 interface ClassMigration {
   tag: string;
   new_sqlite_classes?: string[];
+  deleted_classes?: string[];
+  renamed_classes?: { from: string; to: string }[];
 }
+
+/** The settings of the runtime. `cpuMs`: the CPU time that an invocation may take, or null for Cloudflare's default. */
+export interface Runtime {
+  compatibilityDate: string;
+  compatibilityFlags: string[];
+  cpuMs: number | null;
+}
+
+/** A binding as Cloudflare shows it, for example `{ type: "plain_text", name: "REGION", text: "weur" }`. */
+export type Binding = { type: string; name: string } & Record<string, unknown>;
 
 /** The settings of one environment. */
 export interface Deployment extends Place {
@@ -23,9 +35,14 @@ export interface Deployment extends Place {
   worker: string;
   databases: Database[];
   queues: string[];
+  /** The bindings of the Worker, except for variables, secrets and databases. */
+  bindings: Binding[];
   consumers: ConfiguredConsumer[];
   /** Cron expressions. */
   crons: string[];
+  /** Whether the Worker is also reachable at its address under workers.dev. */
+  isOnWorkersDev: boolean;
+  runtime: Runtime;
   classMigrations: ClassMigration[];
   vars: Record<string, string>;
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
@@ -46,6 +63,7 @@ export async function readDeployment(env: string = production, databaseIds: Read
     ...producers.map(({ queue }) => queue),
     ...consumers.flatMap((each) => [each.queue, each.dead_letter_queue ?? []].flat()),
   ];
+  const { routes = [], workers_dev: isOnWorkersDev } = config;
   const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""), overridesOf(env));
   return {
     env,
@@ -57,8 +75,21 @@ export async function readDeployment(env: string = production, databaseIds: Read
       folder: each.migrations_dir,
     })),
     queues: [...new Set(queues)],
+    bindings: [
+      ...producers.map(({ binding, queue }) => ({ type: "queue", name: binding, queue_name: queue })),
+      ...(config.durable_objects?.bindings ?? []).map((each) => ({ type: "durable_object_namespace", ...each })),
+      ...(config.assets?.binding ? [{ type: "assets", name: config.assets.binding }] : []),
+      ...(config.version_metadata ? [{ type: "version_metadata", name: config.version_metadata.binding }] : []),
+    ],
     consumers,
     crons: config.triggers?.crons ?? [],
+    // wrangler's default.
+    isOnWorkersDev: isOnWorkersDev ?? (routes.length === 0 && domainsOf({ origins }).length === 0),
+    runtime: {
+      compatibilityDate: config.compatibility_date,
+      compatibilityFlags: config.compatibility_flags ?? [],
+      cpuMs: config.limits?.cpu_ms ?? null,
+    },
     classMigrations: config.migrations as ClassMigration[],
     vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, String(value)])),
     region: config.vars.REGION ? regionOf(String(config.vars.REGION)) : null,

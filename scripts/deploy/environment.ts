@@ -1,4 +1,4 @@
-import { existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
@@ -23,12 +23,18 @@ export interface ConfiguredConsumer {
 interface Config {
   name: string;
   main: string;
-  assets?: { directory: string };
+  assets?: { directory: string; binding?: string };
   placement?: object;
   routes?: unknown[];
+  workers_dev?: boolean;
+  limits?: { cpu_ms?: number };
+  compatibility_date: string;
+  compatibility_flags?: string[];
   vars: Record<string, unknown>;
   d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
-  queues: { producers: { queue: string }[]; consumers: ConfiguredConsumer[] };
+  queues: { producers: { binding: string; queue: string }[]; consumers: ConfiguredConsumer[] };
+  durable_objects?: { bindings: { name: string; class_name: string }[] };
+  version_metadata?: { binding: string };
   triggers?: { crons?: string[] };
   [other: string]: unknown;
 }
@@ -54,20 +60,21 @@ function merged(base: Record<string, unknown>, changes: Record<string, unknown>)
 export async function configOf(env: string): Promise<Config> {
   const { experimental_readRawConfig } = await import("wrangler");
   const read = (file: string) => experimental_readRawConfig({ config: join(root, file) }).rawConfig as Record<string, unknown>;
-  let config = read("wrangler.toml") as Config;
-  if (env !== production) {
-    if (!/^[a-z][a-z0-9-]*$/.test(env) || !existsSync(join(root, overridesOf(env)))) {
-      const names = globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"));
-      throw new CommandError("misuse", `There is no environment "${env}". There is ${[production, ...names].join(", ")}.`);
-    }
-    const main = config;
-    config = merged(
-      { ...withNamesOf(main, env), routes: [], vars: { ...main.vars, ...ofOneDeployment } },
-      read(overridesOf(env)),
-    ) as Config;
-    const shared = originsOf(main).find((origin) => originsOf(config).includes(origin));
+  const names = [production, ...globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"))];
+  if (!names.includes(env)) throw new CommandError("misuse", `There is no environment "${env}". There is ${names.join(", ")}.`);
+  const main = read("wrangler.toml") as Config;
+  const config =
+    env === production
+      ? main
+      : (merged({ ...withNamesOf(main, env), routes: [], vars: { ...main.vars, ...ofOneDeployment } }, read(overridesOf(env))) as Config);
+  // A file that was copied from another environment has its address.
+  for (const other of names.filter((name) => name !== env)) {
+    const shared = originsOf(read(overridesOf(other))).find((origin) => originsOf(config).includes(origin));
     if (shared !== undefined)
-      throw new CommandError("misuse", `PUBLIC_ORIGIN in ${overridesOf(env)} is ${shared}, which is the address of production.`);
+      throw new CommandError(
+        "misuse",
+        `Nothing is done. PUBLIC_ORIGIN is ${shared} in ${overridesOf(env)} and in ${overridesOf(other)}. Each environment needs an address of its own.`,
+      );
   }
   const region = String(config.vars.REGION ?? "");
   return {
@@ -80,8 +87,8 @@ export async function configOf(env: string): Promise<Config> {
 /** Variables that say where one deployment is. No other deployment has them from wrangler.toml. */
 const ofOneDeployment = { PUBLIC_ORIGIN: "", REGION: "", JURISDICTION: "" };
 
-const originsOf = ({ vars }: Config): string[] =>
-  String(vars.PUBLIC_ORIGIN ?? "")
+const originsOf = ({ vars }: { vars?: { PUBLIC_ORIGIN?: unknown } }): string[] =>
+  String(vars?.PUBLIC_ORIGIN ?? "")
     .split(",")
     .map((each) => each.trim())
     .filter((each) => URL.canParse(each))

@@ -11,6 +11,9 @@ import { wrangler } from "./wrangler.ts";
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
+/** Ctrl+C, the end of the process, and the end of its terminal. */
+const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 interface Fresh {
   commit: string | null;
   secrets: Record<string, string>;
@@ -32,7 +35,9 @@ export async function deployGradually(
   const interrupted = new AbortController();
   const { signal } = interrupted;
   const interrupt = () => interrupted.abort();
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  // A terminal that is gone cannot show anything, and must not end the deploy before it has gone back.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  for (const name of signals) process.on(name, interrupt);
   try {
     await requireShares(deployment, deployed);
     await wrangler(shareArgs(version, previous), deployment, { show: true });
@@ -44,7 +49,7 @@ export async function deployGradually(
     say(
       fresh && compared
         ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
-        : "Its errors are unknown, because this machine has no token for /metrics. Only /health was watched.",
+        : `Its errors are unknown, because ${seconds === 0 ? "it was not watched" : "this machine has no token for /metrics. Only /health was watched"}.`,
     );
     await requireShares(deployment, [previous, version]);
     await wrangler(wholeArgs(version), deployment, { show: true });
@@ -57,7 +62,7 @@ export async function deployGradually(
       signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
     );
   } finally {
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+    for (const name of signals) process.off(name, interrupt);
   }
   const { code } = await wrangler(deployTriggers, deployment, { show: true, mayFail: true });
   if (code !== 0)

@@ -17,7 +17,10 @@ export function lock(): () => void {
     } catch {
       const holder = Number(readFileSync(path, "utf8"));
       if (tries > 0 || isAlive(holder))
-        throw new CommandError("refused", `Another deploy runs from here (process ${holder}). Wait for it.`);
+        throw new CommandError(
+          "refused",
+          `Another deploy runs from here (process ${holder}). Wait for it. If this process is no deploy, delete ${path}.`,
+        );
       // A killed deploy did not remove its lock, so remove the lock here.
       rmSync(path, { force: true });
     }

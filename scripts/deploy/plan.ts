@@ -1,5 +1,5 @@
 import packageJson from "../../package.json" with { type: "json" };
-import { type Deployed, listDatabases, listSecrets, showQueue } from "./deployed.ts";
+import { type Deployed, databasesOf, listDatabases, listSecrets, showQueue } from "./deployed.ts";
 import { type Database, type Deployment, domainsOf } from "./deployment.ts";
 import type { Place } from "./region.ts";
 import { forDeployment } from "./wrangler.ts";
@@ -18,29 +18,40 @@ export const firstShare = 10;
 /** How a new version gets its requests: a share of them first, or all at once for the reason `why`. */
 export type Way = { isGradual: true; previous: string } | { isGradual: false; why: string };
 
-/** Returns the names of the object classes that this deploy creates. */
-export function newClasses({ classMigrations }: Deployment, deployed: Deployed | null): string[] {
+/** Returns the names of the object classes that this deploy creates, deletes or renames. */
+export function changedClasses({ classMigrations }: Deployment, deployed: Deployed | null): string[] {
   const last = classMigrations.findIndex(({ tag }) => tag === deployed?.version.classMigration);
-  return classMigrations.slice(last + 1).flatMap(({ new_sqlite_classes = [] }) => new_sqlite_classes);
+  return classMigrations
+    .slice(last + 1)
+    .flatMap(({ new_sqlite_classes: made = [], deleted_classes: deleted = [], renamed_classes: renamed = [] }) => [
+      ...made,
+      ...deleted,
+      ...renamed.map(({ to }) => to),
+    ]);
 }
 
 /**
- * Decides whether the new version gets only a share of the requests first. `newSecrets`: the secrets that the deploy creates. `isServing`: whether the
- * deployed version responds at the address of the Worker.
+ * Decides whether the new version gets only a share of the requests first. `isServing`: whether the deployed version responds at the address of the Worker.
  */
-export function wayOf(deployment: Deployment, deployed: Deployed | null, newSecrets: readonly string[], isServing: boolean): Way {
+export function wayOf(
+  deployment: Deployment,
+  deployed: Deployed | null,
+  { secrets: newSecrets, deleted }: Pick<Missing, "secrets" | "deleted">,
+  isServing: boolean,
+): Way {
   if (deployed === null) return { isGradual: false, why: "it is the first deploy" };
-  const classes = newClasses(deployment, deployed);
+  const classes = changedClasses(deployment, deployed);
   if (classes.length > 0)
     return {
       isGradual: false,
-      why: `it adds the object classes ${classes.join(", ")}, and Cloudflare adds classes only to a version that gets all requests`,
+      why: `it changes the object classes ${classes.join(", ")}, and Cloudflare changes classes only with a version that gets all requests`,
     };
   if (newSecrets.length > 0)
     return {
       isGradual: false,
       why: `it creates the secrets ${newSecrets.join(", ")}, and Cloudflare refuses to go back to a version from before them`,
     };
+  if (deleted.length > 0) return { isGradual: false, why: `the deployed version has databases that were deleted: ${deleted.join(", ")}` };
   if (deployment.origin === null) return { isGradual: false, why: "PUBLIC_ORIGIN is not set, so nobody could watch the new version" };
   if (!isServing)
     return { isGradual: false, why: `the deployed version does not respond at ${deployment.origin}, so nobody could watch a new one` };
@@ -54,6 +65,8 @@ export interface Missing {
   secrets: string[];
   /** The migrations that are not applied yet, by database. */
   migrations: Record<string, string[]>;
+  /** The names of the bindings of the deployed version whose databases were deleted. */
+  deleted: string[];
 }
 
 /** Returns the databases to which migrations are applied: those with pending migrations, and those that do not exist yet. */
@@ -63,14 +76,21 @@ export const toMigrate = ({ databases }: Deployment, { migrations }: Missing): D
 /** Returns what a rollback after this deploy could not do, one sentence each. */
 export function rollbackLimits(deployment: Deployment, deployed: Deployed | null, missing: Missing): string[] {
   if (deployed === null) return ["There is no version to go back to."];
-  const classes = newClasses(deployment, deployed);
+  const classes = changedClasses(deployment, deployed);
   const migrations = Object.values(missing.migrations).flat();
+  if (missing.deleted.length > 0)
+    return [`Nothing can go back to ${deployed.version.id}: its databases ${missing.deleted.join(", ")} were deleted.`];
+  const known = databasesOf(deployed.version);
+  const added = deployment.databases.filter(({ binding }) => !known.has(binding)).map(({ binding }) => binding);
   return [
     ...(classes.length > 0
-      ? [`Cloudflare will refuse to go back to ${deployed.version.id}: this deploy adds the object classes ${classes.join(", ")}.`]
+      ? [`Cloudflare will refuse to go back to ${deployed.version.id}: this deploy changes the object classes ${classes.join(", ")}.`]
       : []),
     ...(missing.secrets.length > 0
       ? [`Cloudflare will refuse to go back to ${deployed.version.id}: this deploy creates the secrets ${missing.secrets.join(", ")}.`]
+      : []),
+    ...(added.length > 0
+      ? [`${deployed.version.id} does not have ${added.join(", ")}. After a rollback, it cannot read what is there.`]
       : []),
     ...(migrations.length > 0 ? [`A rollback keeps the tables as they are after ${migrations.join(", ")}.`] : []),
   ];

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import type { Manifest } from "../operator/backup.ts";
-import { missingDatabases, requireSignedIn } from "./deployed.ts";
+import { missingIn, readDatabaseIds, requireSignedIn } from "./deployed.ts";
 import type { Database, Deployment } from "./deployment.ts";
 import { createDatabase } from "./plan.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
@@ -9,32 +9,44 @@ import { jsonIn, wrangler } from "./wrangler.ts";
 const countTables =
   "SELECT count(*) AS count FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_cf_%' AND name <> 'd1_migrations'";
 
+/** The number of accounts and of live keys in the main database. */
+export interface Counts {
+  accounts: number;
+  keys: number;
+}
+
+/** Reads `Counts` from the main database. */
+export const countRows =
+  "SELECT (SELECT count(*) FROM accounts) AS accounts, (SELECT count(*) FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > unixepoch() * 1000)) AS keys";
+
 /**
- * Creates the databases of a deployment on Cloudflare, and fills them from a backup. Throws `CommandError` if a database has tables already, or if the backup
- * lacks a database. Nothing is changed in either case.
+ * Creates the databases of a deployment on Cloudflare, and fills them from a backup. Throws `CommandError` if a database has tables already, and changes
+ * nothing then. Returns what is there afterwards. `files`: the databases of the backup, with all databases of the deployment.
  */
-export async function restoreDatabases(deployment: Deployment, folder: string, { databases: files }: Manifest): Promise<void> {
+export async function restoreDatabases(deployment: Deployment, folder: string, { databases: files }: Manifest): Promise<Counts> {
   await requireSignedIn(deployment);
-  const lacking = deployment.databases.filter(({ binding }) => !files.some((file) => file.binding === binding));
-  if (lacking.length > 0)
-    throw new CommandError("refused", `The backup does not have ${lacking.map(({ name }) => name).join(", ")}. Nothing is changed.`);
-  const missing = await missingDatabases(deployment);
+  const missing = missingIn(deployment, await readDatabaseIds(deployment));
   const present = deployment.databases.filter(({ name }) => !missing.includes(name));
   for (const database of present)
     if ((await tablesIn(deployment, database)) > 0)
       throw new CommandError(
         "refused",
-        `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, delete it first: npx wrangler d1 delete ${database.name}`,
+        `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, or if a restore was broken off, delete it first: npx wrangler d1 delete ${database.name}`,
       );
   for (const { binding, name } of deployment.databases) {
     if (missing.includes(name)) await wrangler(createDatabase(name, deployment), deployment, { show: true });
     const file = files.find((each) => each.binding === binding)?.file ?? "";
     await wrangler(["d1", "execute", binding, "--remote", "--yes", "--file", join(folder, file)], deployment, { show: true });
   }
+  return (await firstRow<Counts>(deployment, "DB", countRows)) ?? { accounts: 0, keys: 0 };
 }
 
-async function tablesIn(deployment: Deployment, { binding }: Database): Promise<number> {
-  const { out } = await wrangler(["d1", "execute", binding, "--remote", "--json", "--command", countTables], deployment);
-  const [result] = jsonIn(out) as { results: { count: number }[] }[];
-  return result?.results[0]?.count ?? 0;
+const tablesIn = async (deployment: Deployment, { binding }: Database): Promise<number> =>
+  (await firstRow<{ count: number }>(deployment, binding, countTables))?.count ?? 0;
+
+/** Returns the first row of a query of a database, or undefined if there is none. */
+async function firstRow<Row>(deployment: Deployment, binding: string, query: string): Promise<Row | undefined> {
+  const { out } = await wrangler(["d1", "execute", binding, "--remote", "--json", "--command", query], deployment);
+  const [result] = jsonIn(out) as { results: Row[] }[];
+  return result?.results[0];
 }

@@ -1,9 +1,20 @@
-import { parseArgs } from "node:util";
+import { parseOptions } from "../command.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import { readDeployed, readEarlierVersions, readVersion, requireSignedIn, shownShares } from "./deployed.ts";
-import { readDeployment } from "./deployment.ts";
+import {
+  type Deployed,
+  databasesOf,
+  deletedDatabases,
+  readDatabaseIds,
+  readDeployed,
+  readEarlierVersion,
+  readVersion,
+  requireOwnAddress,
+  requireSignedIn,
+  shownShares,
+} from "./deployed.ts";
+import { type Deployment, readDeployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
-import { newClasses, wholeArgs } from "./plan.ts";
+import { changedClasses, wholeArgs } from "./plan.ts";
 import { WranglerError, wrangler } from "./wrangler.ts";
 
 // `npm run roll-back` sends all requests to an earlier version again.
@@ -20,25 +31,45 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 /** Cloudflare refuses to deploy an earlier version whose secrets have changed since. */
 const secretsChanged = "10220";
 
+/** Returns the id of the version that was uploaded first. */
+async function oldestOf(deployment: Deployment, shares: Deployed["shares"]): Promise<string | undefined> {
+  const versions = await Promise.all(shares.map(({ id }) => readVersion(deployment, id)));
+  return versions.toSorted((a, b) => a.createdAt - b.createdAt)[0]?.id;
+}
+
 async function rollBack(env: string | undefined, given: string | undefined, isDryRun: boolean): Promise<void> {
   const deployment = await readDeployment(env);
   await requireSignedIn(deployment);
   const deployed = await readDeployed(deployment);
   if (deployed === null) throw new CommandError("refused", `${deployment.worker} is not deployed.`);
   const present = deployed.version.id;
-  // While a new version has a small share, the version before has the rest. A deploy that was broken off there has not replaced it.
+  // While the requests are split, the oldest of the versions is the one before. A deploy that was broken off there has not replaced it.
   const isSplit = deployed.shares.length > 1;
-  const id = given ?? (isSplit ? present : (await readEarlierVersions(deployment, present))[0]);
-  if (id === undefined) throw new CommandError("refused", "No earlier version has served all requests.");
+  await requireOwnAddress(deployment, deployed);
+  const id = given ?? (isSplit ? await oldestOf(deployment, deployed.shares) : await readEarlierVersion(deployment, present));
+  const toName = `Name the version: npm run roll-back -- --env ${deployment.env} --to VERSION. To list them: npm run wrangler -- ${deployment.env} versions list`;
+  if (id === undefined)
+    throw new CommandError("refused", `None of the latest ten deployments gave all requests to another version than ${present}. ${toName}`);
   if (id === present && !isSplit) throw new CommandError("refused", `All requests go to ${id} already.`);
   const version = await readVersion(deployment, id);
+  if (given === undefined && !isSplit && version.createdAt > deployed.version.createdAt)
+    throw new CommandError("refused", `${deployment.worker} was rolled back already: from ${id} to ${present}. ${toName}`);
   if (version.classMigration !== deployed.version.classMigration) {
-    const classes = newClasses(deployment, { ...deployed, version });
+    const classes = changedClasses(deployment, { ...deployed, version });
     throw new CommandError(
       "refused",
-      `Cloudflare cannot go back to ${id}, because object classes were added since (${classes.join(", ")}). Check out the earlier code, add these classes to it, and deploy it: docs/runbooks/roll-back.md.`,
+      `Cloudflare cannot go back to ${id}, because object classes were changed since (${classes.join(", ")}). Check out the earlier code, change these classes in it, and deploy it: docs/runbooks/roll-back.md.`,
     );
   }
+  const deleted = deletedDatabases(version, await readDatabaseIds(deployment));
+  if (deleted.length > 0)
+    throw new CommandError(
+      "refused",
+      `Nothing is changed. The databases ${deleted.join(", ")} of ${id} were deleted. Check out the earlier code and run npm run deploy.`,
+    );
+  const unread = [...databasesOf(deployed.version).keys()].filter((name) => !databasesOf(version).has(name));
+  if (unread.length > 0)
+    say(`${id} does not have ${unread.join(", ")}, so it cannot read what is there. A later deploy of the present code can.`);
   const about = [version.tag, version.message].filter((each) => each !== null).join(", ");
   say(
     `${deployment.worker} (${deployment.env}) is at ${shownShares(deployed.shares)}. ${isDryRun ? "It would go" : "It goes"} back to ${id}${about === "" ? "" : ` (${about})`}.`,
@@ -59,16 +90,13 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
 }
 
 async function run(argv: string[]): Promise<void> {
-  let values: { env?: string; to?: string; "dry-run"?: boolean; help?: boolean };
-  try {
-    ({ values } = parseArgs({
+  const { values } = parseOptions(
+    {
       args: argv,
       options: { env: { type: "string" }, to: { type: "string" }, "dry-run": { type: "boolean" }, help: { type: "boolean" } },
-      strict: true,
-    }));
-  } catch (error) {
-    throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
-  }
+    },
+    usage,
+  );
   if (values.help) return say(usage);
   await rollBack(values.env, values.to, values["dry-run"] === true);
 }

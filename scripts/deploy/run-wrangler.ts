@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { requireNotTakenByNpm } from "../command.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { root } from "../root.ts";
 import { readDeployment } from "./deployment.ts";
@@ -8,7 +9,11 @@ import { forDeployment } from "./wrangler.ts";
 
 const usage = "Usage: npm run wrangler -- NAME COMMAND...\n\n  NAME  an environment: production, or a file in the folder environments";
 
+/** Options of wrangler that change what a command does, and where. */
+const changing = ["remote", "local", "env", "dry-run", "command", "file", "version-id"];
+
 async function run([env, ...args]: string[]): Promise<number> {
+  requireNotTakenByNpm(changing);
   if (env === undefined || args.length === 0) throw new CommandError("misuse", usage);
   const { status, error } = spawnSync("wrangler", forDeployment(args, await readDeployment(env)), {
     cwd: root,

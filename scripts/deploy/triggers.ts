@@ -1,7 +1,8 @@
-import type { Deployment } from "./deployment.ts";
+import { type Deployment, domainsOf } from "./deployment.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
 
-// What calls a Worker besides its clients: cron and queues. wrangler can attach them, but cannot show them, so this file asks Cloudflare's API.
+// What sends requests, messages and scheduled events to a Worker: its addresses, queues and cron. wrangler can attach them, but cannot show them, so this file
+// asks Cloudflare's API.
 
 /** The consumer of a queue, with the settings that wrangler.toml has for it. */
 export interface Consumer {
@@ -15,6 +16,9 @@ export interface Consumer {
 }
 
 export interface Triggers {
+  /** The hosts of its custom domains. */
+  domains: string[];
+  isOnWorkersDev: boolean;
   /** Cron expressions. */
   crons: string[];
   consumers: Consumer[];
@@ -39,8 +43,12 @@ export async function readTriggers(deployment: Deployment): Promise<Triggers | n
   const ask = await askerOf(deployment);
   if (ask === null) return null;
   try {
-    const { schedules } = (await ask(`/workers/scripts/${deployment.worker}/schedules`)) as { schedules: { cron: string }[] };
-    const queues = (await Promise.all(deployment.queues.map((name) => ask(`/queues?name=${encodeURIComponent(name)}`)))) as ShownQueue[][];
+    const [{ schedules }, { enabled: isOnWorkersDev }, domains, ...queues] = (await Promise.all([
+      ask(`/workers/scripts/${deployment.worker}/schedules`),
+      ask(`/workers/scripts/${deployment.worker}/subdomain`),
+      ask(`/workers/domains?service=${deployment.worker}`),
+      ...deployment.queues.map((name) => ask(`/queues?name=${encodeURIComponent(name)}`)),
+    ])) as [{ schedules: { cron: string }[] }, { enabled: boolean }, { hostname: string }[], ...ShownQueue[][]];
     const consumers = queues.flat().flatMap(({ queue_name: queue, settings: ofQueue, consumers: shown }) =>
       shown
         .filter(({ script, service }) => (script ?? service) === deployment.worker)
@@ -55,7 +63,7 @@ export async function readTriggers(deployment: Deployment): Promise<Triggers | n
           }),
         ),
     );
-    return { crons: schedules.map(({ cron }) => cron), consumers };
+    return { domains: domains.map(({ hostname }) => hostname), isOnWorkersDev, crons: schedules.map(({ cron }) => cron), consumers };
   } catch {
     return null;
   }
@@ -65,7 +73,9 @@ export async function readTriggers(deployment: Deployment): Promise<Triggers | n
 const defaults = { max_batch_size: 10, max_retries: 3 };
 
 /** Returns the triggers that a deploy of the repository attaches. */
-export const triggersOf = ({ crons, consumers }: Deployment): Triggers => ({
+export const triggersOf = ({ origins, isOnWorkersDev, crons, consumers }: Deployment): Triggers => ({
+  domains: domainsOf({ origins }),
+  isOnWorkersDev,
   crons,
   consumers: consumers.map(({ queue, max_batch_size, max_retries, max_concurrency = null, dead_letter_queue = null }) => ({
     queue,

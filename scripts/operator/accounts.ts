@@ -64,7 +64,10 @@ export const accounts: Record<string, Command> = {
     args: 0,
     options: { "external-id": "string", email: "string", text: "string" },
     run: async (given) => {
-      const { "external-id": externalId, email, text } = given.options as Record<string, string | undefined>;
+      const [externalId, email, text] = ["external-id", "email", "text"].map((name) => {
+        const value = given.options[name];
+        return typeof value === "string" ? value.trim() : undefined;
+      });
       const filter = { ...(externalId && { external_id: externalId }), ...(email && { email }), ...(text && { q: text }) };
       if (Object.keys(filter).length === 0) throw new CommandError("misuse", "Add --external-id, --email or --text.");
       const found = await listed(given.client, "/accounts", filter);

@@ -48,6 +48,18 @@ export interface Manifest {
 
 const manifestIn = (folder: string) => join(folder, "manifest.json");
 
+/** Reads the manifest of a backup, complete or not. Returns null if the folder has none. Throws `CommandError` if it is damaged. */
+export function readManifest(folder: string): Manifest | null {
+  if (!existsSync(manifestIn(folder))) return null;
+  try {
+    const manifest = JSON.parse(readFileSync(manifestIn(folder), "utf8")) as Manifest;
+    if (Array.isArray(manifest.databases)) return manifest;
+  } catch {
+    // It is damaged, as below.
+  }
+  throw new CommandError("refused", `${manifestIn(folder)} is damaged, so nobody can say whether the backup is complete. Use another one.`);
+}
+
 /** Returns the SHA-256 of a file in hex. */
 export async function hashOf(file: string): Promise<string> {
   const hash = createHash("sha256");
@@ -65,6 +77,7 @@ async function makeBackup(given: Given): Promise<void> {
     );
   const deployment = client.deployment ?? (await readDeployment());
   if (!client.isLocal) await requireSameWorker(deployment);
+  if (existsSync(folder) && !statSync(folder).isDirectory()) throw new CommandError("misuse", `${folder} is not a folder.`);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const manifest = await beginOrContinue(given, deployment, folder);
   const write = () => {
@@ -94,8 +107,8 @@ async function makeBackup(given: Given): Promise<void> {
 
 /** Returns the manifest of a backup that was broken off, or begins a new one. Throws `CommandError` if the folder has another or a complete backup. */
 async function beginOrContinue({ client }: Given, deployment: Deployment, folder: string): Promise<Manifest> {
-  if (existsSync(manifestIn(folder))) {
-    const manifest = JSON.parse(readFileSync(manifestIn(folder), "utf8")) as Manifest;
+  const manifest = readManifest(folder);
+  if (manifest !== null) {
     if (manifest.origin !== client.origin)
       throw new CommandError("refused", `${folder} has a backup of ${manifest.origin}. Choose another folder.`);
     if (manifest.finished_at !== null) throw new CommandError("refused", `${folder} has a complete backup. Choose another folder.`);

@@ -1,4 +1,4 @@
-import { parseArgs } from "node:util";
+import { parseOptions } from "../command.ts";
 import { CommandError } from "../exit-codes.ts";
 import { connectToTarget } from "../operator-client.ts";
 import { accounts } from "./accounts.ts";
@@ -66,14 +66,11 @@ export async function runOperator(argv: readonly string[]): Promise<void> {
   const command = verb === undefined ? undefined : verbs[verb];
   if (!command) throw misuse(verb === undefined ? `Name what to do with ${noun}.` : `There is no "${noun} ${verb}".`, noun);
   const own = Object.fromEntries(Object.entries(command.options ?? {}).map(([name, type]) => [name, { type }]));
-  let parsed: { values: Options; positionals: string[] };
-  try {
-    const options = { ...own, json: { type: "boolean" as const }, env: { type: "string" as const }, remote: { type: "string" as const } };
-    parsed = parseArgs({ args: rest, options, strict: true, allowPositionals: true }) as typeof parsed;
-  } catch (error) {
-    throw misuse((error as Error).message, noun);
-  }
-  const { values, positionals } = parsed;
+  const options = { ...own, json: { type: "boolean" as const }, env: { type: "string" as const }, remote: { type: "string" as const } };
+  const { values, positionals } = parseOptions({ args: rest, options, allowPositionals: true }, helpOf(noun)) as {
+    values: Options;
+    positionals: string[];
+  };
   if (positionals.length !== command.args) throw misuse(`It is called: ${noun} ${command.form}`, noun);
   const { env } = values as { env?: string };
   const remote = typeof values.remote === "string" ? values.remote : process.env.OPERATOR_REMOTE || undefined;

@@ -19,6 +19,14 @@ function ago(time: string | null): string {
   return `${Math.round(seconds / 3600)} h`;
 }
 
+interface NearLimit {
+  account_id: string;
+  name: string;
+  key_id: string | null;
+  limit: "hour" | "day" | "month" | "storage";
+  used_percent: number;
+}
+
 async function showStatus(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", "/status");
   const lines: [what: string, now: string][] = [
@@ -43,9 +51,9 @@ async function showStatus(given: Given): Promise<void> {
       "Scheduled jobs",
       `ran ${body.jobs_ran_at === null ? "never" : `${ago(body.jobs_ran_at)} ago`}${body.failing_jobs.length > 0 ? `, ${counted(body.failing_jobs.length, "failing job")}` : ""}`,
     ],
-    ...body.near_limits.map((each: { account_id: string; name: string; key_id: string | null; used_percent: number }): [string, string] => [
+    ...body.near_limits.map((each: NearLimit): [string, string] => [
       "Near its limit",
-      `${each.key_id ?? "the storage"} of ${each.account_id} (${plain(each.name)}): ${each.used_percent} %`,
+      `${each.key_id === null ? "" : `${each.key_id} of `}${each.account_id} (${plain(each.name)}): ${each.used_percent} % of ${each.limit === "storage" ? "its storage" : `this ${each.limit}`}`,
     ]),
     ...body.unknown.map((what: string): [string, string] => ["Unknown", what]),
   ];

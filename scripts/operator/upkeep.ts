@@ -54,10 +54,13 @@ export const audit: Record<string, Command> = {
     run: async (given) => {
       const { account, target, json: _, env: __, remote: ___, ...same } = given.options as Record<string, string | undefined>;
       const filters = Object.entries({ ...same, account_id: account, target_id: target });
+      // Without the check, a shell variable that is not set would show the actions of all accounts.
+      if (filters.some(([, value]) => value === ""))
+        throw new CommandError("misuse", "A filter is empty. Leave it out to list everything.");
       const all = await listed(
         given.client,
         "/audit",
-        Object.fromEntries(filters.flatMap(([name, value]) => (value ? [[name, value]] : []))),
+        Object.fromEntries(filters.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
       );
       const row = (each: Record<string, unknown>) => [
         each.at,

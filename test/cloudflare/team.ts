@@ -18,6 +18,8 @@ export interface Running extends Promise<Said> {
   interrupt(): void;
   /** Ends the script and all processes that it has started, at once. */
   kill(): void;
+  /** Closes what reads the output, and sends the signal of a terminal that is gone. */
+  hangUp(): void;
 }
 
 export interface Team {
@@ -56,6 +58,11 @@ function running(command: string, args: readonly string[], options: SpawnOptions
   const ended = new Promise<Said>((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...said })));
   return Object.assign(ended, {
     interrupt: () => void process.kill(-(child.pid ?? 0), "SIGINT"),
+    hangUp() {
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+      process.kill(-(child.pid ?? 0), "SIGHUP");
+    },
     kill: () => void process.kill(-(child.pid ?? 0), "SIGKILL"),
   });
 }

@@ -136,6 +136,7 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
     const there = scriptIn(account, name);
     return { id: there.tag, name, subdomain: shownSubdomain(there) };
   });
+  on("GET", `${script}/subdomain`, "Workers Scripts", ({ parts: [name] }) => shownSubdomain(scriptIn(account, name)));
   on("POST", `${script}/subdomain`, "Workers Scripts", ({ parts: [name], json }) => {
     const there = scriptIn(account, name);
     there.isOnWorkersDev = json.enabled;
@@ -150,6 +151,11 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
   on("GET", `${script}/schedules`, "Workers Scripts", ({ parts: [name] }) => ({
     schedules: scriptIn(account, name).schedules.map((cron) => ({ cron })),
   }));
+  on("GET", "/accounts/:account/workers/domains", "Workers Scripts", ({ query }) =>
+    [...account.domains]
+      .filter(([, service]) => service === query.get("service"))
+      .map(([hostname, service]) => ({ hostname, service, environment: "production" })),
+  );
   on("POST", `${script}/domains/changeset`, "Workers Routes", ({ parts: [name], json }) => ({
     added: json.filter(({ hostname }: { hostname: string }) => !account.domains.has(hostname)),
     updated: json.filter(({ hostname }: { hostname: string }) => account.domains.has(hostname) && account.domains.get(hostname) !== name),

@@ -75,13 +75,31 @@ describe("A backup", () => {
     expect(existsSync(join(folder, "ACTIVITY_0.sql"))).toBe(true);
   });
 
-  long("is refused by restore if a file is damaged", longOptions, async () => {
-    const file = join(folder, "ACTIVITY_0.sql");
-    const before = readFileSync(file);
-    writeFileSync(file, `${before}\n-- changed`);
-    const { code, err } = await restore();
-    writeFileSync(file, before);
-    expect([code, err]).toEqual([4, expect.stringContaining("ACTIVITY_0.sql is missing or damaged")]);
+  long("is refused by restore if a file is damaged, or lacks a database", longOptions, async () => {
+    const restoreWith = async (name: string, change: (text: string) => string) => {
+      const file = join(folder, name);
+      const before = readFileSync(file, "utf8");
+      writeFileSync(file, change(before));
+      const { code, err } = await restore();
+      writeFileSync(file, before);
+      return [code, err];
+    };
+    expect(await restoreWith("ACTIVITY_0.sql", (text) => `${text}\n-- changed`)).toEqual([
+      4,
+      expect.stringContaining("ACTIVITY_0.sql is missing or damaged"),
+    ]);
+    expect(await restoreWith("manifest.json", (text) => text.slice(0, 100))).toEqual([
+      4,
+      expect.stringContaining("manifest.json is damaged"),
+    ]);
+    const onlyMain = (text: string) => {
+      const manifest = JSON.parse(text);
+      return JSON.stringify({ ...manifest, databases: manifest.databases.slice(0, 1) });
+    };
+    expect(await restoreWith("manifest.json", onlyMain)).toEqual([
+      4,
+      expect.stringContaining("The backup does not have developer-overview-"),
+    ]);
   });
 
   long("becomes a working Worker with the same counts, figures and keys", longOptions, async () => {

@@ -1,14 +1,18 @@
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
+import type { Deployed } from "../../scripts/deploy/deployed.ts";
+import { type Binding, type Deployment, readDeployment } from "../../scripts/deploy/deployment.ts";
+import { driftOf } from "../../scripts/deploy/drift.ts";
 import { configOf } from "../../scripts/deploy/environment.ts";
 import { waitForVersion } from "../../scripts/deploy/health.ts";
-import { isWorse } from "../../scripts/deploy/watch.ts";
-import { latestOf, scriptOf, sharesOf } from "../cloudflare/account.ts";
-import { type Call, isWrite } from "../cloudflare/api.ts";
+import { type Missing, rollbackLimits, wayOf } from "../../scripts/deploy/plan.ts";
+import { isWorse, requireTokenAccepted, watchVersion } from "../../scripts/deploy/watch.ts";
+import { latestOf, scriptOf } from "../cloudflare/account.ts";
+import { isWrite } from "../cloudflare/api.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
 import { firstAccount, healthAt, joinTeam, type Team } from "../cloudflare/team.ts";
 
@@ -18,9 +22,8 @@ import { firstAccount, healthAt, joinTeam, type Team } from "../cloudflare/team.
 /** A deploy that does not ask for a region, and that watches a new version only for a moment. */
 const usual = ["--region", "weur", "--watch", "1"];
 
-/** Defines a test of a whole deploy. A whole deploy runs a dozen processes, so these tests run only in the long form. */
 const long = it.runIf(inject("isLong"));
-const longOptions = { tags: ["long"], timeout: 600_000 };
+const longOptions = { tags: ["long"] };
 
 let cloudflare: Cloudflare;
 let team: Team;
@@ -40,47 +43,150 @@ afterAll(async () => {
   team.remove();
 });
 
-describe("The first deploy", () => {
-  it("creates everything with a token of minimal permissions, and ends with a Worker that responds and a setup link", async () => {
-    const { code, out, err } = await team.run("deploy", [...usual, ...firstAccount]);
-    expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
-    const { databases, queues, domains } = cloudflare.account;
-    expect(databases.map(({ name, region }) => [name, region])).toEqual([
-      ["developer-overview", "WEUR"],
-      ["developer-overview-activity-0", "WEUR"],
-    ]);
-    expect(queues.map(({ queue_name, consumers }) => [queue_name, consumers.length])).toEqual([
-      ["developer-overview-deliveries", 1],
-      ["developer-overview-dead-deliveries", 1],
-    ]);
-    const script = scriptOf(cloudflare.account);
-    expect([script.schedules, [...domains]]).toEqual([["* * * * *"], [["localhost", "developer-overview"]]]);
-    for (const sentence of [
-      "developer-overview is new. This will:",
-      "because it is the first deploy",
-      "There is no version to go back to.",
-    ])
-      expect(out).toContain(sentence);
-    expect(await healthAt(team.origin)).toMatchObject({ status: "pass", releaseId: latestOf(script)?.id });
-    const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
-    expect((await fetch(link)).status).toBe(200);
-    expect(team.read("wrangler.toml")).toContain('\nREGION = "weur"\n');
-    // Secrets are in the Worker, and nowhere else.
-    const tokens = join(team.folder, ".operator-tokens");
-    expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
-    const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
-    const secrets = (latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text");
-    expect(secrets.map(({ name }) => name).toSorted()).toEqual([
-      "KEY_SIGNING_SECRETS",
-      "KEY_SIGNING_SECRETS_2",
-      "OPERATOR_TOKENS",
-      "WEBHOOK_SEALING_SECRETS",
-      "WEBHOOK_SEALING_SECRETS_2",
-    ]);
-    for (const secret of [token, ...secrets.map(({ text }) => String(text))]) expect(out + err).not.toContain(secret.split(":").at(-1));
+const nothing: Missing = { databases: [], queues: [], secrets: [], migrations: {}, deleted: [] };
+
+/** Returns a production deployment with an address, and what is deployed of it. */
+async function deployedProduction(): Promise<{ deployment: Deployment; deployed: Deployed }> {
+  const deployment = { ...(await readDeployment()), origin: "https://api.example.dev" };
+  const { runtime, classMigrations } = deployment;
+  const version = { id: "v1", createdAt: 0, tag: null, message: null, classMigration: classMigrations.at(-1)?.tag ?? null, runtime };
+  return {
+    deployment,
+    deployed: { secrets: [], shares: [{ id: "v1", percentage: 100 }], version: { ...version, bindings: bindingsOf(deployment) } },
+  };
+}
+
+/** Returns the bindings that a deploy makes, as Cloudflare shows them. */
+const bindingsOf = ({ vars, databases, worker }: Deployment): Binding[] => [
+  ...Object.entries(vars).map(([name, text]) => ({ type: "plain_text", name, text })),
+  ...databases.map(({ binding, name }) => ({ type: "d1", name: binding, id: `id of ${name}` })),
+  ...[
+    ["KEY_GUARD", "KeyGuard"],
+    ["ACCOUNT_BUDGET", "AccountBudget"],
+    ["ACTIVITY_WRITER", "ActivityWriter"],
+    ["SERVICE_TOKENS", "ServiceTokens"],
+  ].map(([name = "", class_name]) => ({ type: "durable_object_namespace", name, class_name, script_name: worker })),
+  { type: "queue", name: "DELIVERIES", queue_name: "developer-overview-deliveries" },
+  { type: "assets", name: "ASSETS" },
+  { type: "version_metadata", name: "VERSION" },
+  { type: "secret_text", name: "OPERATOR_TOKENS" },
+];
+
+it("A dry run names each binding that differs from the repository", async () => {
+  const { deployment, deployed } = await deployedProduction();
+  const names = new Map([...deployment.databases.map(({ name }) => [`id of ${name}`, name] as const), ["id of a copy", "copy"] as const]);
+  const driftWith = (bindings: Binding[]) => driftOf(deployment, { ...deployed, version: { ...deployed.version, bindings } }, null, names);
+  const bindings = bindingsOf(deployment);
+  expect(driftWith(bindings)).toEqual([]);
+  const changed = bindings.map((binding) => {
+    if (binding.name === "DELIVERIES") return { ...binding, queue_name: "of-somebody-else" };
+    return binding.name === "KEY_GUARD" ? { ...binding, script_name: "evil" } : binding;
+  });
+  const added = [
+    { type: "service", name: "EXFIL", service: "evil" },
+    { type: "d1", name: "COPY", id: "id of a copy" },
+    { type: "queue", name: "LEAK", queue_name: "leak" },
+    { type: "kv_namespace", name: "STORE" },
+  ];
+  expect(driftWith([...changed, ...added]).toSorted()).toEqual([
+    "COPY is the database copy. The repository does not have it, and a deploy is refused.",
+    "DELIVERIES is the queue of-somebody-else. The repository has the queue developer-overview-deliveries.",
+    "EXFIL is the Worker evil. The repository does not have it, and a deploy removes it.",
+    "KEY_GUARD is the objects of the class KeyGuard of the Worker evil. The repository has the objects of the class KeyGuard.",
+    "LEAK is the queue leak. The repository does not have it, and a deploy removes it.",
+    "STORE is a binding of the type kv_namespace. The repository does not have it, and a deploy removes it.",
+  ]);
+});
+
+it("A dry run names secrets that the repository does not know, and no others", async () => {
+  const { deployment, deployed } = await deployedProduction();
+  const secrets = ["EXFILTRATE", "ALERT_URL", "OPERATOR_TOKENS"];
+  const lines = driftOf(deployment, { ...deployed, secrets }, null, new Map()).filter((line) => line.includes("is a secret"));
+  expect(lines).toEqual([expect.stringMatching(/^EXFILTRATE is a secret that the repository does not know/)]);
+});
+
+describe("The way of a deploy", () => {
+  it("is gradual only if the classes of Durable Objects stay the same, and a changed class is said to prevent a rollback", async () => {
+    const { deployment, deployed } = await deployedProduction();
+    expect(wayOf(deployment, deployed, nothing, true)).toEqual({ isGradual: true, previous: "v1" });
+    for (const change of [
+      { new_sqlite_classes: ["Kept"] },
+      { deleted_classes: ["Kept"] },
+      { renamed_classes: [{ from: "Former", to: "Kept" }] },
+    ]) {
+      const changed = { ...deployment, classMigrations: [...deployment.classMigrations, { tag: "next", ...change }] };
+      expect(wayOf(changed, deployed, nothing, true)).toMatchObject({
+        isGradual: false,
+        why: expect.stringContaining("the object classes Kept"),
+      });
+      expect(rollbackLimits(changed, deployed, nothing)).toHaveLength(1);
+    }
+  });
+});
+
+describe("What forbids a rollback", () => {
+  it("is said of a version whose databases were deleted, and that version gets no requests beside the new one", async () => {
+    const { deployment, deployed } = await deployedProduction();
+    const missing = { ...nothing, deleted: ["DB"] };
+    expect(rollbackLimits(deployment, deployed, missing)).toEqual(["Nothing can go back to v1: its databases DB were deleted."]);
+    expect(wayOf(deployment, deployed, missing, true)).toMatchObject({ isGradual: false });
   });
 
-  it("is followed by deploys that show with --dry-run what differs from the repository, and change nothing", async () => {
+  it("names the databases that the version before does not have", async () => {
+    const { deployment, deployed } = await deployedProduction();
+    const bindings = bindingsOf(deployment).filter(({ name }) => name !== "ACTIVITY_0");
+    const before = { ...deployed, version: { ...deployed.version, bindings } };
+    expect(rollbackLimits(deployment, before, nothing)).toEqual([
+      "v1 does not have ACTIVITY_0. After a rollback, it cannot read what is there.",
+    ]);
+  });
+});
+
+describe("The first deploy", () => {
+  it(
+    "creates everything with a token of minimal permissions, and ends with a Worker that responds and a setup link",
+    longOptions,
+    async () => {
+      const { code, out, err } = await team.run("deploy", [...usual, ...firstAccount]);
+      expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
+      const { databases, queues, domains } = cloudflare.account;
+      expect(databases.map(({ name, region }) => [name, region])).toEqual([
+        ["developer-overview", "WEUR"],
+        ["developer-overview-activity-0", "WEUR"],
+      ]);
+      expect(queues.map(({ queue_name, consumers }) => [queue_name, consumers.length])).toEqual([
+        ["developer-overview-deliveries", 1],
+        ["developer-overview-dead-deliveries", 1],
+      ]);
+      const script = scriptOf(cloudflare.account);
+      expect([script.schedules, [...domains]]).toEqual([["* * * * *"], [["localhost", "developer-overview"]]]);
+      for (const sentence of [
+        "developer-overview is new. This will:",
+        "because it is the first deploy",
+        "There is no version to go back to.",
+      ])
+        expect(out).toContain(sentence);
+      expect(await healthAt(team.origin)).toMatchObject({ status: "pass", releaseId: latestOf(script)?.id });
+      const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
+      expect((await fetch(link)).status).toBe(200);
+      expect(team.read("wrangler.toml")).toContain('\nREGION = "weur"\n');
+      // Secrets are in the Worker, and nowhere else.
+      const tokens = join(team.folder, ".operator-tokens");
+      expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
+      const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
+      const secrets = (latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text");
+      expect(secrets.map(({ name }) => name).toSorted()).toEqual([
+        "KEY_SIGNING_SECRETS",
+        "KEY_SIGNING_SECRETS_2",
+        "OPERATOR_TOKENS",
+        "WEBHOOK_SEALING_SECRETS",
+        "WEBHOOK_SEALING_SECRETS_2",
+      ]);
+      for (const secret of [token, ...secrets.map(({ text }) => String(text))]) expect(out + err).not.toContain(secret.split(":").at(-1));
+    },
+  );
+
+  long("is followed by deploys that show with --dry-run what differs from the repository, and change nothing", longOptions, async () => {
     const same = await team.run("deploy", ["--dry-run"]);
     expect([same.code, same.out]).toEqual([0, expect.stringContaining("Its settings are those of the repository.")]);
     team.edit("wrangler.toml", 'ACTIVITY_DAYS = "31"', 'ACTIVITY_DAYS = "14"');
@@ -91,12 +197,16 @@ describe("The first deploy", () => {
     script.schedules = [];
     if (consumer) consumer.settings.max_retries = 9;
     cloudflare.account.queues[1]?.consumers.splice(0);
+    cloudflare.account.domains.set("old.acme.dev", script.name);
+    script.isOnWorkersDev = true;
+    if (version) version.limits = {};
     const [main, activity] = version?.bindings.filter(({ type }) => type === "d1") ?? [];
     const before = main?.id;
     if (main && activity) main.id = activity.id;
     const { code, out } = await team.run("deploy", ["--dry-run"], { CLOUDFLARE_ENV: "staging" });
     version?.bindings.pop();
     if (main) main.id = before;
+    if (version) version.limits = { cpu_ms: 10_000 };
     team.edit("wrangler.toml", 'ACTIVITY_DAYS = "14"', 'ACTIVITY_DAYS = "31"');
     expect([code, out]).toEqual([0, expect.stringContaining("It differs from the repository:")]);
     expect(out).toContain('ACTIVITY_DAYS is "31". The repository has "14".');
@@ -104,6 +214,9 @@ describe("The first deploy", () => {
     expect(out).toContain("DB is the database developer-overview-activity-0. The repository has the database developer-overview.");
     expect(out).toContain('Cron is off. The repository has "* * * * *".');
     expect(out).toContain("max_retries of the consumer of developer-overview-deliveries is 9. The repository has 3.");
+    expect(out).toContain('The custom domain is "localhost", "old.acme.dev". The repository has "localhost".');
+    expect(out).toContain("The address under workers.dev is on. The repository has off.");
+    expect(out).toContain("The limit of CPU time is Cloudflare's. The repository has 10000 ms.");
     expect(out).toContain("The Worker does not consume the queue developer-overview-dead-deliveries.");
     expect(out).not.toContain("staging");
     expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
@@ -124,7 +237,7 @@ describe("The first deploy", () => {
       expect(out).toContain(step);
   });
 
-  it.each([
+  const wrongArguments = [
     [["--acount", "x"], "--acount"],
     [["--account", "x"], "go together"],
     [["--account", "x", "--email", "nobody"], "--email an address"],
@@ -135,80 +248,12 @@ describe("The first deploy", () => {
     [["--jurisdiction", "mars"], "eu, us, fedramp"],
     [["--region", "weur", "--jurisdiction", "eu"], "Cloudflare chooses the region"],
     [["--region", "oc"], "cannot move"],
-  ])("exits with 2 and an explanation for the arguments %j", async (args, message) => {
-    const { code, err } = await team.run("deploy", args);
-    expect([code, err.includes(message), /\n\s+at /.test(err), cloudflare.api.calls]).toEqual([2, true, false, []]);
-  });
-});
-
-describe("A deploy that is broken off", () => {
-  /**
-   * Names a call by its path, with names of databases instead of ids, and by its number among the calls of the same path. A later number than `most` is
-   * named like `most`.
-   */
-  const nameOf = (call: Call, { api, account }: Cloudflare, number: number, most: number): string => {
-    const named = account.databases.reduce((path, { uuid, name }) => path.replace(uuid, name), call.path);
-    const earlier = api.calls.slice(0, number).filter((each) => each.method === call.method && each.path === call.path);
-    return `${call.method} ${named.replaceAll(/[0-9a-f]{8}-?[0-9a-f-]{23,27}/g, "ID")} ${Math.min(most, earlier.length)}`;
-  };
-
-  /**
-   * Runs deploys until one succeeds. Each deploy breaks off at the first call that changes something and at which no earlier deploy has broken off. Returns
-   * the calls at which deploys broke off.
-   */
-  async function deployAfterFaults(emulated: Cloudflare, clone: Team, when: "before" | "after", what: "error" | "kill"): Promise<string[]> {
-    const broken: string[] = [];
-    for (;;) {
-      emulated.api.calls.length = 0;
-      let isBroken = false;
-      let running: ReturnType<Team["run"]> | undefined;
-      emulated.api.fault = (call, number) => {
-        // The state after a call is the state before the next call. Therefore, one of the three tests breaks off at each single query of a migration.
-        const name = nameOf(call, emulated, number, when === "after" ? Number.POSITIVE_INFINITY : 2);
-        if (call.method === "GET" || isBroken || broken.includes(name)) return undefined;
-        isBroken = true;
-        broken.push(name);
-        return { when, what: what === "error" ? "error" : () => running?.kill() };
-      };
-      running = clone.run("deploy", ["--region", "weur", "--watch", "0", ...firstAccount]);
-      const { code, out, err } = await running;
-      if (!isBroken) {
-        expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
-        return broken;
-      }
-      // wrangler ignores the failure of a call that it does not need.
-      expect(what === "kill" ? [null] : [0, 1]).toContain(code);
-    }
-  }
-
-  async function expectWorking(emulated: Cloudflare, clone: Team): Promise<void> {
-    const { databases, queues } = emulated.account;
-    const script = scriptOf(emulated.account);
-    expect(sharesOf(script)).toEqual([{ version_id: expect.any(String), percentage: 100 }]);
-    expect(await healthAt(clone.origin)).toMatchObject({ status: "pass", releaseId: sharesOf(script)[0]?.version_id });
-    expect([databases.length, queues.map(({ consumers }) => consumers.length), script.schedules]).toEqual([2, [1, 1], ["* * * * *"]]);
-    const accounts = await clone.run("operator", ["accounts", "find", "--email", "ops@acme.dev", "--json", "--env", "production"]);
-    expect(JSON.parse(accounts.out).data).toHaveLength(1);
-  }
-
-  const faults = [
-    ["killed before", "before", "kill"],
-    ["killed after", "after", "kill"],
-    ["failed at", "before", "error"],
   ] as const;
 
-  // Each of these runs about twenty deploys.
-  const patient = { ...longOptions, timeout: 1_200_000 };
-  long.each(faults)("ends in a working deployment when it was %s each call that changes something", patient, async (_, when, what) => {
-    const emulated = await startCloudflare();
-    const clone = joinTeam(emulated);
-    try {
-      expect((await deployAfterFaults(emulated, clone, when, what)).length).toBeGreaterThan(15);
-      await expectWorking(emulated, clone);
-    } finally {
-      await emulated.stop();
-      clone.remove();
-    }
+  const someArguments = inject("isLong") ? wrongArguments : wrongArguments.slice(-3);
+  it.each(someArguments)("exits with 2 and an explanation for the arguments %j", longOptions, async (args, message) => {
+    const { code, err } = await team.run("deploy", [...args]);
+    expect([code, err.includes(message), /\n\s+at /.test(err), cloudflare.api.calls]).toEqual([2, true, false, []]);
   });
 });
 
@@ -253,6 +298,64 @@ it("A deploy does not wait for a dead cron, which it attaches again", async () =
   expect(requests).toBe(2);
 });
 
+describe("The watch of a new version", () => {
+  /** Runs `work` with a Worker that gives these responses to `/metrics`, one after another. Null is a missing response. */
+  async function withMetrics(
+    responses: readonly ({ failed: number } | null | "refused")[],
+    work: (worker: { worker: string; origin: string }) => Promise<void>,
+  ): Promise<void> {
+    const given = [...responses];
+    const server = createServer((request, response) => {
+      if (request.url !== "/metrics") return response.end(JSON.stringify({ status: "pass", releaseId: "new" }));
+      const next = given.length > 1 ? given.shift() : given[0];
+      if (next === null || next === undefined || next === "refused") return response.writeHead(next === "refused" ? 401 : 502).end("{}");
+      return response.end(
+        ["new", "old"]
+          .map(
+            (version) =>
+              `dvo_version_requests_total{version="${version}",outcome="failed",writer="w"} ${version === "new" ? next.failed : 0}\n`,
+          )
+          .join(""),
+      );
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { OPERATOR_TOKEN: before } = process.env;
+    process.env.OPERATOR_TOKEN = "token";
+    try {
+      await work({ worker: "w", origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    } finally {
+      if (before === undefined) delete process.env.OPERATOR_TOKEN;
+      else process.env.OPERATOR_TOKEN = before;
+      server.close();
+    }
+  }
+  const watch = (target: { worker: string; origin: string }, seconds: number) =>
+    watchVersion(target, "new", "old", seconds, new AbortController().signal);
+
+  long("sees failed requests also if the first response of /metrics is missing", longOptions, async () => {
+    await withMetrics([null, { failed: 0 }, { failed: 9 }], async (target) => {
+      expect(await watch(target, 20)).toMatchObject({ problem: "9 of 9 requests failed with a 5xx status", fresh: { failed: 9 } });
+    });
+  });
+
+  it("does not end well if a token is there but /metrics never responds, and watches no errors for 0 seconds", async () => {
+    await withMetrics([null], async (target) => {
+      expect((await watch(target, 1)).problem).toContain("Its errors are unknown, because /metrics could not be read");
+      expect(await watch(target, 0)).toEqual({ problem: null, fresh: null, previous: null });
+      await requireTokenAccepted(target);
+    });
+  });
+
+  it("is refused before anything changes if the Worker refuses the token", async () => {
+    await withMetrics(["refused"], async (target) => {
+      await expect(requireTokenAccepted(target)).rejects.toMatchObject({
+        exitCode: 4,
+        message: expect.stringContaining("refuses the token"),
+      });
+    });
+  });
+});
+
 describe("An environment without an address of its own", () => {
   it("does not get the address of production, and cannot take it", async () => {
     writeFileSync(join(team.folder, "environments/qa.toml"), '[vars]\nACTIVITY_DAYS = "7"\n');
@@ -264,7 +367,20 @@ describe("An environment without an address of its own", () => {
     expect([erased.code, erased.err]).toEqual([2, expect.stringContaining("PUBLIC_ORIGIN is not set in environments/qa.toml")]);
     writeFileSync(join(team.folder, "environments/qa.toml"), `[vars]\nPUBLIC_ORIGIN = "${team.origin}"\n`);
     const taken = await team.run("deploy", ["--dry-run", "--env", "qa"], signedOut);
-    expect([taken.code, taken.err]).toEqual([2, expect.stringContaining("which is the address of production")]);
+    expect([taken.code, taken.err]).toEqual([
+      2,
+      expect.stringContaining(`PUBLIC_ORIGIN is ${team.origin} in environments/qa.toml and in wrangler.toml`),
+    ]);
+    // The copy of another environment's file has that environment's address.
+    writeFileSync(join(team.folder, "environments/qa.toml"), team.read("environments/staging.toml"));
+    for (const env of ["qa", "staging"]) {
+      const { code, err } = await team.run("operator", ["accounts", "list", "--env", env]);
+      expect([code, err]).toEqual([
+        2,
+        expect.stringContaining(`PUBLIC_ORIGIN is ${team.stagingOrigin} in environments/${env}.toml and in`),
+      ]);
+    }
+    rmSync(join(team.folder, "environments/qa.toml"));
   });
 });
 

@@ -87,6 +87,16 @@ describe("A later deploy", () => {
     }
   });
 
+  long("goes back by itself if its terminal is closed", longOptions, async () => {
+    const before = deployedId();
+    const started = team.run("deploy", ["--watch", "100"]);
+    await vi.waitUntil(() => sharesOf(scriptOf(cloudflare.account)).length === 2, { timeout: 120_000 });
+    await sleep(4000);
+    started.hangUp();
+    expect((await started).code).toBe(1);
+    expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: before, percentage: 100 }]);
+  });
+
   long("goes back by itself if the new version fails more often than the previous one", longOptions, async () => {
     const before = deployedId();
     const key = await makeKey();
@@ -121,12 +131,12 @@ describe("A later deploy", () => {
     if (present) present.migrationTag = "v3";
     const out = await deploy();
     expect(out).toContain(
-      "because it adds the object classes ServiceTokens, and Cloudflare adds classes only to a version that gets all requests",
+      "because it changes the object classes ServiceTokens, and Cloudflare changes classes only with a version that gets all requests",
     );
-    expect(out).toContain(`Cloudflare will refuse to go back to ${present?.id}: this deploy adds the object classes ServiceTokens.`);
+    expect(out).toContain(`Cloudflare will refuse to go back to ${present?.id}: this deploy changes the object classes ServiceTokens.`);
     expect([scriptOf(cloudflare.account).migrationTag, sharesOf(scriptOf(cloudflare.account)).length]).toEqual([tag, 1]);
     const back = await team.run("roll-back", ["--to", present?.id ?? ""]);
-    expect([back.code, back.err]).toEqual([4, expect.stringContaining("object classes were added since (ServiceTokens)")]);
+    expect([back.code, back.err]).toEqual([4, expect.stringContaining("object classes were changed since (ServiceTokens)")]);
   });
 });
 
@@ -169,13 +179,18 @@ describe("A deploy", () => {
 });
 
 describe("An operator who is signed in to another Cloudflare account", () => {
-  long("neither replaces a secret nor makes a backup there", longOptions, async () => {
+  long("neither deploys, nor replaces a secret, nor makes a backup there", longOptions, async () => {
     const other = await startCloudflare();
     try {
+      const tokens = team.read(".operator-tokens");
+      const first = await team.run("deploy", usual, other.variables());
+      expect([first.code, first.err]).toEqual([4, expect.stringContaining("Check CLOUDFLARE_ACCOUNT_ID")]);
+      expect(team.read(".operator-tokens")).toBe(tokens);
       const script = scriptOf(cloudflare.account);
       const deployment = script.deployments[0] as Script["deployments"][number];
-      const versions = [{ version_id: crypto.randomUUID(), percentage: 100 }];
-      other.account.scripts.set("developer-overview", { ...script, deployments: [{ ...deployment, versions }] });
+      const version = { ...(latestOf(script) as Script["versions"][number]), id: crypto.randomUUID() };
+      const versions = [{ version_id: version.id, percentage: 100 }];
+      other.account.scripts.set("developer-overview", { ...script, versions: [version], deployments: [{ ...deployment, versions }] });
       for (const command of [
         ["secrets", "rotate", "webhook-sealing"],
         ["backup", "--to", join(team.folder, "of-another-account")],
@@ -183,6 +198,8 @@ describe("An operator who is signed in to another Cloudflare account", () => {
         const { code, err } = await team.run("operator", [...command, "--env", "production"], other.variables());
         expect([code, err]).toEqual([4, expect.stringContaining("Nothing is done.")]);
       }
+      const later = await team.run("deploy", usual, other.variables());
+      expect([later.code, later.err]).toEqual([4, expect.stringContaining("Check CLOUDFLARE_ACCOUNT_ID")]);
       expect(other.api.calls.filter(isWrite)).toEqual([]);
     } finally {
       await other.stop();
@@ -204,17 +221,18 @@ describe("npm run roll-back", () => {
     const script = scriptOf(cloudflare.account);
     const [stable, fresh] = [deployedId(), crypto.randomUUID()];
     const present = script.versions.find(({ id }) => id === stable);
-    if (present) script.versions.unshift({ ...present, id: fresh });
+    if (present) script.versions.unshift({ ...present, id: fresh, createdAt: new Date().toISOString() });
+    // The earlier version is the one to go back to, also if the new one has most of the requests.
     script.deployments.unshift({
       ...(script.deployments[0] as Script["deployments"][number]),
       id: crypto.randomUUID(),
       versions: [
-        { version_id: stable, percentage: 90 },
-        { version_id: fresh, percentage: 10 },
+        { version_id: fresh, percentage: 90 },
+        { version_id: stable, percentage: 10 },
       ],
     });
     const shown = await team.run("deploy", ["--dry-run"]);
-    expect(shown.out).toContain(`The requests are split: ${stable} (90 %) and ${fresh} (10 %). A deploy was broken off.`);
+    expect(shown.out).toContain(`The requests are split: ${fresh} (90 %) and ${stable} (10 %). A deploy was broken off.`);
     const { code, out, err } = await team.run("roll-back", []);
     expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
     expect(out).toContain(`It goes back to ${stable}`);
@@ -240,6 +258,9 @@ describe("npm run roll-back", () => {
     expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
     expect(out).toContain(`responds as ${first}, and is healthy`);
     expect((await healthAt(team.origin)).releaseId).toBe(first);
+    // A second rollback would return to the version that was left.
+    const again = await team.run("roll-back", []);
+    expect([again.code, again.err]).toEqual([4, expect.stringContaining(`was rolled back already: from ${second} to ${first}`)]);
     // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
     const rotated = await team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
     expect([rotated.code, rotated.err]).toEqual([4, expect.stringContaining("for example after a rollback")]);
@@ -338,15 +359,39 @@ describe("A backup", () => {
         databases.findIndex((each) => each.name === name),
         1,
       );
+    const before = String(latestOf(scriptOf(cloudflare.account))?.id);
+    const elsewhere = await team.run("restore", ["--from", folder, "--env", "staging"]);
+    expect([elsewhere.code, elsewhere.err]).toEqual([4, expect.stringContaining(`The backup is of ${team.origin}, and staging is`)]);
     const restored = await team.run("restore", ["--from", folder, "--env", "production"]);
     expect([restored.code, restored.code === 0 ? "" : restored.err]).toEqual([0, ""]);
-    await deploy();
+    expect(restored.out).toMatch(/developer-overview: (\d+) of \1 accounts, (\d+) of \2 live keys\./);
+    const deployed = await team.run("deploy", usual);
+    expect([deployed.code, deployed.out]).toEqual([
+      0,
+      expect.stringContaining(`Nothing can go back to ${before}: its databases DB, ACTIVITY_0 were deleted.`),
+    ]);
+    expect(deployed.out).not.toContain("To go back:");
+    const back = await team.run("roll-back", ["--to", before]);
+    expect([back.code, back.err]).toEqual([4, expect.stringContaining("were deleted")]);
     const linedUp = await team.run("operator", ["guards", "line-up", "--env", "production"]);
     expect([linedUp.code, linedUp.code === 0 ? "" : linedUp.err]).toEqual([0, ""]);
     const response = await fetch(`${team.origin}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } });
     expect(response.status).toBe(200);
     expect((await healthAt(team.origin)).status).not.toBe("fail");
   });
+});
+
+long("A deploy is refused if it would take a database from the Worker", longOptions, async () => {
+  const bindings = latestOf(scriptOf(cloudflare.account))?.bindings ?? [];
+  bindings.push({ type: "d1", name: "ACTIVITY_1", id: cloudflare.account.databases[0]?.uuid });
+  cloudflare.api.calls.length = 0;
+  const { code, err } = await team.run("deploy", usual);
+  bindings.pop();
+  expect([code, err]).toEqual([
+    4,
+    expect.stringContaining("The Worker has the databases ACTIVITY_1, which wrangler.toml of this clone does not have"),
+  ]);
+  expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
 });
 
 describe("A deploy lock", () => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Command } from "../../scripts/operator/command.ts";
-import { copyProject, removeProject } from "./project.ts";
+import { copyProject, removeProject, run as runInProject } from "./project.ts";
 
 // Runs every command of `npm run operator` with every mix of --env, --remote and OPERATOR_REMOTE. A server stands at the address of each deployment, and
 // records which command has called it with which token.
@@ -128,6 +128,20 @@ describe("A command of the operator", () => {
             }
       }
     expect(mixes).toBeGreaterThanOrEqual(27 * 40);
+  });
+
+  it.each([
+    ["operator", "status", "--env=production"],
+    ["operator", "status", "--env", "production"],
+    ["deploy", "--dry-run"],
+    ["deploy", "--dryrun"],
+    ["roll-back", "--to=00000000"],
+    ["roll-back", "--to", "00000000"],
+    ["restore", "--from=backup", "--env=production"],
+    ["wrangler", "production", "d1", "list", "--remote"],
+  ])("does nothing if npm has taken its options, because -- is missing: npm run %s %s %s", async (...args) => {
+    const { code, err } = await runInProject("npm", ["run", "--silent", ...args]);
+    expect([code, err]).toEqual([2, expect.stringContaining("Nothing is done, because npm has taken --")]);
   });
 
   it("does not send the token of one deployment to another address", async () => {

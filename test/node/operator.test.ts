@@ -218,6 +218,10 @@ describe("npm run operator", () => {
     expect(await succeedWith("deliveries", "backlog")).toContain("pending");
     expect(await succeedWith("deliveries", "drain", "--seconds", "5")).toBe("Nothing is due.");
     expect((await succeedWith("audit", "list", "--json")).data.length).toBeGreaterThan(5);
+    expect(await operator(["audit", "list", "--account", ""])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("A filter is empty"),
+    });
   });
 
   it("exports a log as lines of JSON and as a Parquet file, and DuckDB counts the same requests as the API", async () => {
