@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.JVCEPIWX.js",
   "overview.js": "/assets/overview.56PG7RY5.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.DE35IX64.css",
+  "style.css": "/assets/style.PPFPZGKL.css",
 } as const;

@@ -1,5 +1,3 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
@@ -39,34 +37,6 @@ describe("The documentation", () => {
 });
 
 describe("A page of the documentation", () => {
-  it("moves nothing when its second half arrives late", async () => {
-    const slowProxy = createServer(async ({ url }, response) => {
-      const upstream = await fetch(at(url ?? ""), { headers: { Accept: "text/html" } });
-      const body = Buffer.from(await upstream.arrayBuffer());
-      const type = upstream.headers.get("Content-Type") ?? "";
-      response.writeHead(upstream.status, { "Content-Type": type });
-      if (!type.startsWith("text/html")) return response.end(body);
-      response.write(body.subarray(0, body.length / 2));
-      // The delay lets the browser paint the first half.
-      setTimeout(() => response.end(body.subarray(body.length / 2)), 400);
-    });
-    await new Promise<void>((resolve) => slowProxy.listen(0, "127.0.0.1", resolve));
-    const client = await browser.newPage({ viewport: { width: 1280, height: 720 } });
-    await client.addInitScript(`
-      window.moved = 0;
-      const add = (list) => list.getEntries().forEach((entry) => { moved += entry.value; });
-      new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
-    `);
-    for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
-      await client.goto(`http://127.0.0.1:${(slowProxy.address() as AddressInfo).port}${path}`);
-      // The test needs this fixed wait to show that no content moves after the page has loaded.
-      await client.waitForTimeout(600);
-      expect(await client.evaluate("moved"), path).toBeLessThan(0.02);
-    }
-    await client.close();
-    slowProxy.close();
-  });
-
   it("breaks no word in a column of a table", async () => {
     await page.setViewportSize({ width: 1280, height: 900 });
     await page.goto(at("/docs/api/createTask"));

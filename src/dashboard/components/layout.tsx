@@ -119,7 +119,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           </form>
         )}
         {visitor && (
-          <search>
+          <search class={section === "Documentation" ? "beside-docs" : undefined}>
             <form class="search" method="get" action="/search">
               <label class="unseen" for="search">
                 Search keys, webhooks, requests, pages and documentation
