@@ -203,28 +203,33 @@ it.each(loaded.flatMap((path) => widths.map((width) => [path, width] as const)))
   },
 );
 
+/** Splits HTML into 24 pieces, each of which ends before a tag: a text that is cut moves on any page, when its last word needs another line. */
+function piecesOf(html: string): string[] {
+  const size = html.length / 24;
+  const cuts = Array.from({ length: 23 }, (_, index) => html.indexOf("<", (index + 1) * size)).filter((cut) => cut > 0);
+  return [0, ...cuts].map((cut, index) => html.slice(cut, cuts[index]));
+}
+
 /** Opens a page that arrives in pieces. The browser paints each piece before the next one is sent. */
 async function openInPieces(page: Page, path: string): Promise<void> {
-  const pieces = 24;
   let html: ServerResponse | undefined;
-  let body = Buffer.alloc(0);
+  let pieces: string[] = [];
   const proxy = createServer(async ({ url = "/", headers }, response) => {
     const forwarded = ["accept", "user-agent", "sec-fetch-site"].map((name) => [name, String(headers[name])] as [string, string]);
     const upstream = await fetch(at(url), { headers: forwarded });
     const bytes = Buffer.from(await upstream.arrayBuffer());
     response.writeHead(upstream.status, { "Content-Type": upstream.headers.get("Content-Type") ?? "" });
     if (url !== path) return response.end(bytes);
-    [html, body] = [response, bytes];
-    response.write(bytes.subarray(0, Math.ceil(bytes.length / pieces)));
+    [html, pieces] = [response, piecesOf(bytes.toString())];
+    response.write(pieces[0]);
   });
   await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   const response = await page.goto(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}${path}`, { waitUntil: "commit" });
   expect(response?.status()).toBe(200);
-  const size = Math.ceil(body.length / pieces);
-  for (let sent = size; sent < body.length; sent += size) {
+  for (const piece of pieces.slice(1)) {
     // A page without a body has no frames, so the wait has an end.
     await page.evaluate("new Promise((painted) => { requestAnimationFrame(() => setTimeout(painted, 20)); setTimeout(painted, 150); })");
-    html?.write(body.subarray(sent, sent + size));
+    html?.write(piece);
   }
   html?.end();
   await page.waitForLoadState();
