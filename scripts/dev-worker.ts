@@ -69,13 +69,19 @@ function printLines(from: Readable, output: number | undefined): void {
   });
 }
 
-/** Returns whether `url` responds with a success status within two seconds. */
-export async function isResponding(url: string): Promise<boolean> {
+/** Returns the status of the response of `url`, or null if it does not respond within two seconds. */
+export async function statusOf(url: string): Promise<number | null> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
     await response.arrayBuffer();
-    return response.ok;
+    return response.status;
   } catch {
-    return false;
+    return null;
   }
+}
+
+/** Returns whether `url` responds with a success status within two seconds. */
+export async function isResponding(url: string): Promise<boolean> {
+  const status = await statusOf(url);
+  return status !== null && status >= 200 && status < 300;
 }

@@ -4,7 +4,7 @@ import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { requireNotTakenByNpm } from "./command.ts";
-import { isResponding, startDevWorker } from "./dev-worker.ts";
+import { isResponding, startDevWorker, statusOf } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { applyMigrations, earlierData, ensureStateDirectory, restoredFile, seedLocalData, stateDirectory } from "./local.ts";
 import "./sample-resources.ts";
@@ -121,11 +121,10 @@ async function stopWorker(worker: ChildProcess): Promise<void> {
 }
 
 /** Triggers the scheduled jobs. In production, Cloudflare triggers these jobs. `wrangler dev` does not trigger them. */
-const fireCron = (url: string) => {
+const fireCron = (url: string): Promise<unknown> =>
   fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) =>
     console.error("The cron job did not run:", error),
   );
-};
 
 async function start(): Promise<void> {
   const port = portOf(process.env.PORT);
@@ -155,6 +154,9 @@ async function start(): Promise<void> {
   });
 
   const url = `http://localhost:${port}`;
+  while ((await statusOf(`${url}/health`)) === null) await sleep(100);
+  // After a longer pause, the last run of the jobs is old, and `/health` fails until they have run again.
+  await fireCron(url);
   while (!(await isResponding(`${url}/health`))) await sleep(100);
   say("A sample API behind the middleware, whose requests appear in Recent Activity: npm run sample-api");
   say(`Overview: ${url}`);
@@ -164,8 +166,6 @@ async function start(): Promise<void> {
   if (demoKey !== "")
     say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/${(process.env.SAMPLE_RESOURCES as string) === "off" ? "me" : "users"}`);
   say("Ready");
-  // After a longer pause, the times of the last runs are old, and `/health` would say so.
-  fireCron(url);
   setInterval(() => fireCron(url), 60_000);
 }
 

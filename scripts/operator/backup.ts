@@ -9,7 +9,7 @@ import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { type Command, callAgain, type Given, note, print, required } from "./command.ts";
-import { orderDump } from "./order-dump.ts";
+import { rewriteDump } from "./rewrite-dump.ts";
 
 // `operator backup` copies the databases of a deployment to files. Secrets are not part of it, because nobody can read them back.
 
@@ -150,7 +150,7 @@ async function copy(deployment: Deployment, { binding, name }: Database, folder:
   // The local databases are beside wrangler.toml, and have the names of their bindings.
   const [which, where, config] = isLocal ? [binding, "--local", join(root, "wrangler.toml")] : [name, "--remote", deployment.config];
   await wrangler(["d1", "export", which, where, "--output", exported], { config });
-  await orderDump(exported, part);
+  await rewriteDump(exported, part);
   rmSync(exported);
   renameSync(part, join(folder, file));
   const path = join(folder, file);
