@@ -13,6 +13,9 @@ export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrang
 /** If this file exists, the local data come from a backup, and no demo account is added to them. */
 export const restoredFile = join(stateDirectory, "restored");
 
+/** This file exists while a backup is being restored. If the restore is interrupted, the file remains, and the data are incomplete. */
+export const restoringFile = join(stateDirectory, "restoring");
+
 /**
  * The environment variables for wrangler. With these variables, wrangler does not prompt, send reports or fetch request metadata. Unless
  * X_LOCAL_OBSERVABILITY is set, wrangler also records no requests.

@@ -1,11 +1,12 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseOptions, run } from "./command.ts";
 import { type Deployment, readDeployment } from "./deploy/deployment.ts";
-import { type Counts, countRows, restoreDatabases } from "./deploy/restore-databases.ts";
+import { placeIn } from "./deploy/place.ts";
+import { type Counts, countRows, disableWebhooks, type Restored, restoreDatabases } from "./deploy/restore-databases.ts";
 import { wrangler } from "./deploy/wrangler.ts";
 import { CommandError } from "./exit-codes.ts";
-import { applyMigrations, ensureStateDirectory, restoredFile, stateDirectory, withDatabases } from "./local.ts";
+import { applyMigrations, ensureStateDirectory, restoredFile, restoringFile, stateDirectory, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
 import { hashOf, type Manifest, readManifest } from "./operator/backup.ts";
 import { root } from "./root.ts";
@@ -14,16 +15,20 @@ import { secretNames } from "./secrets.ts";
 // `npm run restore` makes the local data of this clone from a backup, so that `npm start` runs a copy of the deployment. With `--env`, it makes the databases
 // of a deployment on Cloudflare.
 
-const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN]]
+const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN] [--region REGION | --jurisdiction NAME]]
 
   --from FOLDER  a backup that npm run operator -- backup has made
   --env NAME     restore the databases of this deployment on Cloudflare, for example production; the default is this machine
-  --of ORIGIN    the address of the backed-up deployment, if NAME is another one`;
+  --of ORIGIN    the address of the backed-up deployment, if NAME is another one; the webhooks of this copy are disabled
+  --region REGION, --jurisdiction NAME
+                 where the databases are created, as in npm run deploy`;
 
 async function restore(): Promise<string> {
   const text = { type: "string" } as const;
-  const { from, env, of } = parseOptions({ options: { from: text, env: text, of: text } }, usage).values;
-  if (from === undefined || (of !== undefined && env === undefined)) throw new CommandError("misuse", usage);
+  const { values } = parseOptions({ options: { from: text, env: text, of: text, region: text, jurisdiction: text } }, usage);
+  const { from, env, of } = values;
+  if (from === undefined || (env === undefined && (of ?? values.region ?? values.jurisdiction) !== undefined))
+    throw new CommandError("misuse", usage);
   const deployment = await readDeployment(env);
   const manifest = await checkBackup(from, deployment);
   if (env !== undefined && !(of === undefined ? deployment.origins : [of]).includes(manifest.origin))
@@ -31,30 +36,43 @@ async function restore(): Promise<string> {
       "refused",
       `Nothing is changed. The backup is of ${manifest.origin}, and ${env} is ${deployment.origin ?? "a deployment without an address"}. To restore it there anyway, add --of ${manifest.origin}.`,
     );
-  return env === undefined ? restoreHere(from, manifest) : restoreOnCloudflare(deployment, resolve(from), manifest);
+  if (env === undefined) return restoreHere(from, manifest);
+  return restoreOnCloudflare(deployment, {
+    folder: resolve(from),
+    manifest,
+    place: placeIn(deployment, values),
+    isCopy: !deployment.origins.includes(manifest.origin),
+  });
 }
 
-async function restoreOnCloudflare(deployment: Deployment, folder: string, manifest: Manifest): Promise<string> {
-  const found = await restoreDatabases(deployment, folder, manifest);
+async function restoreOnCloudflare(deployment: Deployment, restored: Restored): Promise<string> {
+  const { manifest, isCopy } = restored;
+  const found = await restoreDatabases(deployment, restored, (text) => process.stdout.write(`${text}\n`));
   requireAccounts(found, manifest);
   const { env, worker } = deployment;
-  return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}: ${shownCounts(found, manifest)}.
+  return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}: ${shownCounts(found, manifest)}.${isCopy ? `\n${webhooksDisabled}` : ""}
 Next: npm run deploy -- --env ${env}, and then npm run operator -- guards line-up --env ${env}
 If ${worker} does not exist in this account, the deploy makes new secrets. Keys and webhook secrets of the backup then do not work.`;
 }
 
 async function restoreHere(from: string, manifest: Manifest): Promise<string> {
+  if (existsSync(restoringFile)) rmSync(stateDirectory, { recursive: true });
   if (existsSync(join(stateDirectory, "v3")))
     throw new CommandError("refused", `There are local data already, in ${stateDirectory}. Use another clone, or delete this folder.`);
   const missing = secretNames.filter((name) => localSecrets()[name] === undefined);
   ensureStateDirectory();
   ensureSecrets();
+  writeFileSync(restoringFile, "");
   for (const { binding, file } of manifest.databases)
     await wrangler(["d1", "execute", binding, "--local", "--file", join(from, file)], { config: join(root, "wrangler.toml") });
   await applyMigrations();
-  writeFileSync(restoredFile, "");
-  const found = await count();
+  const found = await withDatabases(async ({ DB }) => {
+    for (const statement of disableWebhooks) await DB?.prepare(statement).run();
+    return (await DB?.prepare(countRows).bind().first<Counts>()) ?? { accounts: 0, keys: 0 };
+  });
   requireAccounts(found, manifest);
+  writeFileSync(restoredFile, "");
+  rmSync(restoringFile);
   return [
     `Restored ${manifest.origin} as of ${manifest.started_at}: ${shownCounts(found, manifest)}.`,
     ...(missing.length > 0
@@ -62,6 +80,7 @@ async function restoreHere(from: string, manifest: Manifest): Promise<string> {
           `.dev.vars did not have ${missing.join(", ")}, so new secrets were made. Keys and webhook secrets of the backup work only with the secrets of its deployment.`,
         ]
       : []),
+    webhooksDisabled,
     "Start it with npm start -- --sign-in, and then run npm run operator -- guards line-up.",
   ].join("\n");
 }
@@ -92,7 +111,6 @@ function requireAccounts({ accounts }: Counts, manifest: Manifest): void {
 const shownCounts = ({ accounts, keys }: Counts, manifest: Manifest): string =>
   `${accounts} of ${manifest.accounts} accounts, ${keys} of ${manifest.live_keys} live keys`;
 
-const count = (): Promise<Counts> =>
-  withDatabases(async ({ DB }) => (await DB?.prepare(countRows).bind().first<Counts>()) ?? { accounts: 0, keys: 0 });
+const webhooksDisabled = "All its webhooks are disabled, so that this copy sends nothing to the receivers of your customers.";
 
 await run(restore);

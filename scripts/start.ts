@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { requireNotTakenByNpm } from "./command.ts";
 import { isResponding, startDevWorker, statusOf } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { applyMigrations, earlierData, ensureStateDirectory, restoredFile, seedLocalData, stateDirectory } from "./local.ts";
+import { applyMigrations, earlierData, ensureStateDirectory, restoredFile, restoringFile, seedLocalData, stateDirectory } from "./local.ts";
 import "./sample-resources.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
@@ -64,6 +64,11 @@ async function requireFreePort(port: number): Promise<void> {
 async function prepare(fresh: boolean): Promise<string> {
   if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
   if (existsSync(formerDemoFile)) throw earlierData();
+  if (existsSync(restoringFile))
+    throw new CommandError(
+      "refused",
+      "The local data are incomplete, because a restore was broken off. Run npm run restore again, or start with new data: npm start -- --fresh",
+    );
   ensureStateDirectory();
   // Delete any requests that an earlier start recorded in this folder.
   rmSync(join(stateDirectory, "v3", "observability"), { recursive: true, force: true });

@@ -25,10 +25,9 @@ import { overridesOf } from "./environment.ts";
 import { deployGradually } from "./gradual.ts";
 import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
 import { lock } from "./lock.ts";
-import { choosePlace, keepRegion, requireSameJurisdiction } from "./place.ts";
+import { choosePlace, createDatabases, placeIn, requireSameJurisdiction } from "./place.ts";
 import {
   type Account,
-  createDatabase,
   createQueue,
   deployArgs,
   firstShare,
@@ -41,7 +40,7 @@ import {
   type Way,
   wayOf,
 } from "./plan.ts";
-import { jurisdictionOf, type Place, regionOf, storeVariable } from "./region.ts";
+import type { Place } from "./region.ts";
 import { readTriggers, triggersOf } from "./triggers.ts";
 import { upload } from "./upload.ts";
 import { requireTokenAccepted } from "./watch.ts";
@@ -156,9 +155,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   );
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
 
-  if (place.jurisdiction !== found.jurisdiction) storeVariable(found.env, "JURISDICTION", String(place.jurisdiction));
-  for (const name of missing.databases) await wrangler(createDatabase(name, place), found, { show: true });
-  await keepRegion(found, place, say);
+  await createDatabases(found, place, missing.databases, say);
   const deployment = await readDeployment(found.env, await readDatabaseIds(found));
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
@@ -264,12 +261,7 @@ async function run(argv: string[]): Promise<void> {
     throw new CommandError("misuse", "--account takes a name, --email an address.");
   const deployment = await readDeployment(values.env);
   const file = overridesOf(deployment.env);
-  const region = values.region === undefined ? null : regionOf(values.region);
-  const jurisdiction = values.jurisdiction === undefined ? null : jurisdictionOf(values.jurisdiction);
-  if (region !== null && (jurisdiction ?? deployment.jurisdiction) !== null)
-    throw new CommandError("misuse", "Leave out --region: within a jurisdiction, Cloudflare chooses the region.");
-  if (region !== null && deployment.region !== null && region !== deployment.region)
-    throw new CommandError("misuse", `The region is ${deployment.region}, as ${file} says. Databases and Durable Objects cannot move.`);
+  const { region, jurisdiction } = placeIn(deployment, values);
   if (values["dry-run"])
     return dryRun({ ...deployment, region: deployment.region ?? region, jurisdiction: deployment.jurisdiction ?? jurisdiction }, account);
   if (account && deployment.origin === null)

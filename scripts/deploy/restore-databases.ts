@@ -3,7 +3,8 @@ import { CommandError } from "../exit-codes.ts";
 import type { Manifest } from "../operator/backup.ts";
 import { missingIn, readDatabaseIds, requireSignedIn } from "./deployed.ts";
 import type { Database, Deployment } from "./deployment.ts";
-import { createDatabase } from "./plan.ts";
+import { choosePlace, createDatabases } from "./place.ts";
+import type { Place } from "./region.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
 
 const countTables =
@@ -20,10 +21,32 @@ export const countRows =
   "SELECT (SELECT count(*) FROM accounts) AS accounts, (SELECT count(*) FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > unixepoch() * 1000)) AS keys";
 
 /**
- * Creates the databases of a deployment on Cloudflare, and fills them from a backup. Throws `CommandError` if a database has tables already, and changes
- * nothing then. Returns what is there afterwards. `files`: the databases of the backup, with all databases of the deployment.
+ * SQL that disables all webhooks, so that a copy of a deployment sends nothing to the receivers of its customers. A scheduled job then holds what they have
+ * not sent.
  */
-export async function restoreDatabases(deployment: Deployment, folder: string, { databases: files }: Manifest): Promise<Counts> {
+export const disableWebhooks: readonly string[] = [
+  "UPDATE webhooks SET state = 'disabled', disabled_reason = 'It was disabled in this copy, which was restored from a backup.' WHERE state = 'active'",
+  "INSERT OR REPLACE INTO webhook_settlements (account_id, webhook_id, status) SELECT account_id, id, 'held' FROM webhooks",
+];
+
+export interface Restored {
+  /** The folder of the backup. */
+  folder: string;
+  manifest: Manifest;
+  place: Place;
+  /** Whether the deployment is another one than the one that was backed up. */
+  isCopy: boolean;
+}
+
+/**
+ * Creates the databases of a deployment on Cloudflare, and fills them from a backup. Throws `CommandError` if a database has tables already, or if the data
+ * would leave their jurisdiction, and changes nothing then. Returns what is there afterwards. The backup has all databases of the deployment.
+ */
+export async function restoreDatabases(
+  deployment: Deployment,
+  { folder, manifest: { databases: files, jurisdiction = null }, place: given, isCopy }: Restored,
+  say: (text: string) => void,
+): Promise<Counts> {
   await requireSignedIn(deployment);
   const missing = missingIn(deployment, await readDatabaseIds(deployment));
   const present = deployment.databases.filter(({ name }) => !missing.includes(name));
@@ -33,11 +56,18 @@ export async function restoreDatabases(deployment: Deployment, folder: string, {
         "refused",
         `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, or if a restore was broken off, delete it first: npx wrangler d1 delete ${database.name}`,
       );
-  for (const { binding, name } of deployment.databases) {
-    if (missing.includes(name)) await wrangler(createDatabase(name, deployment), deployment, { show: true });
+  const place = await choosePlace(deployment, given, { databases: missing });
+  if (jurisdiction !== null && place.jurisdiction !== jurisdiction)
+    throw new CommandError(
+      "refused",
+      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Add --jurisdiction ${jurisdiction}.`,
+    );
+  await createDatabases(deployment, place, missing, say);
+  for (const { binding } of deployment.databases) {
     const file = files.find((each) => each.binding === binding)?.file ?? "";
     await wrangler(["d1", "execute", binding, "--remote", "--yes", "--file", join(folder, file)], deployment, { show: true });
   }
+  if (isCopy) await wrangler(["d1", "execute", "DB", "--remote", "--yes", "--command", disableWebhooks.join("; ")], deployment);
   return (await firstRow<Counts>(deployment, "DB", countRows)) ?? { accounts: 0, keys: 0 };
 }
 

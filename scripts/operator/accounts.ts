@@ -133,9 +133,15 @@ export const accounts: Record<string, Command> = {
   },
   limits: {
     form: "limits ID PERIOD=N,...|none",
-    what: "set the limits that all keys of the account share, in place of those of its plan, for example hour=5000",
+    what: "set the limits that all keys of the account share, in place of those of its plan, for example hour=5000; the others are as in its plan",
     args: 2,
-    run: (given) => changeTerms(given, { limits: limitsIn(given.args[1] ?? "") }),
+    run: async (given) => {
+      const limits = limitsIn(given.args[1] ?? "");
+      const { body: before } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
+      await changeTerms(given, { limits });
+      const own = before.own_limits.map(({ per, limit }: { per: string; limit: number }) => `${per}=${limit}`).join(",");
+      note(`Before: ${limitsInWords(before.limits)}. To undo: operator accounts limits ${given.args[0]} ${own || "none"}`);
+    },
   },
   plan: {
     form: "plan ID PLAN|none",

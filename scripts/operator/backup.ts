@@ -37,6 +37,8 @@ export interface Manifest {
   format: 1;
   origin: string;
   release: string;
+  /** What the data cannot leave, or null. Backups of releases before 0.2 do not say it. */
+  jurisdiction?: string | null;
   started_at: string;
   /** Null until all databases are there. */
   finished_at: string | null;
@@ -136,6 +138,7 @@ async function beginOrContinue({ client }: Given, deployment: Deployment, folder
     format: 1,
     origin: client.origin,
     release: packageJson.version,
+    jurisdiction: client.isLocal ? null : deployment.jurisdiction,
     started_at: new Date().toISOString(),
     finished_at: null,
     accounts: body.accounts,

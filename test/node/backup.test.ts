@@ -1,8 +1,11 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
-import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
+import { startReceiver } from "../../scripts/receiving.ts";
+import { startIn } from "./demo.ts";
 import { copyProject, freePort, removeProject, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
@@ -15,20 +18,20 @@ describe("A backup", () => {
   let original: RunningWorker;
   let folder: string;
   let clone: string;
-  let stopCopy: () => Promise<void> = async () => {};
+  let receiver: Awaited<ReturnType<typeof startReceiver>>;
+  let stopCopy: () => Promise<void> = async () => removeProject(clone);
 
   beforeAll(async () => {
     if (!inject("isLong")) return;
-    original = await startWorker();
+    [original, receiver] = await Promise.all([startWorker(), startReceiver(0)]);
     folder = join(mkdtempSync(join(tmpdir(), "backup-")), "of-today");
     clone = copyProject();
   });
 
   afterAll(async () => {
     await stopCopy();
-    await original?.stop();
+    await Promise.all([original?.stop(), receiver?.stop()]);
     if (folder) rmSync(join(folder, ".."), { recursive: true, force: true });
-    if (clone) removeProject(clone);
   });
 
   const operator = (in_: string, port: number, ...args: string[]) =>
@@ -53,14 +56,32 @@ describe("A backup", () => {
   };
 
   long("contains the databases, and goes on where it was broken off", longOptions, async () => {
+    // Rows that refer to others, texts with semicolons, and a segment of the log that is too long for one statement of D1.
+    const flooding = await original.api("POST", "/keys", { name: "Flooding; with a semicolon", scopes: ["users:read", "tasks:write"] });
+    for (let sent = 0; sent < 4000; sent += 50)
+      await Promise.all(Array.from({ length: 50 }, () => ask(original.port, flooding.secret_key, `/users/${randomUUID()}`)));
+    const user = await original.api("POST", "/users", { name: "Ada; Ltd", email: "ada@example.com" });
+    await original.api("POST", "/tasks", { title: "It's; done", description: "One;\nTwo", assignee_id: user.id });
+    const { account } = await original.api("GET", "/me");
+    const plan = await operator(original.folder, original.port, "plans", "make", "--name", "Team; of two");
+    expect((await operator(original.folder, original.port, "accounts", "plan", account.id, plan.out.trim())).code).toBe(0);
+    // A delivery whose next attempt is due, and jobs that last ran an hour ago.
+    const webhook = await original.api("POST", "/webhooks", { url: `${receiver.url}/fail`, event_types: ["task.created"] });
+    await original.api("POST", "/tasks", { title: "Sent once" });
+    await vi.waitFor(() => expect(receiver.received).toHaveLength(2), { timeout: 15_000, interval: 50 });
+    await fetch(`http://localhost:${original.port}/cdn-cgi/local/scheduled`);
+    await original.sql("UPDATE jobs SET ran_at = ran_at - 3600000; UPDATE deliveries SET next_attempt_at = 0, reserved_until = 0");
     const revoked = await original.api("POST", "/keys", { name: "Revoked", scopes: ["tasks:read"] });
     const limited = await original.api("POST", "/keys", { name: "Limited", hourly_limit: 3, scopes: ["tasks:read"] });
     for (let request = 0; request < 4; request++) await ask(original.port, limited.secret_key, "/tasks");
     await ask(original.port, revoked.secret_key, "/tasks");
     await original.api("DELETE", `/keys/${revoked.id}`);
-    writeFileSync(join(original.folder, "keys.json"), JSON.stringify({ revoked, limited }));
     const first = await operator(original.folder, original.port, "backup", "--to", folder);
     expect([first.code, first.code === 0 ? "" : first.err]).toEqual([0, ""]);
+    // From here on, only the copy could send.
+    await original.api("DELETE", `/webhooks/${webhook.id}`);
+    writeFileSync(join(original.folder, "keys.json"), JSON.stringify({ revoked, limited, webhook }));
+    expect(readFileSync(join(folder, "ACTIVITY_0.sql"), "utf8")).toContain("INSERT INTO restored_parts");
     const manifestFile = join(folder, "manifest.json");
     const manifest = JSON.parse(readFileSync(manifestFile, "utf8"));
     expect(manifest.databases.map(({ binding }: { binding: string }) => binding)).toEqual(["DB", "ACTIVITY_0"]);
@@ -73,6 +94,22 @@ describe("A backup", () => {
     const continued = await operator(original.folder, original.port, "backup", "--to", folder);
     expect([continued.code, continued.err]).toEqual([0, expect.stringContaining("developer-overview is there already.")]);
     expect(existsSync(join(folder, "ACTIVITY_0.sql"))).toBe(true);
+  });
+
+  long("that was being restored when the restore was killed is restored again, and is not started before", longOptions, async () => {
+    const killed = spawn(process.execPath, ["scripts/restore.ts", "--from", folder], {
+      cwd: clone,
+      env: { ...process.env, PATH: `${join(clone, "node_modules/.bin")}:${process.env.PATH}` },
+    });
+    await vi.waitUntil(() => existsSync(join(clone, ".wrangler/state/v3")), { timeout: 60_000, interval: 20 });
+    const ended = new Promise((resolve) => killed.once("exit", resolve));
+    killed.kill("SIGKILL");
+    await ended;
+    const started = await run(process.execPath, ["scripts/start.ts"], {
+      cwd: clone,
+      env: { ...process.env, PORT: String(await freePort()) },
+    });
+    expect([started.code, started.err]).toEqual([4, expect.stringContaining("a restore was broken off")]);
   });
 
   long("is refused by restore if a file is damaged, or lacks a database", longOptions, async () => {
@@ -103,21 +140,26 @@ describe("A backup", () => {
   });
 
   long("becomes a working Worker with the same counts, figures and keys", longOptions, async () => {
-    const { revoked, limited } = JSON.parse(readFileSync(join(original.folder, "keys.json"), "utf8"));
+    const { revoked, limited, webhook } = JSON.parse(readFileSync(join(original.folder, "keys.json"), "utf8"));
     writeFileSync(join(clone, ".dev.vars"), readFileSync(join(original.folder, ".dev.vars")), { mode: 0o600 });
     const { code, out, err } = await restore();
     expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
-    expect(out).toMatch(/: 1 of 1 accounts, 2 of 2 live keys\./);
+    expect(out).toMatch(/: 1 of 1 accounts, 3 of 3 live keys\./);
     expect((await restore()).err).toContain("There are local data already");
-    const port = await freePort();
-    const child = startDevWorker(port, { folder: clone });
-    stopCopy = async () => {
-      process.kill(-(child.pid ?? 0), "SIGTERM");
-      await new Promise((resolve) => child.once("exit", resolve));
-    };
-    await vi.waitUntil(() => isResponding(`http://localhost:${port}/health`), { timeout: 120_000, interval: 50 });
+    const attempts = receiver.received.length;
+    const copy = await startIn(clone, "--sign-in");
+    stopCopy = copy.stop;
+    const { port } = copy;
     const reconciled = await operator(clone, port, "guards", "line-up");
     expect([reconciled.code, reconciled.code === 0 ? "" : reconciled.err]).toEqual([0, ""]);
+    // Webhooks: the copy sends nothing to receivers of customers.
+    const disabled = await ask(port, original.key, `/webhooks/${webhook.id}`);
+    expect(disabled.body).toMatchObject({ status: "disabled", disabled_reason: expect.stringContaining("restored from a backup") });
+    await vi.waitFor(async () => {
+      const { body } = await ask(port, original.key, `/webhooks/${webhook.id}/deliveries`);
+      expect((body.data as { status: string }[]).map(({ status }) => status)).toEqual(["held"]);
+    });
+    expect(receiver.received).toHaveLength(attempts);
     // Keys: the same rows, and the same answers.
     const shown = async (at: number) =>
       ((await ask(at, original.key, "/keys?limit=100")).body.data as Record<string, unknown>[]).map(

@@ -12,8 +12,10 @@ export interface Demo {
 }
 
 /** Runs `npm start` with options in a copy of the project. Returns when the Worker is ready. Throws if the command ends before. */
-export async function startDemo(...options: string[]): Promise<Demo> {
-  const folder = copyProject();
+export const startDemo = (...options: string[]): Promise<Demo> => startIn(copyProject(), ...options);
+
+/** Does the same in a folder, which is removed at the end. */
+export async function startIn(folder: string, ...options: string[]): Promise<Demo> {
   const port = await freePort();
   const env = { ...process.env, PORT: String(port) };
   const npm = spawn("npm", ["start", "--silent", "--", ...options], { cwd: folder, env, detached: true });

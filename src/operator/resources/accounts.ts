@@ -36,6 +36,7 @@ const bodyOf = (account: Account): z.infer<typeof AccountData> => ({
   on_unavailable: account.onUnavailable,
   plan_id: account.planId,
   limits: account.limitsInForce,
+  own_limits: account.ownTerms.limits ?? [],
   pending_limits: account.pushedLimitsVersion < account.limitsVersion ? account.sharedLimits : null,
   limit_ceiling: account.limitCeiling,
   max_live_keys: account.maxLiveKeys,
@@ -66,6 +67,12 @@ const AccountData = z
       description: "The limits that the keys share, as the budget and all guards have confirmed them.",
       example: [{ per: "hour", limit: 5000 }],
     }),
+    own_limits: z
+      .array(limitData)
+      .meta({
+        description: "Limits of the account itself, which replace single limits of its plan.",
+        example: [{ per: "hour", limit: 5000 }],
+      }),
     pending_limits: z
       .array(limitData)
       .nullable()
