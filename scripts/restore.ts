@@ -15,19 +15,28 @@ import { secretNames } from "./secrets.ts";
 // `npm run restore` makes the local data of this clone from a backup, so that `npm start` runs a copy of the deployment. With `--env`, it makes the databases
 // of a deployment on Cloudflare.
 
-const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN] [--region REGION | --jurisdiction NAME]]
+const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN [--keep-webhooks]] [--region REGION | --jurisdiction NAME]]
 
   --from FOLDER  a backup that npm run operator -- backup has made
   --env NAME     restore the databases of this deployment on Cloudflare, for example production; the default is this machine
   --of ORIGIN    the address of the backed-up deployment, if NAME is another one; the webhooks of this copy are disabled
+  --keep-webhooks
+                 do not disable them, because the service moves to NAME
   --region REGION, --jurisdiction NAME
                  where the databases are created, as in npm run deploy`;
 
 async function restore(): Promise<string> {
   const text = { type: "string" } as const;
-  const { values } = parseOptions({ options: { from: text, env: text, of: text, region: text, jurisdiction: text } }, usage);
+  const { values } = parseOptions(
+    { options: { from: text, env: text, of: text, "keep-webhooks": { type: "boolean" }, region: text, jurisdiction: text } },
+    usage,
+  );
   const { from, env, of } = values;
-  if (from === undefined || (env === undefined && (of ?? values.region ?? values.jurisdiction) !== undefined))
+  if (
+    from === undefined ||
+    (env === undefined && (of ?? values.region ?? values.jurisdiction) !== undefined) ||
+    (values["keep-webhooks"] && of === undefined)
+  )
     throw new CommandError("misuse", usage);
   const deployment = await readDeployment(env);
   const manifest = await checkBackup(from, deployment);
@@ -41,7 +50,7 @@ async function restore(): Promise<string> {
     folder: resolve(from),
     manifest,
     place: placeIn(deployment, values),
-    isCopy: !deployment.origins.includes(manifest.origin),
+    isCopy: !values["keep-webhooks"] && !deployment.origins.includes(manifest.origin),
   });
 }
 

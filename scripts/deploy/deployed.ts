@@ -209,12 +209,21 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
   return { secrets, shares, version: await readVersion(deployment, largest.id) };
 }
 
-/** Returns the id of the version that served all requests before the present one. Cloudflare lists ten deployments. If they have none, returns undefined. */
-export async function readEarlierVersion(deployment: Deployment, present: string): Promise<string | undefined> {
+/** What the latest ten deployments say, which Cloudflare lists. */
+interface Earlier {
+  /** The id of the version that served all requests before the present one. Undefined if none of the deployments has another one. */
+  whole: string | undefined;
+  /** The ids of the versions that were left when all requests went to the present one: they had all requests, or a share of them. */
+  left: string[];
+}
+
+/** Returns what was deployed before all requests went to the version `present`. */
+export async function readEarlier(deployment: Deployment, present: string): Promise<Earlier> {
   const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
   const latestFirst = listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
   const whole = latestFirst.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? []);
-  return whole.find((id) => id !== present);
+  const others = latestFirst.map((each) => sharesOf(each).flatMap(({ id }) => (id === present ? [] : [id])));
+  return { whole: whole.find((id) => id !== present), left: others.find((ids) => ids.length > 0) ?? [] };
 }
 
 /** Returns the names of the migrations that are not applied yet, by the binding of the database. Leaves out the databases in `missing`. */

@@ -84,6 +84,15 @@ const driftOfRuntime = (wanted: Runtime, there: Runtime): string[] =>
 
 const shownLimit = ({ cpuMs }: Runtime): string => (cpuMs === null ? "Cloudflare's" : `${cpuMs} ms`);
 
+/** The end of the name of a commit if files were changed since. */
+export const changed = ", changed";
+
+function driftOfCode(deployed: string | null, commit: string | null): string[] {
+  if (commit === null) return [];
+  if (deployed !== commit) return [`The code is ${deployed ?? "of an unknown commit"}. The repository is ${commit}.`];
+  return commit.endsWith(changed) ? ["Files were changed since the commit, here and in what is deployed, so the code may differ."] : [];
+}
+
 /**
  * Returns what differs between the deployed version and the repository, one line each: the commit, bindings, secrets, the runtime and classes of Durable
  * Objects. `commit`: what a deploy would write down about the repository. `names`: the names of databases by their ids.
@@ -106,9 +115,7 @@ export function driftOf(
   const extra = [...deployed].filter(([name]) => !wanted.has(name));
   const databases = databasesOf(version);
   return [
-    ...(version.message === commit || commit === null
-      ? []
-      : [`The code is ${version.message ?? "of an unknown commit"}. The repository is ${commit}.`]),
+    ...driftOfCode(version.message, commit),
     ...driftOfRuntime(deployment.runtime, version.runtime),
     ...differences,
     ...extra.map(

@@ -92,7 +92,8 @@ async function goBack(deployment: Deployment, previous: string, known: readonly 
   say(`Going back to ${previous}. ${reason.message}`);
   const shares = await readShares(deployment).catch(() => []);
   if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(deployment.worker, shownShares(shares));
-  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true });
+  // A second Ctrl+C must not leave the split.
+  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
   if (code !== 0)
     throw new CommandError(
       "failed",

@@ -34,7 +34,7 @@ export interface Restored {
   folder: string;
   manifest: Manifest;
   place: Place;
-  /** Whether the deployment is another one than the one that was backed up. */
+  /** Whether the deployment is a copy of the one that was backed up, beside it. */
   isCopy: boolean;
 }
 
@@ -49,6 +49,12 @@ export async function restoreDatabases(
 ): Promise<Counts> {
   await requireSignedIn(deployment);
   const missing = missingIn(deployment, await readDatabaseIds(deployment));
+  const place = await choosePlace(deployment, given, { databases: missing });
+  if (jurisdiction !== null && place.jurisdiction !== jurisdiction)
+    throw new CommandError(
+      "refused",
+      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Add --jurisdiction ${jurisdiction}.`,
+    );
   const present = deployment.databases.filter(({ name }) => !missing.includes(name));
   for (const database of present)
     if ((await tablesIn(deployment, database)) > 0)
@@ -56,12 +62,6 @@ export async function restoreDatabases(
         "refused",
         `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, or if a restore was broken off, delete it first: npx wrangler d1 delete ${database.name}`,
       );
-  const place = await choosePlace(deployment, given, { databases: missing });
-  if (jurisdiction !== null && place.jurisdiction !== jurisdiction)
-    throw new CommandError(
-      "refused",
-      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Add --jurisdiction ${jurisdiction}.`,
-    );
   await createDatabases(deployment, place, missing, say);
   for (const { binding } of deployment.databases) {
     const file = files.find((each) => each.binding === binding)?.file ?? "";

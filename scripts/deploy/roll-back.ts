@@ -6,7 +6,7 @@ import {
   deletedDatabases,
   readDatabaseIds,
   readDeployed,
-  readEarlierVersion,
+  readEarlier,
   readVersion,
   requireOwnAddress,
   requireSignedIn,
@@ -31,6 +31,12 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 /** Cloudflare refuses to deploy an earlier version whose secrets have changed since. */
 const secretsChanged = "10220";
 
+const secretsChangedSince = (id: string) =>
+  new CommandError(
+    "refused",
+    `Nothing is changed. Secrets have changed since ${id}, and going back would restore the old ones. Check out the earlier code and run npm run deploy, which keeps the present secrets.`,
+  );
+
 /** Returns the id of the version that was uploaded first. */
 async function oldestOf(deployment: Deployment, shares: Deployed["shares"]): Promise<string | undefined> {
   const versions = await Promise.all(shares.map(({ id }) => readVersion(deployment, id)));
@@ -46,14 +52,16 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
   // While the requests are split, the oldest of the versions is the one before. A deploy that was broken off there has not replaced it.
   const isSplit = deployed.shares.length > 1;
   await requireOwnAddress(deployment, deployed);
-  const id = given ?? (isSplit ? await oldestOf(deployment, deployed.shares) : await readEarlierVersion(deployment, present));
+  const earlier = isSplit || given !== undefined ? null : await readEarlier(deployment, present);
+  const id = given ?? (isSplit ? await oldestOf(deployment, deployed.shares) : earlier?.whole);
   const toName = `Name the version: npm run roll-back -- --env ${deployment.env} --to VERSION. To list them: npm run wrangler -- ${deployment.env} versions list`;
   if (id === undefined)
     throw new CommandError("refused", `None of the latest ten deployments gave all requests to another version than ${present}. ${toName}`);
   if (id === present && !isSplit) throw new CommandError("refused", `All requests go to ${id} already.`);
   const version = await readVersion(deployment, id);
-  if (given === undefined && !isSplit && version.createdAt > deployed.version.createdAt)
-    throw new CommandError("refused", `${deployment.worker} was rolled back already: from ${id} to ${present}. ${toName}`);
+  const left = await Promise.all((earlier?.left ?? []).map((each) => readVersion(deployment, each)));
+  const newer = left.find(({ createdAt }) => createdAt > deployed.version.createdAt);
+  if (newer) throw new CommandError("refused", `${deployment.worker} was rolled back already: from ${newer.id} to ${present}. ${toName}`);
   if (version.classMigration !== deployed.version.classMigration) {
     const classes = changedClasses(deployment, { ...deployed, version });
     throw new CommandError(
@@ -67,6 +75,8 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
       "refused",
       `Nothing is changed. The databases ${deleted.join(", ")} of ${id} were deleted. Check out the earlier code and run npm run deploy.`,
     );
+  const secrets = version.bindings.flatMap(({ type, name }) => (type === "secret_text" ? [name] : []));
+  if (secrets.toSorted().join() !== deployed.secrets.toSorted().join()) throw secretsChangedSince(id);
   const unread = [...databasesOf(deployed.version).keys()].filter((name) => !databasesOf(version).has(name));
   if (unread.length > 0)
     say(`${id} does not have ${unread.join(", ")}, so it cannot read what is there. A later deploy of the present code can.`);
@@ -74,14 +84,10 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
   say(
     `${deployment.worker} (${deployment.env}) is at ${shownShares(deployed.shares)}. ${isDryRun ? "It would go" : "It goes"} back to ${id}${about === "" ? "" : ` (${about})`}.`,
   );
-  if (isDryRun) return;
+  if (isDryRun) return say("Cloudflare refuses this if the value of a secret has changed since. Nobody can see that before.");
   const { code, out, err } = await wrangler(wholeArgs(id), deployment, { show: true, mayFail: true });
   if (code !== 0) {
-    if ((out + err).includes(secretsChanged))
-      throw new CommandError(
-        "refused",
-        `Nothing is changed. Secrets have changed since ${id}, and going back would restore the old ones. Check out the earlier code and run npm run deploy, which keeps the present secrets.`,
-      );
+    if ((out + err).includes(secretsChanged)) throw secretsChangedSince(id);
     throw new WranglerError("wrangler versions deploy failed.");
   }
   if (deployment.origin === null) return say("PUBLIC_ORIGIN is not set, so nobody asks /health.");

@@ -31,8 +31,8 @@ export const forDeployment = (args: readonly string[], { config }: Pick<Deployme
 
 /**
  * Runs the first wrangler on the PATH. In an npm script, this is the project's own wrangler. If `show` is set, also prints the output to
- * standard error. `input` is the text for the standard input of wrangler. wrangler never prompts. If wrangler fails and `mayFail` is not set,
- * throws `WranglerError`.
+ * standard error. `input` is the text for the standard input of wrangler. If `isAlone` is set, Ctrl+C does not end it. wrangler never prompts.
+ * If wrangler fails and `mayFail` is not set, throws `WranglerError`.
  */
 export async function wrangler(
   args: readonly string[],
@@ -42,12 +42,14 @@ export async function wrangler(
     mayFail = false,
     env = {},
     input = "",
-  }: { show?: boolean; mayFail?: boolean; env?: Record<string, string>; input?: string } = {},
+    isAlone = false,
+  }: { show?: boolean; mayFail?: boolean; env?: Record<string, string>; input?: string; isAlone?: boolean } = {},
 ): Promise<Said> {
   const child = spawn("wrangler", forDeployment(args, deployment), {
     cwd: root,
     env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", NO_COLOR: "1", ...env },
     stdio: ["pipe", "pipe", "pipe"],
+    detached: isAlone,
     shell: process.platform === "win32",
   });
   const said: Said = { code: 1, out: "", err: "" };

@@ -171,12 +171,12 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
       name: "dvo_job_age_seconds",
       unit: "seconds",
       help: "Seconds since the last run of a scheduled job.",
-      values: status.jobs.map(({ name, ranAt }) => [{ job: name }, ageOf(ranAt, now)]),
+      values: status.jobs.map(({ name, ranAt }) => [{ scheduled_job: name }, ageOf(ranAt, now)]),
     },
     {
       name: "dvo_job_failed",
       help: "Whether the last run of a scheduled job failed.",
-      values: status.jobs.map(({ name, error }) => [{ job: name }, Number(error !== null)]),
+      values: status.jobs.map(({ name, error }) => [{ scheduled_job: name }, Number(error !== null)]),
     },
     {
       name: "dvo_sign_in_failures",

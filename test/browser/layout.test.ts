@@ -203,7 +203,9 @@ it.each(loaded.flatMap((path) => widths.map((width) => [path, width] as const)))
   },
 );
 
-/** Splits HTML into 24 pieces, each of which ends before a tag: a text that is cut moves on any page, when its last word needs another line. */
+/**
+ * Splits HTML into 24 pieces. Each piece ends before a tag, because a text that is cut moves on any page: its last word may need another line.
+ */
 function piecesOf(html: string): string[] {
   const size = html.length / 24;
   const cuts = Array.from({ length: 23 }, (_, index) => html.indexOf("<", (index + 1) * size)).filter((cut) => cut > 0);

@@ -98,6 +98,18 @@ it("A dry run names each binding that differs from the repository", async () => 
   ]);
 });
 
+it("A dry run says that the code may differ if files were changed since the commit that was deployed", async () => {
+  const { deployment, deployed } = await deployedProduction();
+  const driftAfter = (message: string, commit: string) =>
+    driftOf(deployment, { ...deployed, version: { ...deployed.version, message, bindings: bindingsOf(deployment) } }, commit, new Map());
+  const about = (lines: string[]) => lines.filter((line) => /code/.test(line));
+  expect(about(driftAfter("commit a", "commit a"))).toEqual([]);
+  expect(about(driftAfter("commit a", "commit a, changed"))).toEqual(["The code is commit a. The repository is commit a, changed."]);
+  expect(about(driftAfter("commit a, changed", "commit a, changed"))).toEqual([
+    "Files were changed since the commit, here and in what is deployed, so the code may differ.",
+  ]);
+});
+
 it("A dry run names secrets that the repository does not know, and no others", async () => {
   const { deployment, deployed } = await deployedProduction();
   const secrets = ["EXFILTRATE", "ALERT_URL", "OPERATOR_TOKENS"];

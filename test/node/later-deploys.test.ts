@@ -1,4 +1,4 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from "vitest";
@@ -73,15 +73,20 @@ describe("A later deploy", () => {
     team.edit("src/surfaces/health.ts", works, broken);
     try {
       const started = team.run("deploy", usual);
-      // The deploy waits five minutes for a version that is not healthy. An interruption ends the wait.
+      // The deploy waits five minutes for a version that is not healthy. An interruption ends the wait. A second one, while it goes back, changes nothing.
       await vi.waitUntil(() => sharesOf(scriptOf(cloudflare.account)).length === 2, { timeout: 120_000 });
       expect((await healthAt(team.origin)).status).toBeDefined();
       await sleep(4000);
+      started.interrupt();
+      await sleep(1500);
       started.interrupt();
       const { code, err } = await started;
       expect([code, err]).toEqual([1, expect.stringContaining(`All requests go to the previous version ${before} again.`)]);
       expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: before, percentage: 100 }]);
       expect((await healthAt(team.origin)).releaseId).toBe(before);
+      // A rollback after this would leave the good version.
+      const again = await team.run("roll-back", ["--dry-run"]);
+      expect([again.code, again.err]).toEqual([4, expect.stringMatching(`was rolled back already: from \\S+ to ${before}`)]);
     } finally {
       team.edit("src/surfaces/health.ts", broken, works);
     }
@@ -270,6 +275,13 @@ describe("npm run roll-back", () => {
     const refused = await team.run("roll-back", ["--to", first]);
     expect([refused.code, refused.err]).toEqual([4, expect.stringContaining(`Secrets have changed since ${first}`)]);
     expect((await healthAt(team.origin)).releaseId).toBe(latestOf(scriptOf(cloudflare.account))?.id);
+    // A dry run knows which secrets the version did not have.
+    await deploy();
+    const bindings = latestOf(scriptOf(cloudflare.account))?.bindings ?? [];
+    bindings.push({ type: "secret_text", name: "ALERT_URL", text: "https://alerts.example.com" });
+    const knows = await team.run("roll-back", ["--dry-run"]);
+    bindings.pop();
+    expect([knows.code, knows.err]).toEqual([4, expect.stringContaining("Secrets have changed since")]);
   });
 });
 
@@ -348,17 +360,37 @@ describe("A Cloudflare API token", () => {
 describe("A backup", () => {
   long("fills new databases if somebody has deleted the old ones, and the keys work again", longOptions, async () => {
     const key = await makeKey();
+    const api = async (path: string, body: unknown) => {
+      const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+      const response = await fetch(`${team.origin}/api/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      expect(response.status).toBe(201);
+      return (await response.json()) as { id: string };
+    };
+    // Rows that refer to others, and texts with semicolons.
+    const operate = async (...args: string[]) => {
+      const { code, out, err } = await team.run("operator", [...args, "--env", "production"]);
+      expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+      return out.trim();
+    };
+    const account = JSON.parse(await operate("accounts", "find", "--email", "ops@acme.dev", "--json")).data[0].id;
+    await operate("accounts", "plan", account, await operate("plans", "make", "--name", "Team; of two"));
+    const user = await api("/users", { name: "Ada; Ltd", email: "ada@example.com" });
+    await api("/tasks", { title: "It's; done", description: "One;\nTwo", assignee_id: user.id });
+    await api("/webhooks", { url: "https://receiver.example.com/events", event_types: ["*"] });
     const folder = join(team.folder, "backup");
     const made = await team.run("operator", ["backup", "--to", folder, "--env", "production"]);
     expect([made.code, made.code === 0 ? "" : made.err]).toEqual([0, ""]);
     const refused = await team.run("restore", ["--from", folder, "--env", "production"]);
     expect([refused.code, refused.err]).toEqual([4, expect.stringContaining("developer-overview has tables already")]);
     const { databases } = cloudflare.account;
-    for (const name of ["developer-overview", "developer-overview-activity-0"])
-      databases.splice(
-        databases.findIndex((each) => each.name === name),
-        1,
-      );
+    const removeDatabases = (worker: string) => {
+      for (const name of [worker, `${worker}-activity-0`])
+        databases.splice(
+          databases.findIndex((each) => each.name === name),
+          1,
+        );
+    };
+    removeDatabases("developer-overview");
     const before = String(latestOf(scriptOf(cloudflare.account))?.id);
     const elsewhere = await team.run("restore", ["--from", folder, "--env", "staging"]);
     expect([elsewhere.code, elsewhere.err]).toEqual([4, expect.stringContaining(`The backup is of ${team.origin}, and staging is`)]);
@@ -378,6 +410,29 @@ describe("A backup", () => {
     const response = await fetch(`${team.origin}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } });
     expect(response.status).toBe(200);
     expect((await healthAt(team.origin)).status).not.toBe("fail");
+    const statesOf = async (name: string) => {
+      const { uuid = "" } = databases.find((each) => each.name === name) ?? {};
+      const { results } = await (await cloudflare.runtime.database(uuid)).prepare("SELECT state FROM webhooks").all<{ state: string }>();
+      return results.map(({ state }) => state);
+    };
+    expect(await statesOf("developer-overview")).toEqual(["active"]);
+    // A copy of it is in the jurisdiction of staging, and sends nothing to the receivers of customers.
+    removeDatabases("developer-overview-staging");
+    const copied = await team.run("restore", ["--from", folder, "--env", "staging", "--of", team.origin]);
+    expect([copied.code, copied.code === 0 ? copied.out : copied.err]).toEqual([
+      0,
+      expect.stringContaining("All its webhooks are disabled"),
+    ]);
+    expect(databases.filter(({ name }) => name.includes("staging")).map(({ jurisdiction }) => jurisdiction)).toEqual(["eu", "eu"]);
+    expect(await statesOf("developer-overview-staging")).toEqual(["disabled"]);
+    removeDatabases("developer-overview-staging");
+    const moved = await team.run("restore", ["--from", folder, "--env", "staging", "--of", team.origin, "--keep-webhooks"]);
+    expect([moved.code, moved.code === 0 ? "" : moved.err]).toEqual([0, ""]);
+    expect(await statesOf("developer-overview-staging")).toEqual(["active"]);
+    const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8"));
+    writeFileSync(join(folder, "manifest.json"), JSON.stringify({ ...manifest, jurisdiction: "eu" }));
+    const outside = await team.run("restore", ["--from", folder, "--env", "production"]);
+    expect([outside.code, outside.err]).toEqual([4, expect.stringContaining("must stay in the jurisdiction eu")]);
   });
 });
 

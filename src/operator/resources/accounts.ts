@@ -67,12 +67,10 @@ const AccountData = z
       description: "The limits that the keys share, as the budget and all guards have confirmed them.",
       example: [{ per: "hour", limit: 5000 }],
     }),
-    own_limits: z
-      .array(limitData)
-      .meta({
-        description: "Limits of the account itself, which replace single limits of its plan.",
-        example: [{ per: "hour", limit: 5000 }],
-      }),
+    own_limits: z.array(limitData).meta({
+      description: "Limits of the account itself, which replace single limits of its plan.",
+      example: [{ per: "hour", limit: 5000 }],
+    }),
     pending_limits: z
       .array(limitData)
       .nullable()

@@ -226,6 +226,9 @@ describe("Metrics", () => {
     expect(answer.text).toMatch(/^dvo_log_dropped_entries_total\{writer="ACTIVITY_0\/0"\} \d+$/m);
     for (const line of answer.text.trim().split("\n"))
       expect(line).toMatch(/^(# (TYPE|HELP|UNIT) dvo_\w+ .+|# EOF|dvo_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? -?[\d.e+-]+)$/);
+    // Prometheus would rename these labels, because each of its targets has them.
+    expect(answer.text).not.toMatch(/[{,](?:job|instance)="/);
+    expect(answer.text).toMatch(/^dvo_job_age_seconds\{scheduled_job="\w[^"]*"\} /m);
     expect(answer.text).not.toContain(accountId);
   });
 });
