@@ -64,7 +64,8 @@ export async function connectToTarget({ remote, env }: Target): Promise<Operator
  */
 export function connectToOperator(remote: string | undefined, { isKept = false } = {}): OperatorClient {
   const origin = originOf(remote);
-  const token = (isKept ? undefined : process.env.OPERATOR_TOKEN) || tokenFor(origin);
+  const given = isKept ? undefined : process.env.OPERATOR_TOKEN;
+  const token = given || tokenFor(origin);
   if (!token)
     throw new CommandError(
       "misuse",
@@ -72,12 +73,13 @@ export function connectToOperator(remote: string | undefined, { isKept = false }
         ? "There is no operator token yet. `npm start` creates one."
         : `There is no token for ${origin}. Set OPERATOR_TOKEN to a token whose SHA-256 is in the Worker's secret OPERATOR_TOKENS.`,
     );
+  const kept = { token, place: given ? "the variable OPERATOR_TOKEN" : keptToken(origin) ? ".operator-tokens" : ".dev.vars" };
   return {
     origin,
     isLocal: remote === undefined,
     deployment: null,
-    call: (method, path, body) => call(`${origin}/operator/api${path}`, token, method, body),
-    metrics: async () => (await call(`${origin}/metrics`, token, "GET")).text,
+    call: (method, path, body) => call(`${origin}/operator/api${path}`, kept, method, body),
+    metrics: async () => (await call(`${origin}/metrics`, kept, "GET")).text,
   };
 }
 
@@ -110,7 +112,13 @@ export function keepToken(origin: string, token: string): void {
   chmodSync(tokensFile, 0o600);
 }
 
-async function call(url: string, token: string, method: string, body?: unknown): Promise<OperatorResponse> {
+/** A token, and where it comes from. */
+interface KeptToken {
+  token: string;
+  place: string;
+}
+
+async function call(url: string, { token, place }: KeptToken, method: string, body?: unknown): Promise<OperatorResponse> {
   const { origin } = new URL(url);
   let response: Response;
   let text: string;
@@ -143,7 +151,8 @@ async function call(url: string, token: string, method: string, body?: unknown):
   const requestId = answered?.request_id ? ` (${answered.request_id})` : "";
   if (status >= 300 && status < 400)
     throw new CommandError("refused", `${origin} redirects requests. Something is in front of the Worker, perhaps Cloudflare Access.`);
-  if (status === 401 || status === 403 || status === 409) throw new CommandError("refused", detail);
+  if (status === 401) throw new CommandError("refused", `${origin} refuses the token that is in ${place}. ${detail}`);
+  if (status === 403 || status === 409) throw new CommandError("refused", detail);
   if (status === 400 || status === 422) throw new CommandError("misuse", detail);
   if (status === 502 || status === 504 || (status === 530 && !answered))
     throw new CommandError("unreachable", `${origin} responded with ${status}.`);

@@ -141,12 +141,11 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   await requireSignedIn(found);
   const { worker, origin } = found;
   const { account, seconds } = given;
-  const { deployed, missing } = await readState(found);
+  const state = await readState(found);
+  const { deployed, missing } = state;
   await requireOwnAddress(found, deployed);
-  requireAllDatabases(found, deployed);
-  requireSameJurisdiction(found, deployed);
+  requireAllowed(found, state);
   const place = await choosePlace(found, given, missing);
-  requireTokenKept(found, missing.secrets);
   const way = await chooseWay(found, deployed, missing);
   if (way.isGradual && seconds > 0) await requireTokenAccepted(found);
   const commit = commitOf();
@@ -201,6 +200,24 @@ function requireTokenKept({ origin, env }: Deployment, missing: readonly string[
     );
 }
 
+/** Throws `CommandError` if the deploy must not begin. */
+function requireAllowed(deployment: Deployment, { deployed, missing }: State): void {
+  requireAllDatabases(deployment, deployed);
+  requireSameJurisdiction(deployment, deployed);
+  requireTokenKept(deployment, missing.secrets);
+}
+
+/** Returns why the deploy must not begin, or null. */
+function refusalOf(deployment: Deployment, state: State): string | null {
+  try {
+    requireAllowed(deployment, state);
+    return null;
+  } catch (error) {
+    if (error instanceof CommandError) return error.message;
+    throw error;
+  }
+}
+
 /** Prints the steps of a deploy. If wrangler is signed in, also prints what differs from what is deployed. */
 async function dryRun(deployment: Deployment, account: Account | null): Promise<void> {
   const commit = commitOf();
@@ -217,12 +234,15 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
       `Dry run: nothing is changed. wrangler is not signed in, so nobody knows what exists. A deploy of ${deployment.worker} runs these steps, but creates only what is missing:\n${listOf(planOf(deployment, account, all, null, commit))}`,
     );
   } else {
-    const { deployed, ids, missing } = await readState(deployment);
+    const state = await readState(deployment);
+    const { deployed, ids, missing } = state;
     await requireOwnAddress(deployment, deployed);
     say(
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
+    const refusal = refusalOf(deployment, state);
+    if (refusal !== null) say(`\nNow, the deploy would be refused: ${refusal}`);
     if (deployed !== null) {
       const drift = [
         ...driftOf(deployment, deployed, commit, new Map([...ids].map(([name, id]) => [id, name]))),

@@ -2,7 +2,7 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { readShares, shownShares } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
-import { deployTriggers, firstShare, shareArgs, uploadArgs, wholeArgs } from "./plan.ts";
+import { deployTriggers, firstShare, secretsChanged, shareArgs, uploadArgs, wholeArgs } from "./plan.ts";
 import { upload } from "./upload.ts";
 import { watchVersion } from "./watch.ts";
 import { wrangler } from "./wrangler.ts";
@@ -93,7 +93,12 @@ async function goBack(deployment: Deployment, previous: string, known: readonly 
   const shares = await readShares(deployment).catch(() => []);
   if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(deployment.worker, shownShares(shares));
   // A second Ctrl+C must not leave the split.
-  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
+  const { code, out, err } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
+  if ((out + err).includes(secretsChanged))
+    throw new CommandError(
+      "failed",
+      `The new version still gets requests. Cloudflare does not go back to ${previous}, because secrets have changed since: somebody uploaded a version with other secrets that was never deployed. Check out the earlier code, and run npm run deploy -- --env ${deployment.env} --watch 0.`,
+    );
   if (code !== 0)
     throw new CommandError(
       "failed",

@@ -168,6 +168,8 @@ export const shareArgs = (version: string, previous: string) => [
 ];
 /** Sends all requests to a version. Cloudflare refuses this for an earlier version whose secrets have changed since. */
 export const wholeArgs = (version: string) => ["versions", "deploy", `${version}@100%`, ...objectsAtOnce];
+/** Cloudflare's error for an earlier version whose secrets have changed since. */
+export const secretsChanged = "10220";
 export const deployTriggers = ["triggers", "deploy"];
 
 /** Formats the steps of a plan as a numbered list. */

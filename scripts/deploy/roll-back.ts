@@ -11,10 +11,11 @@ import {
   requireOwnAddress,
   requireSignedIn,
   shownShares,
+  type Version,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
-import { changedClasses, wholeArgs } from "./plan.ts";
+import { changedClasses, secretsChanged, wholeArgs } from "./plan.ts";
 import { WranglerError, wrangler } from "./wrangler.ts";
 
 // `npm run roll-back` sends all requests to an earlier version again.
@@ -28,8 +29,13 @@ const usage = `Usage: npm run roll-back -- [--env NAME] [--to VERSION] [--dry-ru
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the version is not healthy, 4 refused.`;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-/** Cloudflare refuses to deploy an earlier version whose secrets have changed since. */
-const secretsChanged = "10220";
+
+/** Returns the names of the secrets of a version. */
+const secretsOf = ({ bindings }: Version): string =>
+  bindings
+    .flatMap(({ type, name }) => (type === "secret_text" ? [name] : []))
+    .toSorted()
+    .join();
 
 const secretsChangedSince = (id: string) =>
   new CommandError(
@@ -75,8 +81,7 @@ async function rollBack(env: string | undefined, given: string | undefined, isDr
       "refused",
       `Nothing is changed. The databases ${deleted.join(", ")} of ${id} were deleted. Check out the earlier code and run npm run deploy.`,
     );
-  const secrets = version.bindings.flatMap(({ type, name }) => (type === "secret_text" ? [name] : []));
-  if (secrets.toSorted().join() !== deployed.secrets.toSorted().join()) throw secretsChangedSince(id);
+  if (secretsOf(version) !== secretsOf(deployed.version)) throw secretsChangedSince(id);
   const unread = [...databasesOf(deployed.version).keys()].filter((name) => !databasesOf(version).has(name));
   if (unread.length > 0)
     say(`${id} does not have ${unread.join(", ")}, so it cannot read what is there. A later deploy of the present code can.`);

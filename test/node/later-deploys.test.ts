@@ -441,7 +441,12 @@ long("A deploy is refused if it would take a database from the Worker", longOpti
   bindings.push({ type: "d1", name: "ACTIVITY_1", id: cloudflare.account.databases[0]?.uuid });
   cloudflare.api.calls.length = 0;
   const { code, err } = await team.run("deploy", usual);
+  const shown = await team.run("deploy", ["--dry-run"]);
   bindings.pop();
+  expect([shown.code, shown.out]).toEqual([
+    0,
+    expect.stringContaining("Now, the deploy would be refused: Nothing is done. The Worker has"),
+  ]);
   expect([code, err]).toEqual([
     4,
     expect.stringContaining("The Worker has the databases ACTIVITY_1, which wrangler.toml of this clone does not have"),
