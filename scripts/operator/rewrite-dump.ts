@@ -32,12 +32,12 @@ export async function rewriteDump(from: string, to: string): Promise<void> {
     }
   };
 
-  await copy((statement) => /^PRAGMA\b/i.test(statement));
+  await copy(isSetting);
   await copy((statement) => {
-    const [, name] = /^CREATE TABLE\s+(\S+?)\s*\(/i.exec(statement) ?? [];
-    if (name === undefined) return false;
+    const name = tableOf(statement);
+    if (name === null) return false;
     tables.set(
-      unquoted(name),
+      name,
       [...statement.matchAll(/\bREFERENCES\s+([^\s(]+)/gi)].map(([, parent = ""]) => unquoted(parent)),
     );
     return true;
@@ -45,13 +45,20 @@ export async function rewriteDump(from: string, to: string): Promise<void> {
   const ranks = ranksOf(tables);
   const rankOf = (statement: string): number | null => ranks.get(rowOf(statement) ?? "") ?? null;
   for (let rank = 0; rank <= Math.max(0, ...ranks.values()); rank++) await copy((statement) => rankOf(statement) === rank);
-  await copy((statement) => !/^(?:PRAGMA|CREATE TABLE)\b/i.test(statement) && rankOf(statement) === null);
+  await copy((statement) => !isSetting(statement) && tableOf(statement) === null && rankOf(statement) === null);
   if (hasParts) target.write(`DROP TABLE ${parts};\n`);
   target.end();
   await once(target, "finish");
 }
 
+const isSetting = (statement: string): boolean => /^PRAGMA\b/i.test(statement);
 const unquoted = (name: string): string => name.replace(/^[`"[]|[`"\]]$/g, "");
+
+/** Returns the name in a CREATE TABLE statement, or null for another statement. */
+function tableOf(statement: string): string | null {
+  const [, name] = /^CREATE TABLE\s+(?:IF NOT EXISTS\s+)?(\w+|"[^"]*"|`[^`]*`|\[[^\]]*\])/i.exec(statement) ?? [];
+  return name === undefined ? null : unquoted(name);
+}
 
 /** Returns the table of an INSERT statement, or null for another statement. */
 function rowOf(statement: string): string | null {

@@ -33,7 +33,7 @@ INSERT INTO "tasks" ("id","user") VALUES('t1','u1');
 INSERT INTO "tasks" ("id","user") VALUES('t2',NULL);
 CREATE TABLE "users" (id TEXT PRIMARY KEY, plan TEXT, FOREIGN KEY (\`plan\`) REFERENCES \`plans\`(\`id\`));
 INSERT INTO "users" ("id","plan") VALUES('u1','p1');
-CREATE TABLE plans (id TEXT PRIMARY KEY, above TEXT REFERENCES plans(id));
+CREATE TABLE IF NOT EXISTS plans(id TEXT PRIMARY KEY, above TEXT REFERENCES plans(id));
 INSERT INTO "plans" ("id","above") VALUES('p1',NULL);
 CREATE UNIQUE INDEX users_by_plan ON users (plan);
 CREATE TRIGGER t AFTER INSERT ON tasks BEGIN DELETE FROM tasks WHERE id = 'none'; INSERT INTO users VALUES ('by the trigger', 'p1'); END;
