@@ -77,6 +77,9 @@ export async function askForPlace(): Promise<Place> {
     if (within !== "") return { region: null, jurisdiction: jurisdictionOf(within) };
     const answer = await ask("Where should the databases and Durable Objects be? They can never move.", names, "Region (empty: near you)");
     return { region: answer === "" ? null : regionOf(answer), jurisdiction: null };
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw new CommandError("failed", "Nothing is changed. The question was not answered.");
+    throw error;
   } finally {
     lines.close();
   }

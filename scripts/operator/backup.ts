@@ -9,6 +9,7 @@ import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { type Command, callAgain, type Given, note, print, required } from "./command.ts";
+import { exactTexts, type Source } from "./exact-texts.ts";
 import { rewriteDump } from "./rewrite-dump.ts";
 
 // `operator backup` copies the databases of a deployment to files. Secrets are not part of it, because nobody can read them back.
@@ -42,8 +43,9 @@ export interface Manifest {
   started_at: string;
   /** Null until all databases are there. */
   finished_at: string | null;
-  /** What the deployment counted when the backup began. */
+  /** The accounts in the copy of the main database. Until it is there, those that the deployment counted when the backup began. */
   accounts: number;
+  /** What the deployment counted when the backup began. */
   live_keys: number;
   databases: BackedUp[];
 }
@@ -94,10 +96,10 @@ async function makeBackup(given: Given): Promise<void> {
       continue;
     }
     note(`Copying ${database.name} ...`);
-    manifest.databases = [
-      ...manifest.databases.filter(({ binding }) => binding !== database.binding),
-      await copy(deployment, database, folder, client.isLocal),
-    ];
+    const { backedUp, rows } = await copy(deployment, database, folder, client.isLocal);
+    manifest.databases = [...manifest.databases.filter(({ binding }) => binding !== database.binding), backedUp];
+    // Accounts can be made and erased during a backup.
+    if (database.binding === "DB") manifest.accounts = rows.get("accounts") ?? 0;
     write();
   }
   manifest.finished_at = new Date().toISOString();
@@ -147,15 +149,24 @@ async function beginOrContinue({ client }: Given, deployment: Deployment, folder
   };
 }
 
-async function copy(deployment: Deployment, { binding, name }: Database, folder: string, isLocal: boolean): Promise<BackedUp> {
+/** Copies a database to a file. Returns what the manifest says about it, and the number of rows of each table. */
+async function copy(
+  deployment: Deployment,
+  { binding, name }: Database,
+  folder: string,
+  isLocal: boolean,
+): Promise<{ backedUp: BackedUp; rows: Map<string, number> }> {
   const file = `${binding}.sql`;
   const [exported, part] = [join(folder, `${file}.export`), join(folder, `${file}.part`)];
   // The local databases are beside wrangler.toml, and have the names of their bindings.
-  const [which, where, config] = isLocal ? [binding, "--local", join(root, "wrangler.toml")] : [name, "--remote", deployment.config];
-  await wrangler(["d1", "export", which, where, "--output", exported], { config });
-  await rewriteDump(exported, part);
+  const source: Source = isLocal
+    ? { which: binding, where: "--local", config: join(root, "wrangler.toml") }
+    : { which: name, where: "--remote", config: deployment.config };
+  await wrangler(["d1", "export", source.which, source.where, "--output", exported], source);
+  const rows = await rewriteDump(exported, part, (tables) => exactTexts(source, tables));
   rmSync(exported);
   renameSync(part, join(folder, file));
   const path = join(folder, file);
-  return { binding, name, file, bytes: statSync(path).size, sha256: await hashOf(path), finished_at: new Date().toISOString() };
+  const backedUp = { binding, name, file, bytes: statSync(path).size, sha256: await hashOf(path), finished_at: new Date().toISOString() };
+  return { backedUp, rows };
 }

@@ -5,6 +5,7 @@ import { createReadStream, createWriteStream } from "node:fs";
 //
 // - A row may refer to a table or to a row that comes later. All tables must come first, and the rows that are referred to before the others.
 // - D1 rejects statements of more than 100,000 bytes, and a row may have 2,000,000. Long values must arrive in parts.
+// - A line break in a text is written like the characters `\n`. Both would become line breaks.
 // - D1 splits a file at semicolons, by rules that nobody has published (test/cloudflare/d1.ts). Values must therefore have none.
 
 /** The maximum length of a statement, in bytes. D1's own is 100,000. */
@@ -16,19 +17,38 @@ const maxPart = { text: 14_000, hex: 80_000 };
 /** The table with the parts of long values. It exists only while a file is imported. */
 const parts = "restored_parts";
 
-/** Writes a copy of an export that D1 can import. Both files can be larger than the memory. */
-export async function rewriteDump(from: string, to: string): Promise<void> {
+/**
+ * Writes a copy of an export that D1 can import. Both files can be larger than the memory. `correctionsOf` returns statements that correct the texts of some
+ * tables: those in which texts have line breaks. Returns the number of rows of each table.
+ */
+export async function rewriteDump(
+  from: string,
+  to: string,
+  correctionsOf: (tables: readonly string[]) => Promise<readonly string[]>,
+): Promise<Map<string, number>> {
   const target = createWriteStream(to, { mode: 0o600 });
   const tables = new Map<string, string[]>();
+  const rows = new Map<string, number>();
+  const withBreaks = new Set<string>();
   let hasParts = false;
+  const write = async (statement: string): Promise<void> => {
+    const { before, rewritten } = inParts(statement);
+    if (before.length > 0 && !hasParts) target.write(`CREATE TABLE ${parts} (number INTEGER PRIMARY KEY, part NOT NULL);\n`);
+    hasParts ||= before.length > 0;
+    const text = [...before, rewritten, ...(before.length > 0 ? [`DELETE FROM ${parts};`] : [])].join("\n");
+    if (!target.write(`${text}\n`)) await once(target, "drain");
+  };
   const copy = async (isCopied: (statement: string) => boolean): Promise<void> => {
     for await (const statement of statementsIn(from)) {
       if (!isCopied(statement)) continue;
-      const { before, rewritten } = rowOf(statement) === null ? { before: [], rewritten: statement } : inParts(statement);
-      if (before.length > 0 && !hasParts) target.write(`CREATE TABLE ${parts} (number INTEGER PRIMARY KEY, part NOT NULL);\n`);
-      hasParts ||= before.length > 0;
-      const text = [...before, rewritten, ...(before.length > 0 ? [`DELETE FROM ${parts};`] : [])].join("\n");
-      if (!target.write(`${text}\n`)) await once(target, "drain");
+      const table = rowOf(statement);
+      if (table === null) {
+        if (!target.write(`${statement}\n`)) await once(target, "drain");
+        continue;
+      }
+      rows.set(table, (rows.get(table) ?? 0) + 1);
+      if (/,'\\[nr]',char\(1[03]\)\)/.test(statement)) withBreaks.add(table);
+      await write(statement);
     }
   };
 
@@ -45,10 +65,13 @@ export async function rewriteDump(from: string, to: string): Promise<void> {
   const ranks = ranksOf(tables);
   const rankOf = (statement: string): number | null => ranks.get(rowOf(statement) ?? "") ?? null;
   for (let rank = 0; rank <= Math.max(0, ...ranks.values()); rank++) await copy((statement) => rankOf(statement) === rank);
+  // Triggers come later, so a correction has no other effect.
+  for (const statement of await correctionsOf([...withBreaks])) await write(statement);
   await copy((statement) => !isSetting(statement) && tableOf(statement) === null && rankOf(statement) === null);
   if (hasParts) target.write(`DROP TABLE ${parts};\n`);
   target.end();
   await once(target, "finish");
+  return rows;
 }
 
 const isSetting = (statement: string): boolean => /^PRAGMA\b/i.test(statement);
@@ -79,7 +102,7 @@ function ranksOf(tables: ReadonlyMap<string, readonly string[]>): Map<string, nu
   return new Map([...tables.keys()].map((table) => [table, rank(table, [])]));
 }
 
-/** Returns an INSERT statement that D1 can run, and the statements that must come before it: they store the parts of long values. */
+/** Returns a statement that D1 can run in place of an INSERT or UPDATE statement, and the statements that must come before it: they store the parts of long values. */
 function inParts(statement: string): { before: string[]; rewritten: string } {
   const whole = withValues(statement, literalOf);
   if (Buffer.byteLength(whole) <= maxStatement) return { before: [], rewritten: whole };
@@ -95,7 +118,7 @@ function inParts(statement: string): { before: string[]; rewritten: string } {
   return { before, rewritten };
 }
 
-/** A value of an INSERT statement: a text, or bytes in hex. */
+/** A value of a statement: a text, or bytes in hex. */
 interface Value {
   text: string;
   isHex: boolean;

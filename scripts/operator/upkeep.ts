@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { at, type Command, callAgain, counted, type Given, listed, note, print, table, whole } from "./command.ts";
+import { keyIdIn } from "./keys.ts";
 
 export const owners: Record<string, Command> = {
   link: {
@@ -53,7 +54,7 @@ export const audit: Record<string, Command> = {
     options: { account: "string", operator: "string", action: "string", target: "string", from: "string", to: "string" },
     run: async (given) => {
       const { account, target, json: _, env: __, remote: ___, ...same } = given.options as Record<string, string | undefined>;
-      const filters = Object.entries({ ...same, account_id: account, target_id: target });
+      const filters = Object.entries({ ...same, account_id: account, target_id: target && (keyIdIn(target) ?? target) });
       // Without the check, a shell variable that is not set would show the actions of all accounts.
       if (filters.some(([, value]) => value === ""))
         throw new CommandError("misuse", "A filter is empty. Leave it out to list everything.");

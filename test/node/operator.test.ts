@@ -151,6 +151,8 @@ describe("npm run operator", () => {
     expect(await me(created.secret_key)).toBe("disabled_key");
     await succeedWith("keys", "revoke", `dvo_${publicPart}`);
     expect(await me(created.secret_key)).toBe("revoked_key");
+    for (const target of [created.id, `dvo_${publicPart}`, created.secret_key])
+      expect(await succeedWith("audit", "list", "--target", target)).toContain(created.id);
   });
 
   it("creates accounts and keys, and prints tables or JSON", async () => {

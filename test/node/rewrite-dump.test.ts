@@ -7,11 +7,11 @@ import { rewriteDump } from "../../scripts/operator/rewrite-dump.ts";
 import { splitAsD1 } from "../cloudflare/d1.ts";
 
 /** Rewrites an export, and runs it under D1's rules: statement by statement, with foreign keys, and at most 100,000 bytes each. */
-async function imported(dump: string): Promise<DatabaseSync> {
+async function imported(dump: string, correctionsOf = async (_tables: readonly string[]): Promise<string[]> => []): Promise<DatabaseSync> {
   const folder = mkdtempSync(join(tmpdir(), "dump-"));
   const [from, to] = [join(folder, "from.sql"), join(folder, "to.sql")];
   writeFileSync(from, dump);
-  await rewriteDump(from, to);
+  await rewriteDump(from, to, correctionsOf);
   const rewritten = readFileSync(to, "utf8");
   rmSync(folder, { recursive: true });
   const database = new DatabaseSync(":memory:", { enableForeignKeyConstraints: true });
@@ -87,4 +87,24 @@ INSERT INTO "sqlite_sequence" ("name","seq") VALUES('a',300);
   expect(found(200)?.text === "b\n".repeat(40_000)).toBe(true);
   expect(database.prepare("SELECT length(a || b || c || d || e || f || g || h) AS length FROM wide").get()).toEqual({ length: 72_000 });
   expect(database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'a'").get()).toEqual({ seq: 300 });
+});
+
+it("An export of D1 gets the corrections of tables in whose texts there are line breaks", async () => {
+  const exact = `${"a\\n\n".repeat(30_000)}😀`;
+  const asked: string[] = [];
+  const database = await imported(
+    `CREATE TABLE a (id INTEGER PRIMARY KEY, text TEXT);
+INSERT INTO "a" ("id","text") VALUES(1,replace('${exact.replaceAll("\n", "\\n")}','\\n',char(10)));
+CREATE TABLE b (id INTEGER PRIMARY KEY, text TEXT);
+INSERT INTO "b" ("id","text") VALUES(1,'no line breaks, but \\n');
+CREATE TRIGGER changed AFTER UPDATE ON a BEGIN INSERT INTO b VALUES (2, 'by the trigger'); END;
+`,
+    async (tables) => {
+      asked.push(...tables);
+      return [`UPDATE "a" SET "text" = CAST(${hex(Buffer.from(exact))} AS TEXT) WHERE "id" = 1;`];
+    },
+  );
+  expect(asked).toEqual(["a"]);
+  expect(database.prepare("SELECT text FROM a").get()?.text === exact).toBe(true);
+  expect(database.prepare("SELECT text FROM b").all()).toEqual([{ text: "no line breaks, but \\n" }]);
 });
