@@ -80,8 +80,6 @@ describe("A backup", () => {
     await original.api("DELETE", `/keys/${revoked.id}`);
     const first = await operator(original.folder, original.port, "backup", "--to", folder);
     expect([first.code, first.code === 0 ? "" : first.err]).toEqual([0, ""]);
-    // From here on, only the copy could send.
-    await original.api("DELETE", `/webhooks/${webhook.id}`);
     writeFileSync(join(original.folder, "keys.json"), JSON.stringify({ revoked, limited, webhook }));
     expect(readFileSync(join(folder, "ACTIVITY_0.sql"), "utf8")).toContain("INSERT INTO restored_parts");
     const manifestFile = join(folder, "manifest.json");
@@ -100,6 +98,8 @@ describe("A backup", () => {
     writeFileSync(manifestFile, JSON.stringify({ ...manifest, accounts: 7, finished_at: null, databases: [] }));
     expect((await operator(original.folder, original.port, "backup", "--to", folder)).code).toBe(0);
     expect(JSON.parse(readFileSync(manifestFile, "utf8")).accounts).toBe(1);
+    // From here on, only the copy could send.
+    await original.api("DELETE", `/webhooks/${webhook.id}`);
   });
 
   long("that was being restored when the restore was killed is restored again, and is not started before", longOptions, async () => {
