@@ -68,6 +68,8 @@ export const accounts: Record<string, Command> = {
         const value = given.options[name];
         return typeof value === "string" ? value.trim() : undefined;
       });
+      // Without the check, a shell variable that is not set would find more accounts than the other filters mean.
+      if (externalId === "" || email === "" || text === "") throw new CommandError("misuse", "A filter is empty. Leave it out.");
       const filter = { ...(externalId && { external_id: externalId }), ...(email && { email }), ...(text && { q: text }) };
       if (Object.keys(filter).length === 0) throw new CommandError("misuse", "Add --external-id, --email or --text.");
       const found = await listed(given.client, "/accounts", filter);

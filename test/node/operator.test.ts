@@ -72,6 +72,7 @@ const invalidCommands = [
   [["accounts", "ceiling", "acc_1", "0"], "/limit: "],
   [["accounts", "make", "--name", "x"], "--email is missing"],
   [["accounts", "find"], "Add --external-id, --email or --text"],
+  [["accounts", "find", "--email", "", "--text", "acme"], "A filter is empty"],
   [["accounts", "max-keys", "acc_1", "many"], "whole number"],
   [["accounts", "list", "--remote", "http://api.example.com"], "--remote and OPERATOR_REMOTE take https://"],
   [["accounts", "list", "--remote", "api"], "--remote and OPERATOR_REMOTE take the address"],
@@ -110,7 +111,7 @@ describe("npm run operator", () => {
     });
     expect(await operator(["accounts", "list"], { OPERATOR_TOKEN: "dvop_wrong" })).toMatchObject({
       code: 4,
-      err: expect.stringContaining("token"),
+      err: expect.stringContaining("refuses the token that is in the variable OPERATOR_TOKEN"),
     });
     // A server that is not the Worker.
     const server = createServer((request, response) => {
