@@ -13,9 +13,7 @@ export interface Source {
   config: string;
 }
 
-interface Row {
-  [column: string]: string | number | null;
-}
+type Row = Record<string, string | number | null>;
 
 async function rowsOf({ which, where, config }: Source, query: string): Promise<Row[]> {
   const { out } = await wrangler(["d1", "execute", which, where, "--json", "--command", query], { config });
@@ -29,43 +27,48 @@ const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 const isAmbiguous = (column: string): string =>
   `(typeof(${column}) = 'text' AND ((instr(${column}, char(10)) AND instr(${column}, '\\n')) OR (instr(${column}, char(13)) AND instr(${column}, '\\r'))))`;
 
+/** Returns SQL that selects the primary key of a row, as literals. */
+const literalsOf = (key: readonly string[]): string => key.map((name, index) => `quote(${name}) AS k${index}`).join(", ");
+
+/** Yields SQL conditions that together select all rows of a table, some thousand rows each. `key`: the columns of its primary key. */
+async function* windowsOf(source: Source, table: string, key: readonly string[]): AsyncGenerator<string> {
+  const columns = key.join(", ");
+  for (let begun = "true"; ; ) {
+    const [end] = await rowsOf(
+      source,
+      `SELECT ${literalsOf(key)} FROM ${table} WHERE ${begun} ORDER BY ${columns} LIMIT 1 OFFSET ${windowRows - 1}`,
+    );
+    if (end === undefined) return yield begun;
+    const last = key.map((_, index) => end[`k${index}`]).join(", ");
+    yield `${begun} AND (${columns}) <= (${last})`;
+    begun = `(${columns}) > (${last})`;
+  }
+}
+
 /**
  * Returns an UPDATE statement for each text that an export cannot represent. `tables`: the names of the tables to look through. A text that is changed between
  * the export and this call is missed if the change also removes its line breaks.
  */
 export async function exactTexts(source: Source, tables: readonly string[]): Promise<string[]> {
   const statements: string[] = [];
-  for (const table of tables) {
-    const columns = await rowsOf(source, `SELECT name, pk FROM pragma_table_info('${table.replaceAll("'", "''")}') ORDER BY pk`);
-    const names = columns.map(({ name }) => quoted(String(name)));
-    const inKey = columns.flatMap(({ name, pk }) => (Number(pk) > 0 ? [quoted(String(name))] : []));
+  for (const name of tables) {
+    const table = quoted(name);
+    const found = await rowsOf(source, `SELECT name, pk FROM pragma_table_info('${name.replaceAll("'", "''")}') ORDER BY pk`);
+    const columns = found.map((column) => quoted(String(column.name)));
+    const inKey = found.filter(({ pk }) => Number(pk) > 0).map((column) => quoted(String(column.name)));
     const key = inKey.length > 0 ? inKey : ["rowid"];
-    const from = quoted(table);
-    for (let after: string | null = null, isLast = false; !isLast; ) {
-      const begun: string = after === null ? "true" : `(${key.join(", ")}) > (${after})`;
-      const [end] = await rowsOf(
+    const texts = columns.map((column, index) => `CASE WHEN ${isAmbiguous(column)} THEN hex(${column}) END AS c${index}`);
+    const hasAny = columns.map(isAmbiguous).join(" OR ");
+    for await (const window of windowsOf(source, table, key))
+      for (const row of await rowsOf(
         source,
-        `SELECT ${key.map((name, index) => `quote(${name}) AS k${index}`).join(", ")} FROM ${from} WHERE ${begun} ORDER BY ${key.join(", ")} LIMIT 1 OFFSET ${windowRows - 1}`,
-      );
-      const last = end === undefined ? null : key.map((_, index) => end[`k${index}`]).join(", ");
-      const found = await rowsOf(
-        source,
-        `SELECT ${[
-          ...key.map((name, index) => `quote(${name}) AS k${index}`),
-          ...names.map((name, index) => `CASE WHEN ${isAmbiguous(name)} THEN hex(${name}) END AS c${index}`),
-        ].join(
-          ", ",
-        )} FROM ${from} WHERE ${begun} AND ${last === null ? "true" : `(${key.join(", ")}) <= (${last})`} AND (${names.map(isAmbiguous).join(" OR ")})`,
-      );
-      for (const row of found) {
-        const which = key.map((name, index) => `${name} = ${row[`k${index}`]}`).join(" AND ");
-        for (const [index, name] of names.entries())
+        `SELECT ${literalsOf(key)}, ${texts.join(", ")} FROM ${table} WHERE ${window} AND (${hasAny})`,
+      )) {
+        const isRow = key.map((column, index) => `${column} = ${row[`k${index}`]}`).join(" AND ");
+        for (const [index, column] of columns.entries())
           if (row[`c${index}`] !== null)
-            statements.push(`UPDATE ${from} SET ${name} = CAST(X'${row[`c${index}`]}' AS TEXT) WHERE ${which};`);
+            statements.push(`UPDATE ${table} SET ${column} = CAST(X'${row[`c${index}`]}' AS TEXT) WHERE ${isRow};`);
       }
-      after = last;
-      isLast = last === null;
-    }
   }
   return statements;
 }
