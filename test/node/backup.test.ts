@@ -70,7 +70,7 @@ describe("A backup", () => {
     // A delivery whose next attempt is due, and jobs that last ran an hour ago.
     const webhook = await original.api("POST", "/webhooks", { url: `${receiver.url}/fail`, event_types: ["task.created"] });
     await original.api("POST", "/tasks", { title: "Sent once" });
-    await vi.waitFor(() => expect(receiver.received).toHaveLength(2), { timeout: 15_000, interval: 50 });
+    await vi.waitFor(() => expect(receiver.received).toHaveLength(2), { timeout: 60_000, interval: 50 });
     await fetch(`http://localhost:${original.port}/cdn-cgi/local/scheduled`);
     await original.sql("UPDATE jobs SET ran_at = ran_at - 3600000; UPDATE deliveries SET next_attempt_at = 0, reserved_until = 0");
     const revoked = await original.api("POST", "/keys", { name: "Revoked", scopes: ["tasks:read"] });
@@ -164,7 +164,7 @@ describe("A backup", () => {
     await vi.waitFor(async () => {
       const { body } = await ask(port, original.key, `/webhooks/${webhook.id}/deliveries`);
       expect((body.data as { status: string }[]).map(({ status }) => status)).toEqual(["held"]);
-    });
+    }, 10_000);
     expect(receiver.received).toHaveLength(attempts);
     const { body: tasks } = await ask(port, original.key, "/tasks?limit=100");
     expect((tasks.data as { title: string; description: string }[]).find(({ title }) => title === "It's; done")?.description).toBe(oddText);
