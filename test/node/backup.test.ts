@@ -105,11 +105,13 @@ describe("A backup", () => {
   long("that was being restored when the restore was killed is restored again, and is not started before", longOptions, async () => {
     const killed = spawn(process.execPath, ["scripts/restore.ts", "--from", folder], {
       cwd: clone,
+      detached: true,
       env: { ...process.env, PATH: `${join(clone, "node_modules/.bin")}:${process.env.PATH}` },
     });
     await vi.waitUntil(() => existsSync(join(clone, ".wrangler/state/v3")), { timeout: 60_000, interval: 20 });
     const ended = new Promise((resolve) => killed.once("exit", resolve));
-    killed.kill("SIGKILL");
+    // With all processes that it has started, as when a machine loses power.
+    process.kill(-(killed.pid ?? 0), "SIGKILL");
     await ended;
     const started = await run(process.execPath, ["scripts/start.ts"], {
       cwd: clone,
