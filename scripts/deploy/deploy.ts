@@ -20,7 +20,7 @@ import {
   signInProblem,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
-import { changed, driftOf, driftOfTriggers } from "./drift.ts";
+import { changedMark, driftOf, driftOfTriggers } from "./drift.ts";
 import { overridesOf } from "./environment.ts";
 import { deployGradually } from "./gradual.ts";
 import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
@@ -70,7 +70,7 @@ function commitOf(): string | null {
   const git = (...args: string[]) => spawnSync("git", args, { cwd: root, encoding: "utf8" });
   const { status, stdout } = git("rev-parse", "HEAD");
   if (status !== 0) return null;
-  return `commit ${stdout.trim()}${git("status", "--porcelain").stdout === "" ? "" : changed}`;
+  return `commit ${stdout.trim()}${git("status", "--porcelain").stdout === "" ? "" : changedMark}`;
 }
 
 /** Creates the first account and prints its setup link. If the account already exists without an owner, only prints a new setup link. */

@@ -85,12 +85,12 @@ const driftOfRuntime = (wanted: Runtime, there: Runtime): string[] =>
 const shownLimit = ({ cpuMs }: Runtime): string => (cpuMs === null ? "Cloudflare's" : `${cpuMs} ms`);
 
 /** The end of the name of a commit if files were changed since. */
-export const changed = ", changed";
+export const changedMark = ", changed";
 
 function driftOfCode(deployed: string | null, commit: string | null): string[] {
   if (commit === null) return [];
   if (deployed !== commit) return [`The code is ${deployed ?? "of an unknown commit"}. The repository is ${commit}.`];
-  return commit.endsWith(changed) ? ["Files were changed since the commit, here and in what is deployed, so the code may differ."] : [];
+  return commit.endsWith(changedMark) ? ["Files were changed since the commit, here and in what is deployed, so the code may differ."] : [];
 }
 
 /**

@@ -5,7 +5,8 @@ import { missingIn, readDatabaseIds, requireSignedIn } from "./deployed.ts";
 import type { Database, Deployment } from "./deployment.ts";
 import { choosePlace, createDatabases } from "./place.ts";
 import type { Place } from "./region.ts";
-import { jsonIn, wrangler } from "./wrangler.ts";
+import { rowsOf, type Source } from "./rows.ts";
+import { wrangler } from "./wrangler.ts";
 
 const countTables =
   "SELECT count(*) AS count FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_cf_%' AND name <> 'd1_migrations'";
@@ -44,7 +45,7 @@ export interface Restored {
  */
 export async function restoreDatabases(
   deployment: Deployment,
-  { folder, manifest: { databases: files, jurisdiction = null }, place: given, isCopy }: Restored,
+  { folder, manifest: { databases: files, jurisdiction }, place: given, isCopy }: Restored,
   say: (text: string) => void,
 ): Promise<Counts> {
   await requireSignedIn(deployment);
@@ -68,15 +69,13 @@ export async function restoreDatabases(
     await wrangler(["d1", "execute", binding, "--remote", "--yes", "--file", join(folder, file)], deployment, { show: true });
   }
   if (isCopy) await wrangler(["d1", "execute", "DB", "--remote", "--yes", "--command", disableWebhooks.join("; ")], deployment);
-  return (await firstRow<Counts>(deployment, "DB", countRows)) ?? { accounts: 0, keys: 0 };
+  const [counts] = await rowsOf<Counts>(onCloudflare(deployment, "DB"), countRows);
+  return counts ?? { accounts: 0, keys: 0 };
 }
 
-const tablesIn = async (deployment: Deployment, { binding }: Database): Promise<number> =>
-  (await firstRow<{ count: number }>(deployment, binding, countTables))?.count ?? 0;
-
-/** Returns the first row of a query of a database, or undefined if there is none. */
-async function firstRow<Row>(deployment: Deployment, binding: string, query: string): Promise<Row | undefined> {
-  const { out } = await wrangler(["d1", "execute", binding, "--remote", "--json", "--command", query], deployment);
-  const [result] = jsonIn(out) as { results: Row[] }[];
-  return result?.results[0];
+async function tablesIn(deployment: Deployment, { binding }: Database): Promise<number> {
+  const [found] = await rowsOf<{ count: number }>(onCloudflare(deployment, binding), countTables);
+  return found?.count ?? 0;
 }
+
+const onCloudflare = ({ config }: Deployment, which: string): Source => ({ which, where: "--remote", config });

@@ -68,7 +68,7 @@ export const accounts: Record<string, Command> = {
         const value = given.options[name];
         return typeof value === "string" ? value.trim() : undefined;
       });
-      // Without the check, a shell variable that is not set would find more accounts than the other filters mean.
+      // Without the check, a shell variable that is not set would drop its filter, and the command would find too many accounts.
       if (externalId === "" || email === "" || text === "") throw new CommandError("misuse", "A filter is empty. Leave it out.");
       const filter = { ...(externalId && { external_id: externalId }), ...(email && { email }), ...(text && { q: text }) };
       if (Object.keys(filter).length === 0) throw new CommandError("misuse", "Add --external-id, --email or --text.");
@@ -135,13 +135,13 @@ export const accounts: Record<string, Command> = {
   },
   limits: {
     form: "limits ID PERIOD=N,...|none",
-    what: "set the limits that all keys of the account share, in place of those of its plan, for example hour=5000; the others are as in its plan",
+    what: "set the account's own limits, which all its keys share, for example hour=5000; a period that you leave out is as in its plan",
     args: 2,
     run: async (given) => {
       const limits = limitsIn(given.args[1] ?? "");
       const { body: before } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
-      await changeTerms(given, { limits });
       const own = before.own_limits.map(({ per, limit }: { per: string; limit: number }) => `${per}=${limit}`).join(",");
+      await changeTerms(given, { limits });
       note(`Before: ${limitsInWords(before.limits)}. To undo: operator accounts limits ${given.args[0]} ${own || "none"}`);
     },
   },

@@ -4,12 +4,13 @@ import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { requireSameWorker } from "../deploy/deployed.ts";
 import { type Database, type Deployment, readDeployment } from "../deploy/deployment.ts";
+import type { Source } from "../deploy/rows.ts";
 import { wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { type Command, callAgain, type Given, note, print, required } from "./command.ts";
-import { exactTexts, type Source } from "./exact-texts.ts";
+import { exactTexts } from "./exact-texts.ts";
 import { rewriteDump } from "./rewrite-dump.ts";
 
 // `operator backup` copies the databases of a deployment to files. Secrets are not part of it, because nobody can read them back.
@@ -38,8 +39,8 @@ export interface Manifest {
   format: 1;
   origin: string;
   release: string;
-  /** What the data cannot leave, or null. Backups of releases before 0.2 do not say it. */
-  jurisdiction?: string | null;
+  /** The jurisdiction that the data cannot leave, or null. */
+  jurisdiction: string | null;
   started_at: string;
   /** Null until all databases are there. */
   finished_at: string | null;

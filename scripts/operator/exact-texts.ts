@@ -1,25 +1,12 @@
-import { jsonIn, wrangler } from "../deploy/wrangler.ts";
+import { rowsOf, type Source } from "../deploy/rows.ts";
 
-// An export of D1 writes a line break in a text as the two characters `\n`, and a text that contains these two characters writes them in the same way. After an
-// import, both are line breaks. Such texts are rare, so a backup reads them a second time, in hex.
+// An export of D1 writes a line break as the two characters `\n`. If a text with line breaks also contains these two characters, the export does not
+// distinguish them, and after an import both are line breaks. Such texts are rare, so a backup reads them a second time, in hex.
 
 /** The number of rows that one query looks through. */
 const windowRows = 5000;
 
-/** A database, as the arguments of `wrangler d1 execute` name it. */
-export interface Source {
-  which: string;
-  where: "--local" | "--remote";
-  config: string;
-}
-
 type Row = Record<string, string | number | null>;
-
-async function rowsOf({ which, where, config }: Source, query: string): Promise<Row[]> {
-  const { out } = await wrangler(["d1", "execute", which, where, "--json", "--command", query], { config });
-  const [result] = jsonIn(out) as { results: Row[] }[];
-  return result?.results ?? [];
-}
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -34,7 +21,7 @@ const literalsOf = (key: readonly string[]): string => key.map((name, index) => 
 async function* windowsOf(source: Source, table: string, key: readonly string[]): AsyncGenerator<string> {
   const columns = key.join(", ");
   for (let begun = "true"; ; ) {
-    const [end] = await rowsOf(
+    const [end] = await rowsOf<Row>(
       source,
       `SELECT ${literalsOf(key)} FROM ${table} WHERE ${begun} ORDER BY ${columns} LIMIT 1 OFFSET ${windowRows - 1}`,
     );
@@ -53,14 +40,14 @@ export async function exactTexts(source: Source, tables: readonly string[]): Pro
   const statements: string[] = [];
   for (const name of tables) {
     const table = quoted(name);
-    const found = await rowsOf(source, `SELECT name, pk FROM pragma_table_info('${name.replaceAll("'", "''")}') ORDER BY pk`);
+    const found = await rowsOf<Row>(source, `SELECT name, pk FROM pragma_table_info('${name.replaceAll("'", "''")}') ORDER BY pk`);
     const columns = found.map((column) => quoted(String(column.name)));
     const inKey = found.filter(({ pk }) => Number(pk) > 0).map((column) => quoted(String(column.name)));
     const key = inKey.length > 0 ? inKey : ["rowid"];
     const texts = columns.map((column, index) => `CASE WHEN ${isAmbiguous(column)} THEN hex(${column}) END AS c${index}`);
     const hasAny = columns.map(isAmbiguous).join(" OR ");
     for await (const window of windowsOf(source, table, key))
-      for (const row of await rowsOf(
+      for (const row of await rowsOf<Row>(
         source,
         `SELECT ${literalsOf(key)}, ${texts.join(", ")} FROM ${table} WHERE ${window} AND (${hasAny})`,
       )) {

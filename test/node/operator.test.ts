@@ -193,7 +193,11 @@ describe("npm run operator", () => {
       );
       expect(await succeedWith("accounts", "limits", account, "hour=70000,month=900000")).toContain("70000 per hour, 900000 per month");
       expect((await worker.api("GET", "/account/limits")).policies[0]).toMatchObject({ name: "account-hour", limit: 70_000 });
-      expect(await succeedWith("accounts", "limits", account, "none")).toContain("80000 per hour");
+      const removed = await operator(["accounts", "limits", account, "none"]);
+      expect([removed.out, removed.err]).toEqual([
+        expect.stringContaining("80000 per hour"),
+        expect.stringContaining(`To undo: operator accounts limits ${account} hour=70000,month=900000`),
+      ]);
       expect(await succeedWith("plans", "change", plan, "--account-limits", "hour=60000")).toContain("for 1 account");
       expect(await succeedWith("plans", "list")).toMatch(/Team +60000 per hour +90000 per day/);
       expect((await worker.api("GET", "/account/limits")).policies[0].limit).toBe(60_000);
