@@ -27,15 +27,26 @@ export function requireNotTakenByNpm(names: readonly string[]): void {
 }
 
 /**
- * Parses the arguments of a command, without those of node by default. Throws `CommandError` with `usage` if an option is unknown or lacks
- * its value, and if npm has taken an option.
+ * Parses the arguments of a command, without those of node by default. Throws `CommandError` with `usage` if an option is unknown, lacks
+ * its value or is given twice with different values, and if npm has taken an option.
  */
 export function parseOptions<Config extends ParseArgsConfig>(config: Config, usage: string): ReturnType<typeof parseArgs<Config>> {
   requireNotTakenByNpm(Object.keys(config.options ?? {}));
   try {
+    requireNotGivenTwice(config);
     return parseArgs(config);
   } catch (error) {
     throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
+  }
+}
+
+/** Throws if an option is given twice with different values. Of `--env staging --env production`, nobody knows which one is meant. */
+function requireNotGivenTwice(config: ParseArgsConfig): void {
+  const values = new Map<string, string | undefined>();
+  for (const token of parseArgs({ ...config, tokens: true }).tokens) {
+    if (token.kind !== "option" || config.options?.[token.name]?.multiple) continue;
+    if (values.has(token.name) && values.get(token.name) !== token.value) throw new Error(`${token.rawName} is given twice.`);
+    values.set(token.name, token.value);
   }
 }
 

@@ -19,12 +19,19 @@ export interface AlertEnv {
 
 const pagerDutyHosts = ["events.pagerduty.com", "events.eu.pagerduty.com"];
 
-/** Returns the URL for alerts, or null if alerts are off. Throws if the URL is not valid. */
-export function alertUrl({ ALERT_URL = "" }: AlertEnv): URL | null {
+const secretForm = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** Returns the URL for alerts, or null if alerts are off. Throws if the URL or the secret is not valid. */
+export function alertUrl({ ALERT_URL = "", ALERT_SECRET = "" }: AlertEnv): URL | null {
   if (ALERT_URL.trim() === "") return null;
   const url = URL.canParse(ALERT_URL) ? new URL(ALERT_URL) : null;
   if (url === null || !(url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname))))
     throw new Error("ALERT_URL must be an https:// URL. No alert was posted.");
+  if (isPagerDuty(url) && !url.searchParams.get("routing_key"))
+    throw new Error("ALERT_URL of PagerDuty must end with ?routing_key= and the key of an integration. No alert was posted.");
+  // A signature with a cut or mistyped secret would look like one of somebody else.
+  if (ALERT_SECRET !== "" && !secretForm.test(ALERT_SECRET))
+    throw new Error("ALERT_SECRET must be whsec_ and base64. No alert was posted.");
   return url;
 }
 

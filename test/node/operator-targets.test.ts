@@ -144,6 +144,15 @@ describe("A command of the operator", () => {
     expect([code, err]).toEqual([2, expect.stringContaining("Nothing is done, because npm has taken --")]);
   });
 
+  it.each([
+    ["operator", "--", "status", "--env", "staging", "--env", "production"],
+    ["deploy", "--", "--dry-run", "--env", "staging", "--env=production"],
+    ["roll-back", "--", "--env", "production", "--env", "staging"],
+  ])("does nothing if it names two environments: npm run %s %s %s %s %s %s %s", async (...args) => {
+    const { code, err } = await runInProject("npm", ["run", "--silent", ...args]);
+    expect([code, err]).toEqual([2, expect.stringContaining("--env is given twice.")]);
+  });
+
   it("does not send the token of one deployment to another address", async () => {
     process.env.OPERATOR_TOKEN = "";
     await expect(runOperator(["accounts", "list", "--remote", "https://elsewhere.example.com"])).rejects.toThrow("There is no token for");

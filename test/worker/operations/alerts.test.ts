@@ -214,4 +214,17 @@ describe("ALERT_URL", () => {
     for (const ALERT_URL of ["http://hooks.example.com/x", "ftp://x", "hooks"])
       expect(() => alertUrl({ PUBLIC_ORIGIN: "", ALERT_URL })).toThrow("https://");
   });
+
+  it("of PagerDuty must have a routing key", () => {
+    const ALERT_URL = "https://events.pagerduty.com/v2/enqueue";
+    expect(() => alertUrl({ PUBLIC_ORIGIN: "", ALERT_URL })).toThrow("routing_key");
+    expect(alertUrl({ PUBLIC_ORIGIN: "", ALERT_URL: `${ALERT_URL}?routing_key=r0uting` })).not.toBeNull();
+  });
+
+  it("posts nothing with an ALERT_SECRET that is not whsec_ and base64", () => {
+    const alertEnv = { PUBLIC_ORIGIN: "", ALERT_URL: "https://alerts.example.com" };
+    for (const ALERT_SECRET of ["hunter2", "whsec_", "whsec_a b", secret.slice(6), secret.slice(0, -1)])
+      expect(() => alertUrl({ ...alertEnv, ALERT_SECRET })).toThrow("ALERT_SECRET must be whsec_ and base64");
+    for (const ALERT_SECRET of ["", secret]) expect(alertUrl({ ...alertEnv, ALERT_SECRET })).not.toBeNull();
+  });
 });
