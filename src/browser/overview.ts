@@ -39,10 +39,11 @@ document.addEventListener("change", ({ target }) => {
 // On a narrow screen, scroll the navigation to the current section.
 document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-// Scroll the navigation of the documentation to the current page if it is below the edge, and scroll nothing else.
+// Scroll the navigation of the documentation to the current page if it is below an edge, and scroll nothing else.
 for (const contents of document.querySelectorAll<HTMLElement>(".contents")) {
   const current = contents.querySelector<HTMLElement>("[aria-current]");
-  const below = current ? current.getBoundingClientRect().bottom - contents.getBoundingClientRect().bottom : 0;
+  const edge = Math.min(contents.getBoundingClientRect().bottom, innerHeight);
+  const below = current ? current.getBoundingClientRect().bottom - edge : 0;
   if (below > 0) contents.scrollTop = below + contents.clientHeight / 2;
 }
 

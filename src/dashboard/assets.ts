@@ -4,7 +4,7 @@
 export const assets = {
   "console.js": "/assets/console.C6VUAPXF.js",
   "log.js": "/assets/log.JVCEPIWX.js",
-  "overview.js": "/assets/overview.56PG7RY5.js",
+  "overview.js": "/assets/overview.USNQBEFF.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.PPFPZGKL.css",
+  "style.css": "/assets/style.3PT63RIF.css",
 } as const;

@@ -37,6 +37,19 @@ describe("The documentation", () => {
 });
 
 describe("A page of the documentation", () => {
+  it("shows its own entry in the navigation, however far down, and begins at its own top", async () => {
+    await page.setViewportSize({ width: 1366, height: 650 });
+    for (const path of ["/docs/events/webhook.test", "/docs/guides/limits"]) {
+      await page.goto(at(path));
+      const seen = await page.evaluate(`(() => {
+        const contents = document.querySelector(".contents");
+        const [entry, frame] = [contents.querySelector("[aria-current]"), contents].map((each) => each.getBoundingClientRect());
+        return { isSeen: entry.top >= frame.top && entry.bottom <= Math.min(frame.bottom, innerHeight), isScrolled: contents.scrollTop > 0, scrollY };
+      })()`);
+      expect([path, seen]).toEqual([path, { isSeen: true, isScrolled: path !== "/docs/guides/limits", scrollY: 0 }]);
+    }
+  });
+
   it("breaks no word in a column of a table", async () => {
     await page.setViewportSize({ width: 1280, height: 900 });
     await page.goto(at("/docs/api/createTask"));

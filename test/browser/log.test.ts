@@ -139,6 +139,30 @@ describe("The log", () => {
     });
   });
 
+  it("marks the row of a request at once, and breaks off the request before it if the reader goes on", async () => {
+    await onLog(async (page) => {
+      const held: (() => void)[] = [];
+      await page.route(/[?&]open=/, async (route) => {
+        await new Promise<void>((resolve) => held.push(resolve));
+        await route.continue().catch(() => {});
+      });
+      const brokenOff: string[] = [];
+      page.on("requestfailed", (request) => brokenOff.push(new URL(request.url()).searchParams.get("open") ?? ""));
+      const ids = (await page.evaluate("[...document.querySelectorAll('.activity tr[data-id]')].map((row) => row.dataset.id)")) as string[];
+      const marked = () => page.evaluate("[...document.querySelectorAll('.activity tr.chosen')].map((row) => row.dataset.id)");
+      const links = page.locator(".activity a.whole");
+      await links.nth(0).click();
+      expect(await marked()).toEqual([ids[0]]);
+      await links.nth(1).click();
+      expect(await marked()).toEqual([ids[1]]);
+      await vi.waitFor(() => expect([brokenOff, held.length]).toEqual([[ids[0]], 2]));
+      for (const go of held) go();
+      await page.locator("#side h2#beside").waitFor();
+      expect(new URL(page.url()).searchParams.get("open")).toBe(ids[1]);
+      expect(await marked()).toEqual([ids[1]]);
+    });
+  });
+
   it("takes a span of time by dragging over the histogram, and with the arrow keys", async () => {
     await onLog(async (page) => {
       const plot = page.getByRole("slider", { name: "Span of time" });
