@@ -102,6 +102,30 @@ describe("A later deploy", () => {
     expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: before, percentage: 100 }]);
   });
 
+  long("says what to do if it cannot go back, because somebody uploaded a version with other secrets before", longOptions, async () => {
+    const script = scriptOf(cloudflare.account);
+    const before = deployedId();
+    const byHand = structuredClone(latestOf(script));
+    if (!byHand) throw new Error("nothing is deployed");
+    byHand.bindings.push({ type: "secret_text", name: "ALERT_URL", text: "https://alerts.example.com" });
+    script.versions.push({ ...byHand, id: crypto.randomUUID(), number: byHand.number + 1 });
+    const started = team.run("deploy", ["--watch", "100"]);
+    await vi.waitUntil(() => sharesOf(script).length === 2, { timeout: 120_000 });
+    await sleep(4000);
+    started.interrupt();
+    const { code, err } = await started;
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining(`Cloudflare does not go back to ${before}, because secrets have changed since`),
+    ]);
+    expect(err).toContain("run npm run deploy -- --env production, which sends all requests to it at once.");
+    const healed = await team.run("deploy", ["--watch", "100"]);
+    expect([healed.code, healed.code === 0 ? "" : healed.err]).toEqual([0, ""]);
+    expect(healed.out).toContain(`Cloudflare gives no more requests to ${before}`);
+    expect(sharesOf(script)).toEqual([{ version_id: latestOf(script)?.id, percentage: 100 }]);
+    for (const version of script.versions) version.bindings = version.bindings.filter(({ name }) => name !== "ALERT_URL");
+  });
+
   long("goes back by itself if the new version fails more often than the previous one", longOptions, async () => {
     const before = deployedId();
     const key = await makeKey();
