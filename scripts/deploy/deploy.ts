@@ -5,9 +5,9 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { connectToOperator, keepToken, keptToken } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
+import { deployAtOnce } from "./at-once.ts";
 import {
   type Deployed,
-  databasesOf,
   deletedDatabases,
   missingIn,
   missingQueues,
@@ -18,31 +18,33 @@ import {
   requireSignedIn,
   shownShares,
   signInProblem,
+  variableOf,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { changedMark, driftOf, driftOfTriggers } from "./drift.ts";
-import { overridesOf } from "./environment.ts";
+import { overridesOf, type SecretsOf } from "./environment.ts";
 import { deployGradually } from "./gradual.ts";
 import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
 import { lock } from "./lock.ts";
-import { choosePlace, createDatabases, placeIn, requireSameJurisdiction } from "./place.ts";
+import { choosePlace, createDatabases, placeIn } from "./place.ts";
 import {
   type Account,
+  canGoBack,
   createQueue,
-  deployArgs,
   firstShare,
   listOf,
   type Missing,
   migrate,
   planOf,
   rollbackLimits,
+  toGoBack,
   toMigrate,
   type Way,
   wayOf,
 } from "./plan.ts";
+import { refusalOf, requireAllowed, type State } from "./refusals.ts";
 import type { Place } from "./region.ts";
 import { readTriggers, triggersOf } from "./triggers.ts";
-import { upload } from "./upload.ts";
 import { requireTokenAccepted } from "./watch.ts";
 import { wrangler } from "./wrangler.ts";
 
@@ -102,24 +104,6 @@ async function readState(deployment: Deployment): Promise<State> {
   return { deployed, ids, missing: { databases, queues, migrations, secrets, deleted } };
 }
 
-/** What is deployed, and what a deploy must create. `ids`: the ids of the databases of the Cloudflare account, by their names. */
-interface State {
-  deployed: Deployed | null;
-  ids: ReadonlyMap<string, string>;
-  missing: Missing;
-}
-
-/** Throws `CommandError` if the deploy would take a database from the Worker. The Worker could then not read what is in this database. */
-function requireAllDatabases({ databases }: Deployment, deployed: Deployed | null): void {
-  const there = deployed === null ? [] : [...databasesOf(deployed.version).keys()];
-  const lost = there.filter((name) => databases.every(({ binding }) => binding !== name));
-  if (lost.length > 0)
-    throw new CommandError(
-      "refused",
-      `Nothing is done. The Worker has the databases ${lost.join(", ")}, which wrangler.toml of this clone does not have. After the deploy, the Worker could not read them. Check out the commit that is deployed, or a later one. If no account has data in them, remove their bindings in Cloudflare's dashboard first.`,
-    );
-}
-
 const chooseWay = async (deployment: Deployment, deployed: Deployed | null, missing: Missing): Promise<Way> =>
   wayOf(
     deployment,
@@ -155,7 +139,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
 
   await createDatabases(found, place, missing.databases, say);
-  const deployment = await readDeployment(found.env, await readDatabaseIds(found));
+  const deployment = await readDeployment(found.env, { databaseIds: await readDatabaseIds(found), secrets: secretsToKeep(deployed) });
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of toMigrate(deployment, missing)) await wrangler(migrate(binding), deployment, { show: true });
@@ -163,12 +147,12 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   const secrets = missingSecrets(deployed?.secrets ?? [], "deploy", origin === null ? undefined : keptToken(origin) || undefined);
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   if (secrets.OPERATOR_TOKENS && !secrets.OPERATOR_TOKEN) say("The Worker takes the operator's token that is in .operator-tokens already.");
+  keepTokenOfAddress(deployment, deployed);
   const version = way.isGradual
     ? await deployGradually(deployment, way.previous, { commit, secrets, seconds, deployed: (deployed?.shares ?? []).map(({ id }) => id) })
-    : await upload(deployment, (secretsFile) => deployArgs({ commit, secretsFile }), secrets);
+    : await deployAtOnce(deployment, deployed, commit, secrets);
 
-  if (deployed !== null && missing.deleted.length === 0)
-    say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
+  if (deployed !== null && canGoBack(deployment, deployed, missing)) say(toGoBack(deployment, deployed.version.id));
   if (origin === null)
     return say(
       `PUBLIC_ORIGIN is not set. Set it to the address of the Worker in ${overridesOf(deployment.env)}, and deploy again. Links and webhooks need it.`,
@@ -182,40 +166,18 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKENS !== undefined);
 }
 
-/**
- * Throws `CommandError` if the deploy would create an operator token that cannot be stored. Cloudflare gets only the hash of the token, so
- * a token that is not stored would be lost.
- */
-function requireTokenKept({ origin, env }: Deployment, missing: readonly string[]): void {
-  if (!missing.includes("OPERATOR_TOKENS")) return;
-  if (origin === null)
-    throw new CommandError(
-      "misuse",
-      `Set PUBLIC_ORIGIN in ${overridesOf(env)} first. This deploy creates the operator's token and stores it under that address.`,
-    );
-  if (process.env.CI)
-    throw new CommandError(
-      "refused",
-      "The Worker has no secret OPERATOR_TOKENS, and a token that is created in CI would be lost with the machine. Deploy once from a laptop, or set that secret: docs/deploy.md.",
-    );
-}
+/** A new version gets its secrets from the version that has the requests. Somebody may have uploaded another one since, for example before a rollback. */
+const secretsToKeep = (deployed: Deployed | null): SecretsOf | null =>
+  deployed === null || deployed.latest === deployed.version.id ? null : { version: deployed.version.id, names: deployed.secrets };
 
-/** Throws `CommandError` if the deploy must not begin. */
-function requireAllowed(deployment: Deployment, { deployed, missing }: State): void {
-  requireAllDatabases(deployment, deployed);
-  requireSameJurisdiction(deployment, deployed);
-  requireTokenKept(deployment, missing.secrets);
-}
-
-/** Returns why the deploy must not begin, or null. */
-function refusalOf(deployment: Deployment, state: State): string | null {
-  try {
-    requireAllowed(deployment, state);
-    return null;
-  } catch (error) {
-    if (error instanceof CommandError) return error.message;
-    throw error;
-  }
+/** Stores the operator's token under the new address, if PUBLIC_ORIGIN was changed since the last deploy. */
+function keepTokenOfAddress({ origin }: Deployment, deployed: Deployed | null): void {
+  if (deployed === null || origin === null || keptToken(origin)) return;
+  const [before = ""] = variableOf(deployed.version, "PUBLIC_ORIGIN").split(",");
+  const token = URL.canParse(before) ? keptToken(new URL(before).origin) : undefined;
+  if (token === undefined) return;
+  keepToken(origin, token);
+  say(`The operator's token of ${before} is stored under ${origin} now, too.`);
 }
 
 /** Prints the steps of a deploy. If wrangler is signed in, also prints what differs from what is deployed. */
@@ -249,7 +211,9 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
         ...driftOfTriggers(deployment.env, triggersOf(deployment), await readTriggers(deployment)),
       ];
       if (deployed.shares.length > 1)
-        say(`\nThe requests are split: ${shownShares(deployed.shares)}. A deploy was broken off. The next deploy ends the split.`);
+        say(
+          `\nThe requests are split: ${shownShares(deployed.shares)}. Another deploy is running, or was broken off. If none is running, the next deploy ends the split.`,
+        );
       say(`\nDeployed: version ${deployed.version.id}${deployed.version.message === null ? "" : `, ${deployed.version.message}`}.`);
       say(
         drift.length === 0

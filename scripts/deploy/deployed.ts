@@ -10,6 +10,7 @@ export const listDatabases = ["d1", "list", "--json"];
 export const listSecrets = ["secret", "list", "--format", "json"];
 export const showQueue = (name: string) => ["queues", "info", name];
 export const showDeployment = ["deployments", "status", "--json"];
+const listVersions = ["versions", "list", "--json"];
 export const listDeployments = ["deployments", "list", "--json"];
 export const showVersion = (id: string) => ["versions", "view", id, "--json"];
 export const listMigrations = (binding: string) => ["d1", "migrations", "list", binding, "--remote"];
@@ -31,8 +32,10 @@ export interface Version {
 
 /** What is deployed of a Worker. */
 export interface Deployed {
-  /** The names of the secrets. */
+  /** The names of the secrets of `version`. */
   secrets: string[];
+  /** The id of the version that was uploaded last. Perhaps nobody has deployed it. */
+  latest: string;
   /** The deployed versions with their shares of the requests, in percent. The largest share is first. */
   shares: { id: string; percentage: number }[];
   /** The version with the largest share. */
@@ -94,13 +97,13 @@ export async function missingQueues(deployment: Deployment): Promise<string[]> {
   return deployment.queues.filter((_, index) => areMissing[index]);
 }
 
-/** Returns the names of the Worker's secrets, or null if the Worker does not exist yet. */
-async function secretsThere(deployment: Deployment): Promise<string[] | null> {
+/** Returns whether the Worker exists already. */
+async function isThere(deployment: Deployment): Promise<boolean> {
   const { code, out, err } = await wrangler(listSecrets, deployment, { mayFail: true });
-  if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
+  if (code === 0) return true;
   // wrangler prints this message only for a Worker that does not exist. Any other error must throw. Otherwise, the deploy could treat an
   // existing Worker as new and overwrite its secrets. The API keys of that Worker would then be invalid.
-  if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
+  if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return false;
   throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
 }
 
@@ -199,14 +202,30 @@ export async function requireOwnAddress(deployment: Deployment, deployed: Deploy
   );
 }
 
+/** Returns the id of the version that was uploaded last. */
+async function readLatest(deployment: Deployment): Promise<string> {
+  const listed = jsonIn((await wrangler(listVersions, deployment)).out) as { id: string; metadata: { created_on: string } }[];
+  const latest = listed.toSorted((a, b) => a.metadata.created_on.localeCompare(b.metadata.created_on)).at(-1);
+  if (latest === undefined) throw new WranglerError("wrangler versions list named no version.");
+  return latest.id;
+}
+
+/** Returns the names of the secrets of a version. */
+export const secretsOf = ({ bindings }: Version): string[] =>
+  bindings.flatMap(({ type, name }) => (type === "secret_text" ? [name] : [])).toSorted();
+
+/** Returns a variable of a version, or an empty text. */
+export const variableOf = ({ bindings }: Version, variable: string): string =>
+  String(bindings.find(({ name }) => name === variable)?.text ?? "");
+
 /** Returns what is deployed, or null if the Worker does not exist yet. */
 export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
-  const secrets = await secretsThere(deployment);
-  if (secrets === null) return null;
-  const shares = await readShares(deployment);
+  if (!(await isThere(deployment))) return null;
+  const [shares, latest] = await Promise.all([readShares(deployment), readLatest(deployment)]);
   const [largest] = shares;
   if (largest === undefined) throw new WranglerError("wrangler deployments status named no version.");
-  return { secrets, shares, version: await readVersion(deployment, largest.id) };
+  const version = await readVersion(deployment, largest.id);
+  return { secrets: secretsOf(version), latest, shares, version };
 }
 
 /** What the latest ten deployments say, which Cloudflare lists. */

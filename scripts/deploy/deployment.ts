@@ -1,5 +1,6 @@
+import { isLoopback } from "../../src/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
-import { type ConfiguredConsumer, configOf, overridesOf, production, writeConfig } from "./environment.ts";
+import { type Bound, type ConfiguredConsumer, configOf, overridesOf, production, writeConfig } from "./environment.ts";
 import { jurisdictionOf, type Place, regionOf } from "./region.ts";
 
 export interface Database {
@@ -52,22 +53,24 @@ export interface Deployment extends Place {
 }
 
 /**
- * Reads the settings of the environment `env`, and writes the configuration for wrangler. Ignores the variable CLOUDFLARE_ENV. `databaseIds`: the ids of the
- * databases by their names. Without ids, wrangler binds a new version to the databases of the version before. Throws `CommandError` if there is no such
- * environment.
+ * Reads the settings of the environment `env`, and writes the configuration for wrangler. Ignores the variable CLOUDFLARE_ENV. `bound`: what an upload binds to
+ * the Worker. Throws `CommandError` if there is no such environment.
  */
-export async function readDeployment(env: string = production, databaseIds: ReadonlyMap<string, string> = new Map()): Promise<Deployment> {
+export async function readDeployment(env: string = production, bound: Bound = {}): Promise<Deployment> {
   const config = await configOf(env);
   const { producers = [], consumers = [] } = config.queues;
   const queues = [
     ...producers.map(({ queue }) => queue),
     ...consumers.flatMap((each) => [each.queue, each.dead_letter_queue ?? []].flat()),
   ];
-  const { routes = [], workers_dev: isOnWorkersDev } = config;
+  const { routes = [] } = config;
   const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""), overridesOf(env));
+  const domains = domainsOf({ origins });
+  // Without an address of its own, a Worker has one under workers.dev.
+  const isOnWorkersDev = config.workers_dev ?? (origins.some(isUnderWorkersDev) || (routes.length === 0 && domains.length === 0));
   return {
     env,
-    config: await writeConfig(env, domainsOf({ origins }), databaseIds),
+    config: await writeConfig(env, { isOnWorkersDev, domains }, bound),
     worker: config.name,
     databases: config.d1_databases.map((each) => ({
       binding: each.binding,
@@ -83,8 +86,7 @@ export async function readDeployment(env: string = production, databaseIds: Read
     ],
     consumers,
     crons: config.triggers?.crons ?? [],
-    // wrangler's default.
-    isOnWorkersDev: isOnWorkersDev ?? (routes.length === 0 && domainsOf({ origins }).length === 0),
+    isOnWorkersDev,
     runtime: {
       compatibilityDate: config.compatibility_date,
       compatibilityFlags: config.compatibility_flags ?? [],
@@ -104,8 +106,12 @@ function originsIn(publicOrigin: string, file: string): string[] {
     .split(",")
     .map((each) => each.trim())
     .filter((each) => each !== "");
-  const wrong = given.find((each) => !URL.canParse(each));
-  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN in ${file} has an entry that is not a URL: "${wrong}".`);
+  const isAddress = (each: string) => {
+    const { protocol, hostname } = URL.canParse(each) ? new URL(each) : { protocol: "", hostname: "" };
+    return protocol === "https:" || (protocol === "http:" && isLoopback(hostname));
+  };
+  const wrong = given.find((each) => !isAddress(each));
+  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN in ${file} has an entry that is no https:// URL: "${wrong}".`);
   return given.map((each) => new URL(each).origin);
 }
 
@@ -114,4 +120,6 @@ function originsIn(publicOrigin: string, file: string): string[] {
  * without a custom domain.
  */
 export const domainsOf = ({ origins }: Pick<Deployment, "origins">): string[] =>
-  origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));
+  origins.filter((each) => !isUnderWorkersDev(each)).map((each) => new URL(each).hostname);
+
+const isUnderWorkersDev = (origin: string): boolean => new URL(origin).hostname.endsWith(".workers.dev");

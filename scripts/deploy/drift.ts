@@ -125,6 +125,7 @@ export function driftOf(
     ...secrets
       .filter((name) => ![...wanted.keys(), ...secretNames, ...optionalSecrets].includes(name))
       .map((name) => `${name} is a secret that the repository does not know (scripts/secrets.ts). A deploy keeps it.`),
+    ...secretNames.filter((name) => !secrets.includes(name)).map((name) => `The deployed version does not have the secret ${name}.`),
     ...secrets.filter((name) => wanted.has(name)).map((name) => `${name} is a secret. The repository has it as a variable.`),
     ...(version.classMigration === lastClasses
       ? []

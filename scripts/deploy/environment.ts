@@ -1,7 +1,8 @@
-import { globSync, mkdirSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
+import { isAlive } from "./lock.ts";
 import { placements } from "./region.ts";
 
 // Makes the configuration of an environment. wrangler.toml describes production. environments/NAME.toml has only what differs in the
@@ -36,6 +37,7 @@ interface Config {
   durable_objects?: { bindings: { name: string; class_name: string }[] };
   version_metadata?: { binding: string };
   triggers?: { crons?: string[] };
+  secrets?: { required: string[] };
   [other: string]: unknown;
 }
 
@@ -59,27 +61,34 @@ function merged(base: Record<string, unknown>, changes: Record<string, unknown>)
  */
 export async function configOf(env: string): Promise<Config> {
   const { experimental_readRawConfig } = await import("wrangler");
-  const read = (file: string) => experimental_readRawConfig({ config: join(root, file) }).rawConfig as Record<string, unknown>;
-  const names = [production, ...globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"))];
+  const read = (name: string): Config => {
+    const file = overridesOf(name);
+    try {
+      return experimental_readRawConfig({ config: join(root, file) }).rawConfig as unknown as Config;
+    } catch (error) {
+      throw new CommandError("misuse", `Nothing is done. ${file} cannot be read: ${(error as Error).message}`);
+    }
+  };
+  const others = globSync(join(root, "environments/*.toml")).map((file) => basename(file, ".toml"));
+  if (others.includes(production))
+    throw new CommandError(
+      "misuse",
+      "Nothing is done. wrangler.toml describes production, and nothing reads environments/production.toml.",
+    );
+  const names = [production, ...others];
   if (!names.includes(env)) throw new CommandError("misuse", `There is no environment "${env}". There is ${names.join(", ")}.`);
-  const main = read("wrangler.toml") as Config;
-  const config =
-    env === production
-      ? main
-      : (merged({ ...withNamesOf(main, env), routes: [], vars: { ...main.vars, ...ofOneDeployment } }, read(overridesOf(env))) as Config);
-  // A file that was copied from another environment has its address.
-  for (const other of names.filter((name) => name !== env)) {
-    const shared = originsOf(read(overridesOf(other))).find((origin) => originsOf(config).includes(origin));
-    if (shared !== undefined)
-      throw new CommandError(
-        "misuse",
-        `Nothing is done. PUBLIC_ORIGIN is ${shared} in ${overridesOf(env)} and in ${overridesOf(other)}. Each environment needs an address of its own.`,
-      );
-  }
+  const main = read(production);
+  const configs = names.map((name) => {
+    if (name === production) return { name, config: main };
+    const base = { ...withNamesOf(main, name), routes: [], vars: { ...main.vars, ...ofOneDeployment } };
+    return { name, config: merged(base, { ...read(name) }) as Config };
+  });
+  const config = configs.find(({ name }) => name === env)?.config ?? main;
+  for (const other of configs) if (other.name !== env) requireNothingShared(env, config, other);
   const region = String(config.vars.REGION ?? "");
   return {
     ...config,
-    vars: { ...config.vars, DEAD_DELIVERIES_QUEUE: deadLetterQueueOf(config) },
+    vars: { ...textsOf(config.vars, overridesOf(env)), DEAD_DELIVERIES_QUEUE: deadLetterQueueOf(config) },
     ...(region !== "" && { placement: { region: placements[region as keyof typeof placements] } }),
   };
 }
@@ -91,8 +100,44 @@ const originsOf = ({ vars }: { vars?: { PUBLIC_ORIGIN?: unknown } }): string[] =
   String(vars?.PUBLIC_ORIGIN ?? "")
     .split(",")
     .map((each) => each.trim())
-    .filter((each) => URL.canParse(each))
+    .filter((each) => /^https?:/.test(each) && URL.canParse(each))
     .map((each) => new URL(each).origin);
+
+/**
+ * Throws `CommandError` if an environment has the address, the Worker, a database or a queue of another one. A file that was copied from another environment
+ * has its address.
+ */
+function requireNothingShared(env: string, config: Config, other: { name: string; config: Config }): void {
+  const refuse = (what: string, own: string) => {
+    throw new CommandError(
+      "misuse",
+      `Nothing is done. ${what} in ${overridesOf(env)} and in ${overridesOf(other.name)}. Each environment needs ${own} of its own.`,
+    );
+  };
+  const hostsOf = (each: Config) => originsOf(each).map((origin) => new URL(origin).host);
+  const origin = originsOf(config).find((each) => hostsOf(other.config).includes(new URL(each).host));
+  if (origin !== undefined) refuse(`PUBLIC_ORIGIN is ${origin}`, "an address");
+  const name = resourcesOf(config).find((each) => resourcesOf(other.config).includes(each));
+  if (name !== undefined) refuse(`There is ${name}`, "a Worker, databases and queues");
+}
+
+/** Returns the names of the Worker, its databases and its queues. */
+const resourcesOf = ({ name, d1_databases, queues }: Config): string[] => [
+  name,
+  ...d1_databases.map(({ database_name }) => database_name),
+  ...queues.producers.map(({ queue }) => queue),
+  ...queues.consumers.flatMap(({ queue, dead_letter_queue }) => [queue, dead_letter_queue ?? []].flat()),
+];
+
+/** Returns variables as text, which is how the Worker reads them. Throws `CommandError` for a list or a table. */
+function textsOf(vars: Record<string, unknown>, file: string): Record<string, string> {
+  const texts = Object.entries(vars).map(([name, value]) => {
+    if (typeof value === "object")
+      throw new CommandError("misuse", `Nothing is done. The variable ${name} in ${file} must be a text in quotation marks.`);
+    return [name, String(value)] as const;
+  });
+  return Object.fromEntries(texts);
+}
 
 /** The variable tells the queue consumer which of its queues is the dead letter queue. */
 const deadLetterQueueOf = ({ queues, vars }: Config) =>
@@ -117,13 +162,51 @@ function withNamesOf(config: Config, env: string): Config {
   };
 }
 
+/** The secrets that a new version gets from another version than the latest one, which is wrangler's default. */
+export interface SecretsOf {
+  version: string;
+  names: readonly string[];
+}
+
+/** What an upload binds to the Worker beyond the configuration of its environment. */
+export interface Bound {
+  /** The ids of the databases by their names, as far as they are known. Without an id, wrangler binds the database of the version before. */
+  databaseIds?: ReadonlyMap<string, string>;
+  secrets?: SecretsOf | null;
+}
+
+/** Binds secrets of another version. wrangler binds required secrets itself, and passes an unsafe binding to Cloudflare as it is. */
+const bindingsTo = ({ version, names }: SecretsOf, required: readonly string[]) => ({
+  secrets: { required: required.filter((name) => !names.includes(name)) },
+  unsafe: { bindings: names.map((name) => ({ name, type: "inherit", version_id: version })) },
+});
+
+const folder = join(root, ".wrangler", "environments");
+
 /**
- * Writes the configuration of an environment to a file for wrangler. `domains`: the custom domains of the Worker. `databaseIds`: the ids of the databases by
- * their names, as far as they are known. Returns the path of the file. wrangler resolves paths in the file against the folder of the file.
+ * Returns the path of the configuration that this process writes for wrangler. Another command must not change it while a deploy runs. Removes the files of
+ * processes that have ended.
  */
-export async function writeConfig(env: string, domains: readonly string[], databaseIds: ReadonlyMap<string, string>): Promise<string> {
+function configPath(env: string): string {
+  mkdirSync(folder, { recursive: true });
+  for (const file of globSync(join(folder, "*.json")))
+    if (!isAlive(Number(basename(file, ".json").split(".").at(-1)))) rmSync(file, { force: true });
+  const path = join(folder, `${env}.${process.pid}.json`);
+  process.once("exit", () => rmSync(path, { force: true }));
+  return path;
+}
+
+/**
+ * Writes the configuration of an environment to a file for wrangler. `isOnWorkersDev`: whether the Worker has an address under workers.dev. `domains`: its
+ * custom domains. Returns the path of the file. wrangler resolves paths in the file against the folder of the file.
+ */
+export async function writeConfig(
+  env: string,
+  { isOnWorkersDev, domains }: { isOnWorkersDev: boolean; domains: readonly string[] },
+  { databaseIds = new Map(), secrets = null }: Bound,
+): Promise<string> {
   const config = await configOf(env);
-  const path = join(root, ".wrangler", "environments", `${env}.json`);
+  const path = configPath(env);
   const resolved = (file: string) => relative(dirname(path), join(root, file));
   const written = {
     ...config,
@@ -134,9 +217,10 @@ export async function writeConfig(env: string, domains: readonly string[], datab
       ...(databaseIds.has(each.database_name) && { database_id: databaseIds.get(each.database_name) }),
       migrations_dir: resolved(each.migrations_dir),
     })),
+    workers_dev: isOnWorkersDev,
     routes: [...(config.routes ?? []), ...domains.map((pattern) => ({ pattern, custom_domain: true }))],
+    ...(secrets && bindingsTo(secrets, config.secrets?.required ?? [])),
   };
-  mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, JSON.stringify(written, null, 2));
   return path;
 }

@@ -2,10 +2,10 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { readShares, shownShares } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
-import { deployTriggers, firstShare, secretsChanged, shareArgs, uploadArgs, wholeArgs } from "./plan.ts";
+import { deployTriggers, firstShare, shareArgs, toGoBack, uploadArgs, wholeArgs } from "./plan.ts";
 import { upload } from "./upload.ts";
 import { watchVersion } from "./watch.ts";
-import { WranglerError, wrangler } from "./wrangler.ts";
+import { wrangler } from "./wrangler.ts";
 
 // Gives a new version a share of the requests first, and goes back if it is worse than the previous one.
 
@@ -40,11 +40,18 @@ export async function deployGradually(
   for (const name of signals) process.on(name, interrupt);
   try {
     await requireShares(deployment, deployed);
-    const { code, out, err } = await wrangler(shareArgs(version, previous), deployment, { show: true, mayFail: true });
-    if (code === 0) await watchShare(deployment, version, previous, { seconds, signal });
-    else if ((out + err).includes(secretsChanged))
-      say(`Cloudflare gives no more requests to ${previous}, because secrets have changed since. All requests go to ${version} at once.`);
-    else throw new WranglerError("wrangler versions deploy failed.");
+    await wrangler(shareArgs(version, previous), deployment, { show: true });
+    say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
+    await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
+    const { problem, fresh, previous: compared } = await watchVersion(deployment, version, previous, seconds, signal);
+    if (problem !== null) throw new CommandError("unreachable", `${problem}.`);
+    if (signal.aborted) throw new CommandError("failed", "The deploy was interrupted.");
+    say(
+      fresh && compared
+        ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
+        : `Its errors are unknown, because ${seconds === 0 ? "it was not watched" : "this machine has no token for /metrics. Only /health was watched"}.`,
+    );
+    await requireShares(deployment, [previous, version]);
     await wrangler(wholeArgs(version), deployment, { show: true });
   } catch (error) {
     if (error instanceof OtherDeploy) throw error;
@@ -61,29 +68,9 @@ export async function deployGradually(
   if (code !== 0)
     throw new CommandError(
       "failed",
-      `All requests go to ${version}, but its domains, cron and queues were not attached. Run the deploy again. To go back: npm run roll-back -- --env ${deployment.env} --to ${previous}`,
+      `All requests go to ${version}, but its domains, cron and queues were not attached. Run the deploy again. ${toGoBack(deployment, previous)}`,
     );
   return version;
-}
-
-/** Watches a version with a share of the requests. Throws `CommandError` if the version is worse than the previous one, or if the deploy is interrupted. */
-async function watchShare(
-  deployment: Deployment,
-  version: string,
-  previous: string,
-  { seconds, signal }: { seconds: number; signal: AbortSignal },
-): Promise<void> {
-  say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
-  await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
-  const { problem, fresh, previous: compared } = await watchVersion(deployment, version, previous, seconds, signal);
-  if (problem !== null) throw new CommandError("unreachable", `${problem}.`);
-  if (signal.aborted) throw new CommandError("failed", "The deploy was interrupted.");
-  say(
-    fresh && compared
-      ? `It served ${fresh.requests} requests, ${fresh.failed} with a 5xx status. The previous version served ${compared.requests}, ${compared.failed} with a 5xx status.`
-      : `Its errors are unknown, because ${seconds === 0 ? "it was not watched" : "this machine has no token for /metrics. Only /health was watched"}.`,
-  );
-  await requireShares(deployment, [previous, version]);
 }
 
 /** Somebody else has changed the shares of the versions meanwhile, perhaps from another machine. This deploy then changes nothing more. */
@@ -106,12 +93,7 @@ async function goBack(deployment: Deployment, previous: string, known: readonly 
   const shares = await readShares(deployment).catch(() => []);
   if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(deployment.worker, shownShares(shares));
   // A second Ctrl+C must not leave the split.
-  const { code, out, err } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
-  if ((out + err).includes(secretsChanged))
-    throw new CommandError(
-      "failed",
-      `The new version still gets requests. Cloudflare does not go back to ${previous}, because secrets have changed since: somebody uploaded a version with other secrets that was never deployed. Check out the earlier code, and run npm run deploy -- --env ${deployment.env}, which sends all requests to it at once.`,
-    );
+  const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
   if (code !== 0)
     throw new CommandError(
       "failed",

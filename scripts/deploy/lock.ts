@@ -27,7 +27,8 @@ export function lock(): () => void {
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Returns whether a process runs on this machine. */
+export function isAlive(pid: number): boolean {
   try {
     return pid > 0 && process.kill(pid, 0);
   } catch {

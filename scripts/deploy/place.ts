@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import type { Deployed } from "./deployed.ts";
+import { type Deployed, variableOf } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
 import { overridesOf } from "./environment.ts";
 import { createDatabase, type Missing } from "./plan.ts";
@@ -41,7 +41,7 @@ export async function choosePlace(found: Deployment, given: Place, missing: Pick
  */
 export function requireSameJurisdiction({ env, jurisdiction }: Deployment, deployed: Deployed | null): void {
   if (deployed === null) return;
-  const there = String(deployed.version.bindings.find(({ name }) => name === "JURISDICTION")?.text ?? "");
+  const there = variableOf(deployed.version, "JURISDICTION");
   if (there === (jurisdiction ?? "")) return;
   const named = (text: string) => (text === "" ? "no jurisdiction" : `the jurisdiction ${text}`);
   throw new CommandError(

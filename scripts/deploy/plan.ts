@@ -2,7 +2,6 @@ import packageJson from "../../package.json" with { type: "json" };
 import { type Deployed, databasesOf, listDatabases, listSecrets, showQueue } from "./deployed.ts";
 import { type Database, type Deployment, domainsOf } from "./deployment.ts";
 import type { Place } from "./region.ts";
-import { forDeployment } from "./wrangler.ts";
 
 // Builds the wrangler commands of a deploy, and the plan that lists these commands.
 
@@ -96,6 +95,14 @@ export function rollbackLimits(deployment: Deployment, deployed: Deployed | null
   ];
 }
 
+/** Returns whether a rollback can give all requests to the deployed version again after a deploy. */
+export const canGoBack = (deployment: Deployment, deployed: Deployed, { deleted, secrets }: Missing): boolean =>
+  deleted.length === 0 && secrets.length === 0 && changedClasses(deployment, deployed).length === 0;
+
+/** Returns the sentence that names the command with which all requests go to an earlier version again. */
+export const toGoBack = ({ env }: Pick<Deployment, "env">, version: string): string =>
+  `To go back: npm run roll-back -- --env ${env} --to ${version}`;
+
 /** Returns the steps of a deploy in order, with their wrangler commands. */
 export function planOf(
   deployment: Deployment,
@@ -105,7 +112,7 @@ export function planOf(
   commit: string | null,
 ): string[] {
   const { worker, origin } = deployment;
-  const typed = (args: string[]) => `wrangler ${forDeployment(args, deployment).join(" ")}`;
+  const typed = (args: string[]) => `npm run wrangler -- ${deployment.env} ${args.join(" ")}`;
   const upload = { commit, secretsFile: missing.secrets.length > 0 ? "<file of new secrets>" : null };
   const health = origin === null ? [] : [`wait until ${origin}/health responds as the new version`];
   const atOnce = [
@@ -168,8 +175,6 @@ export const shareArgs = (version: string, previous: string) => [
 ];
 /** Sends all requests to a version. Cloudflare refuses this for an earlier version whose secrets have changed since. */
 export const wholeArgs = (version: string) => ["versions", "deploy", `${version}@100%`, ...objectsAtOnce];
-/** Cloudflare's error for an earlier version whose secrets have changed since. */
-export const secretsChanged = "10220";
 export const deployTriggers = ["triggers", "deploy"];
 
 /** Formats the steps of a plan as a numbered list. */

@@ -68,9 +68,16 @@ export async function wrangler(
   return said;
 }
 
-/** Skips the lines before the JSON in wrangler's output. Returns the parsed JSON. Throws `WranglerError` if there is no JSON. */
+/** Returns the JSON in wrangler's output, which can have other lines before and after it. Throws `WranglerError` if there is no JSON. */
 export function jsonIn(text: string): unknown {
-  const start = text.search(/^[[{]/m);
-  if (start < 0) throw new WranglerError(`wrangler printed no JSON:\n${text}`);
-  return JSON.parse(text.slice(start));
+  const starts = [...text.matchAll(/^[[{]/gm)].map(({ index }) => index);
+  const ends = [...text.matchAll(/[\]}][ \t]*$/gm)].map(({ index }) => index + 1).toReversed();
+  for (const start of starts)
+    for (const end of ends.filter((each) => each > start))
+      try {
+        return JSON.parse(text.slice(start, end));
+      } catch {
+        // Another line begins or ends with a bracket, too.
+      }
+  throw new WranglerError(`wrangler printed no JSON:\n${text}`);
 }

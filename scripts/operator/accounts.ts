@@ -9,6 +9,7 @@ import {
   type Given,
   limitsIn,
   limitsInWords,
+  limitsOf,
   listed,
   note,
   out,
@@ -140,7 +141,7 @@ export const accounts: Record<string, Command> = {
     run: async (given) => {
       const limits = limitsIn(given.args[1] ?? "");
       const { body: before } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
-      const own = before.own_limits.map(({ per, limit }: { per: string; limit: number }) => `${per}=${limit}`).join(",");
+      const own = limitsOf(before.own_limits);
       await changeTerms(given, { limits });
       note(`Before: ${limitsInWords(before.limits)}. To undo: operator accounts limits ${given.args[0]} ${own || "none"}`);
     },
@@ -155,17 +156,7 @@ export const accounts: Record<string, Command> = {
     form: "ceiling ID LIMIT",
     what: "set the highest hourly limit of the account's keys, and lower the keys above it",
     args: 2,
-    run: async (given) => {
-      const { body } = await changeAccount(given.client, "PUT", `/accounts/${at(given, 0)}/ceiling`, {
-        limit: whole(given.args[1], "LIMIT"),
-      });
-      await print(
-        given,
-        body,
-        () =>
-          `The ceiling is ${given.args[1]} requests an hour.${body.lowered.length > 0 ? ` Lowered to it: ${body.lowered.join(", ")}.` : ""}`,
-      );
-    },
+    run: setCeiling,
   },
   storage: {
     form: "storage ID",
@@ -240,6 +231,26 @@ async function exportAccount(given: Given): Promise<void> {
   // If an export does not end with a line of type `end`, the export is incomplete.
   await out(`${JSON.stringify({ type: "end", lines })}\n`);
   note(`${counted(lines, "line")}.`);
+}
+
+interface ListedKey {
+  id: string;
+  limits: { per: string; limit: number }[];
+}
+
+async function setCeiling(given: Given): Promise<void> {
+  const limit = whole(given.args[1], "LIMIT");
+  if (limit === 0) throw new CommandError("misuse", "LIMIT must be at least 1. To stop all keys of the account, suspend it.");
+  const keys = async () => (await listed(given.client, `/accounts/${at(given, 0)}/keys`)).data as unknown as ListedKey[];
+  const { body: account } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
+  const before = await keys();
+  const { body } = await changeAccount(given.client, "PUT", `/accounts/${at(given, 0)}/ceiling`, { limit });
+  const after = new Map((await keys()).map(({ id, limits }) => [id, limitsOf(limits)]));
+  const lowered = before.filter(({ id, limits }) => after.get(id) !== limitsOf(limits));
+  const ids = lowered.map(({ id }) => id);
+  await print(given, body, () => `The ceiling is ${limit} requests an hour.${ids.length > 0 ? ` Lowered to it: ${ids.join(", ")}.` : ""}`);
+  const again = lowered.map(({ id, limits }) => `operator keys limits ${id} ${limitsOf(limits)}`);
+  note(["To undo:", `operator accounts ceiling ${given.args[0]} ${account.limit_ceiling}`, ...again].join("\n  "));
 }
 
 async function eraseAccount(given: Given): Promise<void> {

@@ -9,7 +9,7 @@ import { wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { root } from "../root.ts";
-import { type Command, callAgain, type Given, note, print, required } from "./command.ts";
+import { type Command, callAgain, counted, type Given, note, print, required } from "./command.ts";
 import { exactTexts } from "./exact-texts.ts";
 import { rewriteDump } from "./rewrite-dump.ts";
 
@@ -48,6 +48,8 @@ export interface Manifest {
   accounts: number;
   /** What the deployment counted when the backup began. */
   live_keys: number;
+  /** The accounts whose latest log entries could not be stored. The log writers still have these entries, and the backup does not. */
+  without_latest_entries: string[];
   databases: BackedUp[];
 }
 
@@ -83,7 +85,13 @@ async function makeBackup(given: Given): Promise<void> {
   const deployment = client.deployment ?? (await readDeployment());
   if (!client.isLocal) await requireSameWorker(deployment);
   if (existsSync(folder) && !statSync(folder).isDirectory()) throw new CommandError("misuse", `${folder} is not a folder.`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  // wrangler writes files, too. Only the operator may read them.
+  process.umask(0o077);
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw new CommandError("misuse", `${folder} cannot be made: ${(error as Error).message}`);
+  }
   const manifest = await beginOrContinue(given, deployment, folder);
   const write = () => {
     writeFileSync(`${manifestIn(folder)}.part`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
@@ -105,8 +113,11 @@ async function makeBackup(given: Given): Promise<void> {
   }
   manifest.finished_at = new Date().toISOString();
   write();
+  const { without_latest_entries: without = [] } = manifest;
+  const missing =
+    without.length === 0 ? "" : `, but without the latest log entries of ${counted(without.length, "account")}. They are in manifest.json`;
   const said = () =>
-    `${manifest.databases.map(({ file, bytes, sha256 }) => `${sha256}  ${file}  ${bytes}`).join("\n")}\n\nThe backup of ${manifest.origin} is complete.`;
+    `${manifest.databases.map(({ file, bytes, sha256 }) => `${sha256}  ${file}  ${bytes}`).join("\n")}\n\nThe backup of ${manifest.origin} is complete${missing}.`;
   await print(given, manifest, said);
 }
 
@@ -120,15 +131,14 @@ async function beginOrContinue({ client }: Given, deployment: Deployment, folder
     note(`Going on with the backup of ${manifest.started_at}.`);
     return manifest;
   }
+  const { body } = await client.call("GET", "/status");
+  if (body.live_keys === null) throw new CommandError("failed", "The accounts and keys could not be counted. Try again.");
   const failed: string[] = [];
   for (let after: string | null = ""; after !== null; ) {
-    const { body }: OperatorResponse = await callAgain(client, "/log/flush", { after });
-    failed.push(...body.failed);
-    after = body.next;
+    const { body: flushed }: OperatorResponse = await callAgain(client, "/log/flush", { after });
+    failed.push(...flushed.failed);
+    after = flushed.next;
   }
-  // Their latest entries are missing in the backup, and stay in the log writers.
-  if (failed.length > 0) note(`The latest log entries of these accounts could not be stored: ${failed.join(", ")}`);
-  const { body } = await client.call("GET", "/status");
   const unknown = (body.databases as { name: string }[]).filter(
     ({ name }) => !deployment.databases.some(({ binding }) => binding === name),
   );
@@ -146,6 +156,7 @@ async function beginOrContinue({ client }: Given, deployment: Deployment, folder
     finished_at: null,
     accounts: body.accounts,
     live_keys: body.live_keys,
+    without_latest_entries: failed,
     databases: [],
   };
 }

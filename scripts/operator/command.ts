@@ -117,6 +117,10 @@ export const limitsIn = (text: string): { per: string; limit: number }[] =>
         .map((each) => each.trim().split("="))
         .map(([per = "", limit]) => ({ per, limit: whole(limit, `The limit per ${per}`) }));
 
+/** Returns limits in the form that commands take, for example `hour=5000,month=100000`. */
+export const limitsOf = (limits: readonly { per: string; limit: number }[]): string =>
+  limits.map(({ per, limit }) => `${per}=${limit}`).join(",");
+
 export const limitsInWords = (limits: readonly { per: string; limit: number }[]): string =>
   limits.length === 0 ? "none" : limits.map(({ per, limit }) => `${limit} per ${per}`).join(", ");
 

@@ -31,8 +31,11 @@ async function showStatus(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", "/status");
   const lines: [what: string, now: string][] = [
     ["Version", body.version === null ? `${body.release}, on this machine` : `${body.release}, ${body.version}`],
-    ["Accounts", `${body.accounts}${body.suspended_accounts > 0 ? `, ${body.suspended_accounts} suspended` : ""}`],
-    ["Live keys", `${body.live_keys}${body.waiting_keys > 0 ? `, ${body.waiting_keys} with a change that is not in force yet` : ""}`],
+    ["Accounts", `${body.accounts ?? "unknown"}${body.suspended_accounts > 0 ? `, ${body.suspended_accounts} suspended` : ""}`],
+    [
+      "Live keys",
+      `${body.live_keys ?? "unknown"}${body.waiting_keys > 0 ? `, ${body.waiting_keys} with a change that is not in force yet` : ""}`,
+    ],
     ...body.databases.map((each: { name: string; bytes: number; bytes_left: number }): [string, string] => [
       `Database ${each.name}`,
       `${size(each.bytes)}, room for ${size(each.bytes_left)}`,
@@ -49,12 +52,17 @@ async function showStatus(given: Given): Promise<void> {
     ],
     [
       "Scheduled jobs",
-      `ran ${body.jobs_ran_at === null ? "never" : `${ago(body.jobs_ran_at)} ago`}${body.failing_jobs.length > 0 ? `, ${counted(body.failing_jobs.length, "failing job")}` : ""}`,
+      body.unknown.includes("the scheduled jobs")
+        ? "unknown"
+        : `ran ${body.jobs_ran_at === null ? "never" : `${ago(body.jobs_ran_at)} ago`}${body.failing_jobs.length > 0 ? `, ${counted(body.failing_jobs.length, "failing job")}` : ""}`,
     ],
     ...body.near_limits.map((each: NearLimit): [string, string] => [
       "Near its limit",
       `${each.key_id === null ? "" : `${each.key_id} of `}${each.account_id} (${plain(each.name)}): ${each.used_percent} % of ${each.limit === "storage" ? "its storage" : `this ${each.limit}`}`,
     ]),
+    ...(body.near_limits_found > body.near_limits.length
+      ? [["", `and ${body.near_limits_found - body.near_limits.length} more`] as [string, string]]
+      : []),
     ...body.unknown.map((what: string): [string, string] => ["Unknown", what]),
   ];
   const width = Math.max(...lines.map(([what]) => what.length));

@@ -92,7 +92,9 @@ export const accountsAfter = (
     .orderBy(asc(accounts.id))
     .limit(limit);
 
-const contains = (column: SQLiteColumn, text: string): SQL => sql`instr(lower(${column}), lower(${text})) > 0`;
+/** Ignores case. SQLite knows the case of ASCII letters only. So the text is compared in lower and in upper case, as JavaScript writes them. */
+const contains = (column: SQLiteColumn, text: string): SQL =>
+  sql`(instr(lower(${column}), lower(${text})) > 0 OR instr(lower(${column}), ${text.toLowerCase()}) > 0 OR instr(upper(${column}), ${text.toUpperCase()}) > 0)`;
 
 /** Returns the account with an external id, or null if there is none. */
 export async function readAccountByExternalId(db: Db, externalId: string): Promise<Account | null> {

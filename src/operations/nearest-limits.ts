@@ -42,15 +42,15 @@ export const usesIn = (id: string, hours: HourlyTallies, from: number): Use[] =>
     .flatMap(([, tallies]) => [...tallies].map(([keyId, { cells }]) => ({ id, keyId, counted: total([...cells.values()], "counted") })));
 
 /**
- * Returns the limit with the highest used share, for each account. Limits of keys are considered for the keys in `hourly`, which are the keys with requests in
- * the current hour.
+ * Returns for each account the limit of a key with the highest used share, and the same of the limits that all keys share. The higher share is first. Limits
+ * of keys are considered for the keys in `hourly`, which are the keys with requests in the current hour.
  */
 export async function nearestLimits(
   context: LogsContext,
   accounts: readonly Account[],
   hourly: readonly Use[],
   now: number,
-): Promise<Map<string, NearestLimit>> {
+): Promise<Map<string, NearestLimit[]>> {
   const limits = await limitsOf(context.db, [...new Set(hourly.map(({ keyId }) => keyId))]);
   const usedIn = Map.groupBy(hourly, ({ id }) => id);
   const isLong = ({ per }: Limit) => per === "day" || per === "month";
@@ -59,7 +59,7 @@ export async function nearestLimits(
   );
   const { ofDay, ofMonth } = await readLongUses(context, withLong, now);
   const usedPer = { hour: usedIn, day: Map.groupBy(ofDay, ({ id }) => id), month: Map.groupBy(ofMonth, ({ id }) => id) };
-  const nearest = accounts.flatMap(({ id, sharedLimits }) => {
+  const nearest = accounts.map(({ id, sharedLimits }) => {
     const sharesOf = (keyId: string | null, limitsOfIt: readonly Limit[]): NearestLimit[] =>
       limitsOfIt.flatMap(({ per, limit }) => {
         if (!isPer(per)) return [];
@@ -67,12 +67,14 @@ export async function nearestLimits(
         return [{ keyId, per, percent: (100 * total(uses, "counted")) / limit }];
       });
     const keys = new Set((usedIn.get(id) ?? []).map(({ keyId }) => keyId));
-    const shares = [...[...keys].flatMap((keyId) => sharesOf(keyId, limits.get(keyId) ?? [])), ...sharesOf(null, sharedLimits)];
-    const [first] = shares.toSorted((one, other) => other.percent - one.percent);
-    return first && first.percent > 0 ? [[id, first] as const] : [];
+    const ofKeys = [...keys].flatMap((keyId) => sharesOf(keyId, limits.get(keyId) ?? []));
+    const highest = [ofKeys, sharesOf(null, sharedLimits)].flatMap((each) => byShare(each).slice(0, 1));
+    return [id, byShare(highest.filter(({ percent }) => percent > 0))] as const;
   });
   return new Map(nearest);
 }
+
+const byShare = (limits: readonly NearestLimit[]): NearestLimit[] => limits.toSorted((one, other) => other.percent - one.percent);
 
 const isPer = (per: string): per is Per => per === "hour" || per === "day" || per === "month";
 

@@ -27,8 +27,8 @@ export interface AccountTraffic {
   limited: number;
   /** The number of requests in the seven days before yesterday (UTC). */
   before: number;
-  /** The limit of the account or of one of its keys with the highest used share, or null if none is used. */
-  nearest: NearestLimit | null;
+  /** The limits of a key and of the account with the highest used shares. The higher share is first. Empty if none is used. */
+  nearest: NearestLimit[];
   /** The number of bytes that the account stores in the main database. */
   storedBytes: number;
   quotaBytes: number;
@@ -148,7 +148,7 @@ async function trafficOf(context: LogsContext, accounts: readonly Account[], now
       errors: total(recent, "errors"),
       limited: total(recent, "limited"),
       before: total(before, "requests"),
-      nearest: nearest.get(id) ?? null,
+      nearest: nearest.get(id) ?? [],
       storedBytes: storedBy.get(id) ?? 0,
       quotaBytes: storageQuotaBytes ?? defaultQuotaBytes,
     };

@@ -189,15 +189,16 @@ async function deploy(
   return deployment;
 }
 
-/** Makes a version of an upload. Secrets that the upload does not contain come from the latest version. */
+/** Makes a version of an upload. Secrets that the upload does not contain come from the version that it names, or the latest one. */
 function newVersion({ account }: EndpointContext, script: Script, { metadata, modules }: Upload): Version {
   const before = latestOf(script);
-  const inherited = (name: string): Binding => {
-    const found = before?.bindings.find((each) => each.name === name);
-    if (!found) throw new ApiError(400, 10056, `binding '${name}' is inherited, but the latest version has no such binding.`);
+  const inherited = ({ name, version_id }: Binding): Binding => {
+    const from = version_id === undefined ? before : script.versions.find(({ id }) => id === version_id);
+    const found = from?.bindings.find((each) => each.name === name);
+    if (!found) throw new ApiError(400, 10056, `binding '${name}' is inherited, but that version has no such binding.`);
     return found;
   };
-  const sent = metadata.bindings.map((binding) => (binding.type === "inherit" ? inherited(binding.name) : binding));
+  const sent = metadata.bindings.map((binding) => (binding.type === "inherit" ? inherited(binding) : binding));
   const kept = (before?.bindings ?? []).filter(
     ({ type, name }) => metadata.keep_bindings?.includes(type) && !sent.some((each) => each.name === name),
   );

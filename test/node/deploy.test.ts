@@ -10,7 +10,11 @@ import { driftOf } from "../../scripts/deploy/drift.ts";
 import { configOf } from "../../scripts/deploy/environment.ts";
 import { waitForVersion } from "../../scripts/deploy/health.ts";
 import { type Missing, rollbackLimits, wayOf } from "../../scripts/deploy/plan.ts";
+import { requireAllowed } from "../../scripts/deploy/refusals.ts";
 import { isWorse, requireTokenAccepted, watchVersion } from "../../scripts/deploy/watch.ts";
+import { jsonIn } from "../../scripts/deploy/wrangler.ts";
+import { root } from "../../scripts/root.ts";
+import { secretNames } from "../../scripts/secrets.ts";
 import { latestOf, scriptOf } from "../cloudflare/account.ts";
 import { isWrite } from "../cloudflare/api.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
@@ -52,7 +56,12 @@ async function deployedProduction(): Promise<{ deployment: Deployment; deployed:
   const version = { id: "v1", createdAt: 0, tag: null, message: null, classMigration: classMigrations.at(-1)?.tag ?? null, runtime };
   return {
     deployment,
-    deployed: { secrets: [], shares: [{ id: "v1", percentage: 100 }], version: { ...version, bindings: bindingsOf(deployment) } },
+    deployed: {
+      secrets: [...secretNames],
+      latest: "v1",
+      shares: [{ id: "v1", percentage: 100 }],
+      version: { ...version, bindings: bindingsOf(deployment) },
+    },
   };
 }
 
@@ -110,11 +119,16 @@ it("A dry run says that the code may differ if files were changed since the comm
   ]);
 });
 
-it("A dry run names secrets that the repository does not know, and no others", async () => {
+it("A dry run names secrets that the repository does not know or the version does not have, and no others", async () => {
   const { deployment, deployed } = await deployedProduction();
-  const secrets = ["EXFILTRATE", "ALERT_URL", "OPERATOR_TOKENS"];
-  const lines = driftOf(deployment, { ...deployed, secrets }, null, new Map()).filter((line) => line.includes("is a secret"));
-  expect(lines).toEqual([expect.stringMatching(/^EXFILTRATE is a secret that the repository does not know/)]);
+  const driftWith = (secrets: string[]) =>
+    driftOf(deployment, { ...deployed, secrets }, null, new Map()).filter((line) => / secret /.test(line));
+  expect(driftWith([...secretNames, "EXFILTRATE", "ALERT_URL"])).toEqual([
+    expect.stringMatching(/^EXFILTRATE is a secret that the repository does not know/),
+  ]);
+  expect(driftWith(secretNames.filter((name) => name !== "KEY_SIGNING_SECRETS"))).toEqual([
+    "The deployed version does not have the secret KEY_SIGNING_SECRETS.",
+  ]);
 });
 
 describe("The way of a deploy", () => {
@@ -133,6 +147,23 @@ describe("The way of a deploy", () => {
       });
       expect(rollbackLimits(changed, deployed, nothing)).toHaveLength(1);
     }
+  });
+});
+
+describe("A deploy", () => {
+  it("is refused if the deployed version has lost the secrets of keys or webhooks, because new ones would deny all keys", async () => {
+    const { deployment, deployed } = await deployedProduction();
+    const without = (name: string) => () =>
+      requireAllowed({ ...deployment, jurisdiction: null }, { deployed, ids: new Map(), missing: { ...nothing, secrets: [name] } });
+    for (const name of ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]) expect(without(name)).toThrow("all API keys would be denied");
+    // Release 0.1 did not have this one.
+    expect(without("KEY_SIGNING_SECRETS_2")).not.toThrow();
+  });
+
+  it("reads the JSON of wrangler also among other lines", () => {
+    const printed = '[WARNING] x\n{\n  "a": [1]\n}\n▲ There is a newer version of Wrangler available [4.200.0]\n';
+    expect(jsonIn(printed)).toEqual({ a: [1] });
+    expect(() => jsonIn("nothing")).toThrow("wrangler printed no JSON");
   });
 });
 
@@ -239,9 +270,9 @@ describe("The first deploy", () => {
     const { code, out } = await team.run("deploy", ["--dry-run", "--env", "staging", "--jurisdiction", "eu", ...firstAccount], signedOut);
     expect([code, cloudflare.api.calls]).toEqual([0, []]);
     for (const step of [
-      "wrangler d1 create developer-overview-staging-activity-0 --jurisdiction eu",
-      "wrangler queues create developer-overview-staging-dead-deliveries",
-      "wrangler d1 migrations apply DB --remote --config=.wrangler/environments/staging.json --env=",
+      "npm run wrangler -- staging d1 create developer-overview-staging-activity-0 --jurisdiction eu",
+      "npm run wrangler -- staging queues create developer-overview-staging-dead-deliveries",
+      "npm run wrangler -- staging d1 migrations apply DB --remote",
       "OPERATOR_TOKENS",
       `wrangler versions upload --minify --tag ${packageJson.version}`,
       "Acme Ltd <ops@acme.dev>",
@@ -393,6 +424,48 @@ describe("An environment without an address of its own", () => {
       ]);
     }
     rmSync(join(team.folder, "environments/qa.toml"));
+  });
+});
+
+describe("The file of an environment", () => {
+  const signedOut = () => ({ CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder });
+
+  it.each([
+    ["qa", 'name = "developer-overview"', "There is developer-overview in environments/qa.toml and in wrangler.toml"],
+    [
+      "qa",
+      'd1_databases = [{ binding = "DB", database_name = "developer-overview", migrations_dir = "migrations" }]',
+      "There is developer-overview in environments/qa.toml and in wrangler.toml",
+    ],
+    ["dead", "", "There is developer-overview-dead-deliveries in environments/dead.toml and in wrangler.toml"],
+    ["qa", '[vars]\nPUBLIC_ORIGIN = "http://qa.acme.dev"', 'an entry that is no https:// URL: "http://qa.acme.dev"'],
+    ["qa", '[vars]\nPUBLIC_ORIGIN = "qa.acme.dev:443"', 'an entry that is no https:// URL: "qa.acme.dev:443"'],
+    ["qa", '[vars]\nPUBLIC_ORIGIN = ["https://qa.acme.dev"]', "The variable PUBLIC_ORIGIN in environments/qa.toml must be a text"],
+    ["qa", "[vars\n", "environments/qa.toml cannot be read"],
+    ["production", "", "nothing reads environments/production.toml"],
+  ])("is refused with a sentence: %s, %s", async (name, text, sentence) => {
+    const file = join(team.folder, `environments/${name}.toml`);
+    writeFileSync(file, text);
+    const { code, err } = await team.run("deploy", ["--dry-run", "--env", name], signedOut());
+    rmSync(file);
+    expect([code, err]).toEqual([2, expect.stringContaining(sentence)]);
+    expect(err).not.toContain("    at ");
+  });
+
+  it("can have numbers, which the Worker gets as text, and keeps the address under workers.dev that it names", async () => {
+    const file = join(root, "environments/for-test.toml");
+    writeFileSync(file, '[vars]\nACTIVITY_DAYS = 7\nPUBLIC_ORIGIN = "https://qa.acme.workers.dev, https://qa.acme.dev"\n');
+    try {
+      const { vars, isOnWorkersDev, config } = await readDeployment("for-test");
+      expect([vars.ACTIVITY_DAYS, isOnWorkersDev]).toEqual(["7", true]);
+      expect(JSON.parse(readFileSync(config, "utf8"))).toMatchObject({
+        vars: { ACTIVITY_DAYS: "7" },
+        workers_dev: true,
+        routes: [{ pattern: "qa.acme.dev", custom_domain: true }],
+      });
+    } finally {
+      rmSync(file);
+    }
   });
 });
 

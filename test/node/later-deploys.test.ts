@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from "vitest";
-import { latestOf, type Script, scriptOf, sharesOf } from "../cloudflare/account.ts";
+import { type Binding, latestOf, type Script, scriptOf, sharesOf, type Version } from "../cloudflare/account.ts";
 import { isWrite } from "../cloudflare/api.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
 import { firstAccount, healthAt, joinTeam, type Team } from "../cloudflare/team.ts";
@@ -48,9 +48,26 @@ afterAll(async () => {
 
 describe("A later deploy", () => {
   long("sends a tenth of the requests to the new version, watches it, and then sends all", longOptions, async () => {
-    const before = latestOf(scriptOf(cloudflare.account));
-    const out = await deploy(...firstAccount);
     const script = scriptOf(cloudflare.account);
+    const before = latestOf(script);
+    if (!before) throw new Error("nothing is deployed");
+    // Somebody has uploaded a version with another secret, and has never deployed it.
+    const otherSecret = (each: Binding) => (each.name === "KEY_SIGNING_SECRETS" ? { ...each, text: "a:of-somebody-else" } : each);
+    script.versions.push({
+      ...before,
+      id: crypto.randomUUID(),
+      number: before.number + 1,
+      createdAt: new Date().toISOString(),
+      bindings: before.bindings.map(otherSecret),
+    });
+    // The address was another one at the last deploy.
+    const tokens = team.read(".operator-tokens");
+    writeFileSync(join(team.folder, ".operator-tokens"), tokens.replace(team.origin, "https://old.acme.dev"));
+    const address = before.bindings.find(({ name }) => name === "PUBLIC_ORIGIN");
+    if (address) address.text = "https://old.acme.dev";
+    const out = await deploy(...firstAccount);
+    expect(out).toContain(`The operator's token of https://old.acme.dev is stored under ${team.origin} now, too.`);
+    expect(team.read(".operator-tokens").split("\n")).toContain(tokens.trim());
     const [whole, tenth] = script.deployments;
     const version = latestOf(script)?.id ?? "";
     expect(tenth?.versions).toEqual([
@@ -62,9 +79,9 @@ describe("A later deploy", () => {
     expect(out).toContain(`To go back: npm run roll-back -- --env production --to ${before?.id}`);
     expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
     expect([cloudflare.account.databases.length, cloudflare.account.queues.length]).toEqual([2, 2]);
-    expect(latestOf(script)?.bindings.filter(({ type }) => type === "secret_text")).toEqual(
-      before?.bindings.filter(({ type }) => type === "secret_text"),
-    );
+    const secretsIn = (version?: Version) =>
+      version?.bindings.filter(({ type }) => type === "secret_text").toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    expect(secretsIn(latestOf(script))).toEqual(secretsIn(before));
   });
 
   long("goes back by itself if the new version is not healthy", longOptions, async () => {
@@ -100,30 +117,6 @@ describe("A later deploy", () => {
     started.hangUp();
     expect((await started).code).toBe(1);
     expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: before, percentage: 100 }]);
-  });
-
-  long("says what to do if it cannot go back, because somebody uploaded a version with other secrets before", longOptions, async () => {
-    const script = scriptOf(cloudflare.account);
-    const before = deployedId();
-    const byHand = structuredClone(latestOf(script));
-    if (!byHand) throw new Error("nothing is deployed");
-    byHand.bindings.push({ type: "secret_text", name: "ALERT_URL", text: "https://alerts.example.com" });
-    script.versions.push({ ...byHand, id: crypto.randomUUID(), number: byHand.number + 1 });
-    const started = team.run("deploy", ["--watch", "100"]);
-    await vi.waitUntil(() => sharesOf(script).length === 2, { timeout: 120_000 });
-    await sleep(4000);
-    started.interrupt();
-    const { code, err } = await started;
-    expect([code, err]).toEqual([
-      1,
-      expect.stringContaining(`Cloudflare does not go back to ${before}, because secrets have changed since`),
-    ]);
-    expect(err).toContain("run npm run deploy -- --env production, which sends all requests to it at once.");
-    const healed = await team.run("deploy", ["--watch", "100"]);
-    expect([healed.code, healed.code === 0 ? "" : healed.err]).toEqual([0, ""]);
-    expect(healed.out).toContain(`Cloudflare gives no more requests to ${before}`);
-    expect(sharesOf(script)).toEqual([{ version_id: latestOf(script)?.id, percentage: 100 }]);
-    for (const version of script.versions) version.bindings = version.bindings.filter(({ name }) => name !== "ALERT_URL");
   });
 
   long("goes back by itself if the new version fails more often than the previous one", longOptions, async () => {
@@ -176,9 +169,19 @@ describe("A deploy", () => {
       bindings.findIndex(({ name }) => name === "WEBHOOK_SEALING_SECRETS_2"),
       1,
     );
-    const out = await deploy();
+    const before = deployedId();
+    cloudflare.api.fault = ({ method, path }) =>
+      method === "PUT" && path.endsWith("/schedules") ? { when: "before", what: "error" } : undefined;
+    const { code, out, err } = await team.run("deploy", usual);
     expect(out).toContain("because it creates the secrets WEBHOOK_SEALING_SECRETS_2");
-    expect(sharesOf(scriptOf(cloudflare.account))).toHaveLength(1);
+    expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: latestOf(scriptOf(cloudflare.account))?.id, percentage: 100 }]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining(`All requests go to the new version ${deployedId()}, but its domains, cron and queues were not attached.`),
+    ]);
+    expect(err).toContain(`To go back: npm run roll-back -- --env production --to ${before}`);
+    cloudflare.api.fault = () => undefined;
+    await deploy();
   });
 
   long("changes nothing more if somebody deploys from another machine meanwhile", longOptions, async () => {
@@ -205,6 +208,27 @@ describe("A deploy", () => {
     const { code, err } = await team.run("deploy", usual);
     expect([code, err]).toEqual([1, expect.stringContaining("Run the deploy again. To go back: npm run roll-back")]);
   });
+
+  long(
+    "attaches what it was started with, also if somebody changes wrangler.toml meanwhile and looks at a dry run",
+    longOptions,
+    async () => {
+      const script = scriptOf(cloudflare.account);
+      const running = team.run("deploy", ["--watch", "20"]);
+      await vi.waitUntil(() => sharesOf(script).length === 2, { timeout: 120_000 });
+      const [is, next] = ['crons = ["* * * * *"]', 'crons = ["0 0 1 1 *"]'];
+      team.edit("wrangler.toml", is, next);
+      try {
+        const plan = await team.run("deploy", ["--dry-run"]);
+        expect(plan.out).toContain('Cron is "* * * * *". The repository has "0 0 1 1 *".');
+        const { code, err } = await running;
+        expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+        expect(script.schedules).toEqual(["* * * * *"]);
+      } finally {
+        team.edit("wrangler.toml", next, is);
+      }
+    },
+  );
 });
 
 describe("An operator who is signed in to another Cloudflare account", () => {
@@ -261,7 +285,9 @@ describe("npm run roll-back", () => {
       ],
     });
     const shown = await team.run("deploy", ["--dry-run"]);
-    expect(shown.out).toContain(`The requests are split: ${fresh} (90 %) and ${stable} (10 %). A deploy was broken off.`);
+    expect(shown.out).toContain(
+      `The requests are split: ${fresh} (90 %) and ${stable} (10 %). Another deploy is running, or was broken off.`,
+    );
     const { code, out, err } = await team.run("roll-back", []);
     expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
     expect(out).toContain(`It goes back to ${stable}`);

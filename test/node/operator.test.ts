@@ -69,7 +69,7 @@ const invalidCommands = [
   [["accounts", "suspend"], "It is called: accounts suspend ID"],
   [["accounts", "list", "--jsn"], "--jsn"],
   [["accounts", "ceiling", "acc_1", "many"], "whole number"],
-  [["accounts", "ceiling", "acc_1", "0"], "/limit: "],
+  [["accounts", "ceiling", "acc_1", "0"], "at least 1"],
   [["accounts", "make", "--name", "x"], "--email is missing"],
   [["accounts", "find"], "Add --external-id, --email or --text"],
   [["accounts", "find", "--email", "", "--text", "acme"], "A filter is empty"],
@@ -211,7 +211,13 @@ describe("npm run operator", () => {
     expect(await me(worker.key)).toBe("account_suspended");
     await succeedWith("accounts", "resume", account);
     expect(await me(worker.key)).toBe(200);
-    expect(await succeedWith("accounts", "ceiling", account, "4000")).toMatch(/Lowered to it: key_/);
+    const lowered = await operator(["accounts", "ceiling", account, "4000"]);
+    expect([lowered.out, lowered.err]).toEqual([
+      expect.stringMatching(/Lowered to it: key_/),
+      expect.stringMatching(
+        new RegExp(`To undo:\\n {2}operator accounts ceiling ${account} 5000\\n(?: {2}operator keys limits key_\\w{16} hour=5000\\S*\\n)+`),
+      ),
+    ]);
     expect((await worker.api("GET", "/rate-limit")).policies[0].limit).toBe(4000);
     await succeedWith("accounts", "retention-days", account, "14");
     await succeedWith("accounts", "retention-days", account, "default");
@@ -377,6 +383,9 @@ describe("A runbook", () => {
       (await succeedWith("accounts", "find", ...by, "--json")).data.map(({ id }: { id: string }) => id);
     expect(await found("--external-id", "cus_4711")).toEqual([former]);
     expect(await found("--text", "acme hold")).toEqual([next]);
+    const [mueller, oel] = [await make("Müller GmbH"), await make("ÖLWERKE")];
+    for (const text of ["müller", "MÜLLER", "Müller gmbh"]) expect(await found("--text", text)).toEqual([mueller]);
+    for (const text of ["ölwerke", "Ölwerke"]) expect(await found("--text", text)).toEqual([oel]);
     expect(await found("--email", "OPS@acme.dev")).toEqual(expect.arrayContaining([former, next]));
     expect(await operator(["accounts", "external-id", next, "cus_4711"])).toMatchObject({
       code: 4,

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { latestOf, type Script, scriptOf, type Version } from "../cloudflare/account.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
 import { joinTeam, type Team } from "../cloudflare/team.ts";
 import { root, run } from "./project.ts";
@@ -131,13 +132,9 @@ describe("A runbook about Cloudflare", () => {
     const { code, out, err } = await team.run("deploy", ["--region", "weur"]);
     if (code !== 0) throw new Error(out + err);
     // Time Travel can go back to this time.
-    const { code: noted, err: why } = await type(
-      team.folder,
-      "npx wrangler d1 time-travel info developer-overview --config .wrangler/environments/production.json",
-      {
-        ...cloudflare.variables(),
-      },
-    ).then(({ code: exit, log }) => ({ code: exit, err: log }));
+    const { code: noted, err: why } = await type(team.folder, "npm run wrangler -- production d1 time-travel info developer-overview", {
+      ...cloudflare.variables(),
+    }).then(({ code: exit, log }) => ({ code: exit, err: log }));
     if (noted !== 0) throw new Error(why);
     deployedAt = new Date().toISOString();
     // A rollback needs a version before.
@@ -149,7 +146,27 @@ describe("A runbook about Cloudflare", () => {
     team?.remove();
   });
 
+  /** Deploys a version that is not of the team: it has none of its secrets, and an operator token of somebody else. Returns the version before. */
+  async function intrude(): Promise<Version> {
+    const script = scriptOf(cloudflare.account);
+    const before = latestOf(script);
+    if (!before) throw new Error("nothing is deployed");
+    const kept = before.bindings.filter(({ type }) => type !== "secret_text");
+    const token = { type: "secret_text", name: "OPERATOR_TOKENS", text: `evil:${"0".repeat(64)}` };
+    const id = crypto.randomUUID();
+    const createdAt = new Date().toISOString();
+    script.versions.push({ ...before, id, number: before.number + 1, createdAt, annotations: {}, bindings: [...kept, token] });
+    script.deployments.unshift({
+      ...(script.deployments[0] as Script["deployments"][number]),
+      id: crypto.randomUUID(),
+      versions: [{ version_id: id, percentage: 100 }],
+    });
+    await cloudflare.runtime.update();
+    return before;
+  }
+
   long.each(onCloudflare)("runs in its order: %s", { tags: ["long"], timeout: 300_000 }, async (file) => {
+    const before = file === "leaked-cloudflare-token.md" ? await intrude() : undefined;
     // A deploy in a runbook watches the new version for two minutes. The test is not that patient.
     const commands = commandsOf(file).replaceAll(/^( *)npm run deploy$/gm, "$1npm run deploy -- --watch 0");
     const variables = {
@@ -158,11 +175,15 @@ describe("A runbook about Cloudflare", () => {
       OPERATOR_REMOTE: team.origin,
       SINCE: "2026-01-01T00:00:00Z",
       TIME: deployedAt,
+      ...(before && { VERSION: before.id }),
     };
     // For a deployed Worker, this command needs its environment.
     const withEnvironment = commands.replaceAll(/^(operator secrets rotate webhook-sealing)(?! --env)/gm, "$1 --env production");
     expect(await type(team.folder, withEnvironment, variables)).toEqual({ code: 0, log: "" });
     // What a runbook leaves behind is a working deployment.
     expect((await fetch(`${team.origin}/health`)).status).toBe(200);
+    const signingIn = (version?: Version) =>
+      version?.bindings.filter(({ name }) => name.startsWith("KEY_SIGNING_SECRETS")).map(({ text }) => text);
+    if (before) expect(signingIn(latestOf(scriptOf(cloudflare.account)))?.toSorted()).toEqual(signingIn(before)?.toSorted());
   });
 });

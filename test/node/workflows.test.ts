@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { root } from "./project.ts";
+import { root, run } from "./project.ts";
 
 interface Step {
   name?: string;
@@ -21,20 +22,40 @@ describe("The CI workflows", () => {
   });
 
   it.each([
-    ["deploy", "Deploy"],
-    ["roll-back", "Roll back"],
-  ])("install packages in a step without secrets, and run no scripts of packages in steps with secrets: %s.yml", (name, title) => {
+    ["deploy", ["Deploy", "End a split after a cancellation"]],
+    ["roll-back", ["Roll back"]],
+  ])("install packages in a step without secrets, and run no scripts of packages in steps with secrets: %s.yml", (name, titles) => {
     const { jobs, ...rest } = parse(workflow(`${name}.yml`)) as { jobs: Record<string, { steps: Step[]; env?: object }> };
     const { steps = [], ...job } = jobs[name] ?? {};
     expect(JSON.stringify([rest, job])).not.toContain("secrets.");
     const withSecrets = steps.filter((step) => JSON.stringify(step).includes("secrets."));
-    expect(withSecrets.map(({ name }) => name)).toEqual([title]);
+    expect(withSecrets.map(({ name }) => name)).toEqual(titles);
     expect(withSecrets[0]?.run).toContain(`npm run --silent --ignore-scripts ${name}`);
-    expect(withSecrets[0]?.run).not.toMatch(/npm (ci|install|rebuild|exec)|npx/);
+    for (const { run } of withSecrets) expect(run).not.toMatch(/npm (ci|install|rebuild|exec)|npx|npm run (?!--silent --ignore-scripts )/);
     const installing = steps.filter(({ run = "" }) => /npm (ci|i|install|rebuild)\b/.test(run));
     expect(installing.map(({ run }) => run)).toEqual([expect.stringContaining("npm ci --ignore-scripts ")]);
     expect(installing[0]?.run?.match(/npm rebuild.*/g)).toEqual(["npm rebuild esbuild workerd"]);
     expect(steps.indexOf(installing[0] as Step)).toBeLessThan(steps.indexOf(withSecrets[0] as Step));
+  });
+
+  it.each([
+    ["deploy", 0],
+    ["deploy", 3],
+    ["roll-back", 4],
+  ])("show all that the command prints in the summary, and fail as the command does: %s.yml, exit code %i", async (name, code) => {
+    const { jobs } = parse(workflow(`${name}.yml`)) as { jobs: Record<string, { steps: Step[] }> };
+    const script = jobs[name]?.steps.find(({ run = "" }) => run.includes(`ignore-scripts ${name}`))?.run ?? "";
+    const place = mkdtempSync(join(tmpdir(), "workflow-"));
+    // A command of the same name takes the place of npm. It prints its arguments, and a reason to standard error.
+    writeFileSync(join(place, "npm"), `#!/bin/sh\necho "$@"\necho the reason >&2\nexit ${code}\n`, { mode: 0o755 });
+    const summary = join(place, "summary");
+    const ended = await run("bash", ["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script], {
+      cwd: place,
+      env: { ...process.env, PATH: `${place}:${process.env.PATH}`, GITHUB_STEP_SUMMARY: summary, ENVIRONMENT: "staging", VERSION: "" },
+    });
+    const lines = readFileSync(summary, "utf8").trim().split("\n");
+    rmSync(place, { recursive: true });
+    expect([ended.code, lines.at(0), lines.at(-1), lines.includes("the reason")]).toEqual([code, "```", "```", true]);
   });
 
   it("audit all dependencies of a deploy, including development dependencies", () => {

@@ -272,6 +272,8 @@ export class ActivityWriter extends DurableObject<Env> {
     const log = this.#logs.of(accountId);
     await checkLate(this.#logs, log, this.#db);
     cutAccount(this.#logs, log, Date.now());
+    // The cuts of other accounts may be stuck.
+    if (log.waiting.length === 0) return;
     await this.#storeWaiting(Date.now() + maxAlarmMs);
     if (log.waiting.length > 0) throw new Error(`the cuts of ${accountId} could not be stored`);
   }

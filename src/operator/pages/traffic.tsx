@@ -49,9 +49,10 @@ const panels: readonly Panel[] = [
     heading: "Near their limit",
     column: "Used",
     none: `No account and no key used in this hour has used ${nearPercent}% of a limit per hour, day or month.`,
-    wanted: ({ nearest }) => (nearest?.percent ?? 0) >= nearPercent,
-    by: ({ nearest }) => nearest?.percent ?? 0,
-    figure: ({ nearest }) => nearest && `${wholePercent(nearest.percent)} of this ${nearest.per} by ${nearest.keyId ?? "all keys"}`,
+    wanted: ({ nearest: [first] }) => (first?.percent ?? 0) >= nearPercent,
+    by: ({ nearest: [first] }) => first?.percent ?? 0,
+    figure: ({ nearest: [nearest = null] }) =>
+      nearest && `${wholePercent(nearest.percent)} of this ${nearest.per} by ${nearest.keyId ?? "all keys"}`,
   },
   {
     id: "storage",

@@ -4,7 +4,7 @@ import { respondJson } from "../../api/respond.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
 import { deployedAtOf } from "../../db/job-runs.ts";
-import { conditionsOf } from "../../operations/conditions.ts";
+import { accountsAndKeys, conditionsOf } from "../../operations/conditions.ts";
 import { readDeploymentStatus } from "../../operations/deployment-status.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
@@ -20,6 +20,12 @@ const nearPercent = 80;
 const mostShown = 10;
 
 const count = (description: string) => z.int().meta({ description, example: 0 });
+/** A count of rows of the main database. */
+const countOfMain = (description: string) =>
+  z
+    .int()
+    .nullable()
+    .meta({ description: `${description} Null if the database could not be read.`, example: 0 });
 
 const StatusData = z
   .strictObject({
@@ -37,10 +43,10 @@ const StatusData = z
         }),
       )
       .meta({ description: "What needs a person. Empty if nothing does." }),
-    accounts: count("The accounts."),
-    suspended_accounts: count("The accounts that are suspended."),
-    live_keys: count("The keys that are active and not expired."),
-    waiting_keys: count("The keys with a change that is not in force yet."),
+    accounts: countOfMain("The accounts."),
+    suspended_accounts: countOfMain("The accounts that are suspended."),
+    live_keys: countOfMain("The keys that are active and not expired."),
+    waiting_keys: countOfMain("The keys with a change that is not in force yet."),
     databases: z
       .array(
         z.strictObject({
@@ -94,8 +100,9 @@ const StatusData = z
         }),
       )
       .meta({
-        description: `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. At most ${mostShown}. A request that costs several units counts as one.`,
+        description: `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. Of each account, its nearest key and its nearest limit of its own. At most ${mostShown}. A request that costs several units counts as one.`,
       }),
+    near_limits_found: count("How many there are, also beyond those in `near_limits`."),
     unknown: z.array(z.string()).meta({ description: "What could not be read.", example: [] }),
   })
   .openapi("Status", { description: "The status of the deployment." });
@@ -117,18 +124,13 @@ routes.openapi(getStatus, async (c) => {
   const { log, backlog, jobs } = status;
   const near = traffic.accounts
     .flatMap(({ id, name, nearest, storedBytes, quotaBytes }) => [
-      {
-        account_id: id,
-        name,
-        key_id: nearest?.keyId ?? null,
-        limit: nearest?.per ?? ("hour" as const),
-        used_percent: nearest?.percent ?? 0,
-      },
+      ...nearest.map(({ keyId, per, percent }) => ({ account_id: id, name, key_id: keyId, limit: per, used_percent: percent })),
       { account_id: id, name, key_id: null, limit: "storage" as const, used_percent: (100 * storedBytes) / quotaBytes },
     ])
     .filter(({ used_percent: percent }) => percent >= nearPercent)
     .toSorted((a, b) => b.used_percent - a.used_percent);
-  const unknown = [...status.unknown, ...traffic.unknown];
+  const unknown = [...status.unknown, ...traffic.unknown.map((writer) => `the traffic of the log writer ${writer}`)];
+  const ofMain = (counted: number) => (status.unknown.includes(accountsAndKeys) ? null : counted);
   return respondJson(
     c,
     {
@@ -142,10 +144,10 @@ routes.openapi(getStatus, async (c) => {
           runbook: `docs/runbooks/${runbook}`,
         }),
       ),
-      accounts: status.accounts,
-      suspended_accounts: status.suspended,
-      live_keys: status.liveKeys,
-      waiting_keys: status.waitingKeys,
+      accounts: ofMain(status.accounts),
+      suspended_accounts: ofMain(status.suspended),
+      live_keys: ofMain(status.liveKeys),
+      waiting_keys: ofMain(status.waitingKeys),
       databases: status.databases.map(({ binding, bytes }) => ({
         name: binding,
         bytes,
@@ -166,6 +168,7 @@ routes.openapi(getStatus, async (c) => {
       jobs_ran_at: jobs.length === 0 ? null : iso(Math.max(...jobs.map(({ ranAt }) => ranAt))),
       failing_jobs: jobs.flatMap(({ name, error }) => (error === null ? [] : [{ name, error }])),
       near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.round(10 * each.used_percent) / 10 })),
+      near_limits_found: near.length,
       unknown,
     },
     200,

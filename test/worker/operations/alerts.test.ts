@@ -58,6 +58,9 @@ describe("The conditions that need a person", () => {
     expect(unreadParts(healthy, { requests: 0, failed: 0 }).size).toBe(0);
   });
 
+  it("do not include a dead cron if the times of the jobs cannot be read", () =>
+    expect(namesOf({ jobs: [], unknown: ["the scheduled jobs"] })).toEqual(["PartUnreadable"]));
+
   it("include failing requests only if there are enough of them to say so", () => {
     expect(namesOf({}, { requests: 1000, failed: 11 })).toEqual(["RequestsFail"]);
     expect(namesOf({}, { requests: 1000, failed: 10 })).toEqual([]);
@@ -205,6 +208,25 @@ describe("ALERT_URL", () => {
       await expect(sendAlerts(db, alertEnv, Date.now() + minute * minuteMs)).rejects.toThrow("responded with 500");
     const bodies = (await receivedAt(path)).map(({ body }) => body);
     expect([bodies.length, bodies.every((body) => body.includes("DatabaseFull/TEST"))]).toEqual([2, true]);
+    await reset();
+  });
+
+  it("gets one alert while the main database refuses changes, and its end", async () => {
+    await reset();
+    const path = newPath();
+    const alertEnv = { ...env, ALERT_URL: `${receiver}${path}` };
+    const refuse = (verb: string) =>
+      env.DB.prepare(`CREATE TRIGGER refuse_${verb} BEFORE ${verb} ON alerting BEGIN SELECT raise(ABORT, 'D1 refuses changes'); END`).run();
+    await Promise.all(["INSERT", "UPDATE"].map(refuse));
+    const at = Date.now();
+    for (const minute of [0, 1, 2]) await expect(sendAlerts(db, alertEnv, at + minute * minuteMs)).rejects.toThrow();
+    for (const verb of ["INSERT", "UPDATE"]) await env.DB.prepare(`DROP TRIGGER refuse_${verb}`).run();
+    await sendAlerts(db, alertEnv, at + 3 * minuteMs);
+    const about = (await receivedAt(path)).flatMap(({ body }) => (JSON.parse(body) as { text: string }).text.split("\n"));
+    expect(about.filter((line) => line.includes("DatabaseRefusesChanges"))).toEqual([
+      "PAGE DatabaseRefusesChanges: The main database can be read, but it refuses changes. (docs/runbooks/database-away.md)",
+      "OVER DatabaseRefusesChanges: The main database can be read, but it refuses changes. (docs/runbooks/database-away.md)",
+    ]);
     await reset();
   });
 

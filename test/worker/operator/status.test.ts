@@ -28,11 +28,11 @@ it("The status says that an account whose database is not bound needs a person",
   await env.DB.prepare("UPDATE accounts SET log_writer = 'ACTIVITY_9/0' WHERE id = ?").bind(accountId).run();
   const { body } = await operate("GET", "/status");
   await env.DB.prepare("UPDATE accounts SET log_writer = 'ACTIVITY_0/0' WHERE id = ?").bind(accountId).run();
-  expect(body.unknown).toContain("ACTIVITY_9/0");
+  expect(body.unknown).toContain("the traffic of the log writer ACTIVITY_9/0");
   expect(body.needs_attention).toContainEqual({
     name: "PartUnreadable",
     severity: "ticket",
-    summary: "This could not be read: ACTIVITY_9/0.",
+    summary: "This could not be read: the traffic of the log writer ACTIVITY_9/0.",
     runbook: "docs/runbooks/cloudflare-outage.md",
   });
 });

@@ -1,0 +1,76 @@
+import { CommandError } from "../exit-codes.ts";
+import { type Deployed, databasesOf } from "./deployed.ts";
+import type { Deployment } from "./deployment.ts";
+import { overridesOf } from "./environment.ts";
+import { requireSameJurisdiction } from "./place.ts";
+import type { Missing } from "./plan.ts";
+
+// Decides whether a deploy may begin.
+
+/** What is deployed, and what a deploy must create. `ids`: the ids of the databases of the Cloudflare account, by their names. */
+export interface State {
+  deployed: Deployed | null;
+  ids: ReadonlyMap<string, string>;
+  missing: Missing;
+}
+
+/** Throws `CommandError` if the deploy would take a database from the Worker. The Worker could then not read what is in this database. */
+function requireAllDatabases({ databases }: Deployment, deployed: Deployed | null): void {
+  const there = deployed === null ? [] : [...databasesOf(deployed.version).keys()];
+  const lost = there.filter((name) => databases.every(({ binding }) => binding !== name));
+  if (lost.length > 0)
+    throw new CommandError(
+      "refused",
+      `Nothing is done. The Worker has the databases ${lost.join(", ")}, which wrangler.toml of this clone does not have. After the deploy, the Worker could not read them. Check out the commit that is deployed, or a later one. If no account has data in them, remove their bindings in Cloudflare's dashboard first.`,
+    );
+}
+
+/**
+ * Throws `CommandError` if the deployed version does not have the secrets of keys and webhooks. With new ones, all API keys would be denied. Somebody has
+ * deployed a version without them, or deleted them.
+ */
+function requireSecrets({ worker }: Deployment, deployed: Deployed | null, missing: readonly string[]): void {
+  const lost = missing.filter((name) => name === "KEY_SIGNING_SECRETS" || name === "WEBHOOK_SEALING_SECRETS");
+  if (deployed !== null && lost.length > 0)
+    throw new CommandError(
+      "refused",
+      `Nothing is done. ${deployed.version.id}, which ${worker} is at, does not have the secrets ${lost.join(", ")}. With new ones, all API keys would be denied. An earlier version has them: docs/runbooks/leaked-cloudflare-token.md.`,
+    );
+}
+
+/**
+ * Throws `CommandError` if the deploy would create an operator token that cannot be stored. Cloudflare gets only the hash of the token, so
+ * a token that is not stored would be lost.
+ */
+function requireTokenKept({ origin, env }: Deployment, missing: readonly string[]): void {
+  if (!missing.includes("OPERATOR_TOKENS")) return;
+  if (origin === null)
+    throw new CommandError(
+      "misuse",
+      `Set PUBLIC_ORIGIN in ${overridesOf(env)} first. This deploy creates the operator's token and stores it under that address.`,
+    );
+  if (process.env.CI)
+    throw new CommandError(
+      "refused",
+      "The Worker has no secret OPERATOR_TOKENS, and a token that is created in CI would be lost with the machine. Deploy once from a laptop, or set that secret: docs/deploy.md.",
+    );
+}
+
+/** Throws `CommandError` if the deploy must not begin. */
+export function requireAllowed(deployment: Deployment, { deployed, missing }: State): void {
+  requireAllDatabases(deployment, deployed);
+  requireSameJurisdiction(deployment, deployed);
+  requireSecrets(deployment, deployed, missing.secrets);
+  requireTokenKept(deployment, missing.secrets);
+}
+
+/** Returns why the deploy must not begin, or null. */
+export function refusalOf(deployment: Deployment, state: State): string | null {
+  try {
+    requireAllowed(deployment, state);
+    return null;
+  } catch (error) {
+    if (error instanceof CommandError) return error.message;
+    throw error;
+  }
+}
