@@ -6,6 +6,9 @@ import { dirname, join } from "node:path";
 
 export const root = join(import.meta.dirname, "../..");
 
+/** The variables that a team sets for its own deployment. The tests begin without them, and with the sample resources. */
+const ofTeam = /^(PUBLIC_ORIGIN|REGION|JURISDICTION|SECURITY_CONTACT|ACCESS_TEAM_DOMAIN|ACCESS_AUDIENCE) = ".*"$/gm;
+
 /**
  * Copies the current files of the project into a new or empty folder. The copy contains a link to the installed packages. Returns the
  * folder.
@@ -16,9 +19,10 @@ export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overvie
     mkdirSync(join(copy, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(copy, file));
   }
-  // The tests use the sample resources, also if the team has switched them off.
-  const config = join(copy, "wrangler.toml");
-  writeFileSync(config, readFileSync(config, "utf8").replaceAll('SAMPLE_RESOURCES = "off"', 'SAMPLE_RESOURCES = "on"'));
+  for (const file of files.filter((each) => /^(?:wrangler|environments\/[^/]+)\.toml$/.test(each) && existsSync(join(copy, each)))) {
+    const text = readFileSync(join(copy, file), "utf8");
+    writeFileSync(join(copy, file), text.replaceAll('SAMPLE_RESOURCES = "off"', 'SAMPLE_RESOURCES = "on"').replaceAll(ofTeam, '$1 = ""'));
+  }
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
   return copy;
 }
