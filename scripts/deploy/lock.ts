@@ -9,12 +9,14 @@ import { root } from "../root.ts";
  */
 export function lock(): () => void {
   const path = join(root, ".wrangler", "deploy.lock");
-  mkdirSync(join(root, ".wrangler"), { recursive: true });
   for (let tries = 0; ; tries++) {
     try {
+      mkdirSync(join(root, ".wrangler"), { recursive: true });
       writeFileSync(path, String(process.pid), { flag: "wx" });
       return () => rmSync(path, { force: true });
-    } catch {
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code !== "EEXIST") throw new CommandError("failed", `Nothing is done. The lock of the deploy cannot be written: ${message}`);
       const holder = Number(readFileSync(path, "utf8"));
       if (tries > 0 || isAlive(holder))
         throw new CommandError(

@@ -10,7 +10,7 @@ import { plans } from "./plans.ts";
 import { secrets } from "./secrets.ts";
 import { status } from "./status.ts";
 import { tokens } from "./tokens.ts";
-import { audit, deliveries, guards, owners } from "./upkeep.ts";
+import { alerts, audit, deliveries, guards, owners } from "./upkeep.ts";
 
 // The commands of `npm run operator`.
 
@@ -27,6 +27,7 @@ export const nouns: Record<string, Record<string, Command>> = {
   guards,
   secrets,
   deliveries,
+  alerts,
   audit,
 };
 

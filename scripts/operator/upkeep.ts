@@ -46,6 +46,19 @@ export const deliveries: Record<string, Command> = {
   },
 };
 
+export const alerts: Record<string, Command> = {
+  test: {
+    form: "test",
+    what: "post an alert that begins and ends to ALERT_URL",
+    args: 0,
+    run: async (given) => {
+      const { body } = await given.client.call("POST", "/alerts/test");
+      if (body.problem !== null) throw new CommandError("failed", `The receiver took ${counted(body.posted, "message")}: ${body.problem}`);
+      await print(given, body, () => `The receiver took ${counted(body.posted, "message")}: an alert that begins, and its end.`);
+    },
+  },
+};
+
 export const audit: Record<string, Command> = {
   list: {
     form: "list [--account ID] [--operator NAME] [--action ACTION] [--target ID] [--from TIME] [--to TIME]",

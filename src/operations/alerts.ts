@@ -44,6 +44,8 @@ export interface Announcement {
   since: number;
   /** When the alert ended, or null if it is firing. */
   endedAt: number | null;
+  /** When the beginning was last announced, or null. */
+  announcedAt: number | null;
 }
 
 export const alertId = ({ name, about }: Condition): string => (about === "" ? name : `${name}/${about}`);
@@ -105,7 +107,7 @@ export function announcementsOf(states: readonly AlertState[], now: number): Ann
       // An alert that was announced and is not open has ended and begun again.
       return announcedAt === null || now - announcedAt > (isOpen ? repeatEveryMs : quietMs);
     })
-    .map(({ condition, since, endedAt }) => ({ id: alertId(condition), condition, since, endedAt }));
+    .map(({ condition, since, endedAt, announcedAt }) => ({ id: alertId(condition), condition, since, endedAt, announcedAt }));
 }
 
 /** Returns the states after alerts were announced. */

@@ -1,4 +1,4 @@
-import { newId } from "../ids/ids.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { isLoopback } from "../net/loopback.ts";
 import { iso, secondMs } from "../time/clock.ts";
 import { signatureHeaders } from "../webhooks/signature.ts";
@@ -85,6 +85,10 @@ export const inRequests = (url: URL, announcements: readonly Announcement[]): [A
   return isPagerDuty(url) ? announcements.map((each) => [each]) : [[first, ...others]];
 };
 
+/** Returns the id of a message. A message that is posted again keeps its id. */
+const messageId = (announcements: readonly Announcement[]): string =>
+  `evt_${hashOf(JSON.stringify(announcements.map(({ id, since, endedAt, announcedAt }) => [id, since, endedAt, announcedAt]))).slice(0, 32)}`;
+
 /** Posts alerts in one request. Throws if the receiver does not respond with a 2xx status. */
 export async function postAlerts(
   env: AlertEnv,
@@ -94,7 +98,7 @@ export async function postAlerts(
 ): Promise<void> {
   const body = JSON.stringify(bodyOf(url, env, announcements));
   const secret = env.ALERT_SECRET ?? "";
-  const signed = secret === "" || isPagerDuty(url) ? {} : signatureHeaders(newId("evt", now), body, [secret], now);
+  const signed = secret === "" || isPagerDuty(url) ? {} : signatureHeaders(messageId(announcements), body, [secret], now);
   const response = await fetch(isPagerDuty(url) ? `${url.origin}${url.pathname}` : url, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...signed },

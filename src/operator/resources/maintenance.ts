@@ -16,6 +16,7 @@ import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
 import { countEncryptedWebhooks, countSignedKeys } from "../../operations/signers.ts";
+import { testAlert } from "../../operations/test-alert.ts";
 import { iso, isoOrNull, minuteMs } from "../../time/clock.ts";
 import { withDeadline } from "../../time/deadline.ts";
 import { encryptionSecrets } from "../../webhooks/encryption.ts";
@@ -242,6 +243,30 @@ routes.openapi(flushLog, async (c) => {
   const failed = accounts.filter((_, index) => outcomes[index]?.status === "rejected").map(({ id }) => id);
   const last = accounts.length === flushedAtOnce ? accounts.at(-1)?.id : undefined;
   return respondJson(c, { flushed: accounts.length - failed.length, failed, next: last ?? null }, 200);
+});
+
+const postTestAlert = createRoute({
+  method: "post",
+  path: "/alerts/test",
+  operationId: "postTestAlert",
+  summary: "Test the alerts",
+  description: "Posts an alert that begins, and then its end, to `ALERT_URL`.",
+  ...operation,
+  ...withIdempotencyKey,
+  responses: {
+    200: teamPostJson(
+      z.strictObject({
+        posted: z.int().meta({ description: "The number of messages that the receiver took.", example: 2 }),
+        problem: z.string().nullable().meta({ description: "Why no further message was posted, or null.", example: null }),
+      }),
+      "What was posted.",
+    ),
+  },
+});
+
+routes.openapi(postTestAlert, async (c) => {
+  const { env, now } = operating(c);
+  return respondJson(c, await testAlert(env, now), 200);
 });
 
 const OperationData = z

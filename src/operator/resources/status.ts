@@ -167,7 +167,7 @@ routes.openapi(getStatus, async (c) => {
       },
       jobs_ran_at: jobs.length === 0 ? null : iso(Math.max(...jobs.map(({ ranAt }) => ranAt))),
       failing_jobs: jobs.flatMap(({ name, error }) => (error === null ? [] : [{ name, error }])),
-      near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.round(10 * each.used_percent) / 10 })),
+      near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.floor(10 * each.used_percent) / 10 })),
       near_limits_found: near.length,
       unknown,
     },

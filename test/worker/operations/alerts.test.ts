@@ -9,8 +9,10 @@ import type { DeploymentStatus } from "../../../src/operations/deployment-status
 import { alertUrl, bodyOf, inRequests } from "../../../src/operations/post-alerts.ts";
 import { sendAlerts } from "../../../src/operations/send-alerts.ts";
 import { alerting } from "../../../src/operations/tables.ts";
+import { testAlert } from "../../../src/operations/test-alert.ts";
 import { hourMs, minuteMs } from "../../../src/time/clock.ts";
 import { db } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
 import { newPath, receivedAt, receiver } from "../support/receiver.ts";
 
 const now = Date.parse("2026-11-27T03:00:00Z");
@@ -157,7 +159,7 @@ it("Requests are compared with the oldest count of the last five minutes", () =>
 
 it("PagerDuty gets a request for each alert, which it joins with the request that ends the alert", () => {
   const url = new URL("https://events.pagerduty.com/v2/enqueue?routing_key=r0uting");
-  const alert = { id: "LogWaits", condition, since: now, endedAt: null };
+  const alert = { id: "LogWaits", condition, since: now, endedAt: null, announcedAt: null };
   const other = { ...alert, id: "DatabaseFull/DB", endedAt: now + hourMs };
   const requests = inRequests(url, [alert, other]);
   expect(requests.map((each) => bodyOf(url, { PUBLIC_ORIGIN: "https://api.example" }, each))).toMatchObject([
@@ -208,6 +210,36 @@ describe("ALERT_URL", () => {
       await expect(sendAlerts(db, alertEnv, Date.now() + minute * minuteMs)).rejects.toThrow("responded with 500");
     const bodies = (await receivedAt(path)).map(({ body }) => body);
     expect([bodies.length, bodies.every((body) => body.includes("DatabaseFull/TEST"))]).toEqual([2, true]);
+    await reset();
+  });
+
+  it("gets a test that begins and ends, and the operator is told why it does not arrive", async () => {
+    const [path, failing] = [newPath(), newPath("fail")];
+    expect(await testAlert({ ...env, ALERT_URL: `${receiver}${path}`, ALERT_SECRET: secret }, Date.now())).toEqual({
+      posted: 2,
+      problem: null,
+    });
+    const received = await receivedAt(path);
+    const texts = received.map(
+      ({ body, headers }) => (new Webhook(secret).verify(body, headers as Record<string, string>) as { text: string }).text,
+    );
+    expect(texts.map((text) => text.split("\n")[1]?.split(":")[0])).toEqual(["TICKET Test", "OVER Test"]);
+    expect(await testAlert({ ...env, ALERT_URL: `${receiver}${failing}` }, Date.now())).toEqual({
+      posted: 0,
+      problem: "the receiver of alerts responded with 500",
+    });
+    expect((await operate("POST", "/alerts/test")).body).toEqual({ posted: 0, problem: "ALERT_URL is not set, so alerts are off." });
+  });
+
+  it("gets a message with the same id if it is posted again, and with another id if the alert is repeated", async () => {
+    await reset();
+    const path = newPath("fail");
+    const alertEnv = { ...env, ALERT_URL: `${receiver}${path}`, ALERT_SECRET: secret };
+    await markFull();
+    const at = Date.now();
+    for (const minute of [0, 1]) await sendAlerts(db, alertEnv, at + minute * minuteMs).catch(() => {});
+    const ids = (await receivedAt(path)).map(({ headers }) => headers["webhook-id"]);
+    expect([ids.length, new Set(ids).size]).toEqual([2, 1]);
     await reset();
   });
 
