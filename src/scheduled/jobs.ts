@@ -32,7 +32,7 @@ export const jobs: readonly Job[] = [
     name: "push_keys",
     description: "push key changes that the guards have not confirmed",
     everyMs: minuteMs,
-    atMost: 200,
+    atMost: 100,
     run: async ({ env, outbox, cursor, atMost }) => {
       const push = { db: outbox.db, guards: guardsOf(env) };
       const { done, last } = await pushWaitingKeys(push, cursor, atMost);
