@@ -15,6 +15,7 @@ import {
   out,
   print,
   required,
+  sameTarget,
   table,
   whole,
 } from "./command.ts";
@@ -143,7 +144,9 @@ export const accounts: Record<string, Command> = {
       const { body: before } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
       const own = limitsOf(before.own_limits);
       await changeTerms(given, { limits });
-      note(`Before: ${limitsInWords(before.limits)}. To undo: operator accounts limits ${given.args[0]} ${own || "none"}`);
+      note(
+        `Before: ${limitsInWords(before.limits)}. To undo: operator accounts limits ${given.args[0]} ${own || "none"}${sameTarget(given)}`,
+      );
     },
   },
   plan: {
@@ -249,8 +252,8 @@ async function setCeiling(given: Given): Promise<void> {
   const lowered = before.filter(({ id, limits }) => after.get(id) !== limitsOf(limits));
   const ids = lowered.map(({ id }) => id);
   await print(given, body, () => `The ceiling is ${limit} requests an hour.${ids.length > 0 ? ` Lowered to it: ${ids.join(", ")}.` : ""}`);
-  const again = lowered.map(({ id, limits }) => `operator keys limits ${id} ${limitsOf(limits)}`);
-  note(["To undo:", `operator accounts ceiling ${given.args[0]} ${account.limit_ceiling}`, ...again].join("\n  "));
+  const again = lowered.map(({ id, limits }) => `operator keys limits ${id} ${limitsOf(limits)}${sameTarget(given)}`);
+  note(["To undo:", `operator accounts ceiling ${given.args[0]} ${account.limit_ceiling}${sameTarget(given)}`, ...again].join("\n  "));
 }
 
 async function eraseAccount(given: Given): Promise<void> {

@@ -117,6 +117,10 @@ export const limitsIn = (text: string): { per: string; limit: number }[] =>
         .map((each) => each.trim().split("="))
         .map(([per = "", limit]) => ({ per, limit: whole(limit, `The limit per ${per}`) }));
 
+/** Returns the option with which another command calls the same Worker. The local Worker needs none. */
+export const sameTarget = ({ client: { deployment, isLocal, origin } }: Given): string =>
+  deployment ? ` --env ${deployment.env}` : isLocal ? "" : ` --remote ${origin}`;
+
 /** Returns limits in the form that commands take, for example `hour=5000,month=100000`. */
 export const limitsOf = (limits: readonly { per: string; limit: number }[]): string =>
   limits.map(({ per, limit }) => `${per}=${limit}`).join(",");

@@ -92,7 +92,7 @@ export const accountsAfter = (
     .orderBy(asc(accounts.id))
     .limit(limit);
 
-/** Ignores case. SQLite knows the case of ASCII letters only. So the text is compared in lower and in upper case, as JavaScript writes them. */
+/** Ignores case, but not where a name mixes capital and small letters outside of ASCII: SQLite knows the case of ASCII letters only. */
 const contains = (column: SQLiteColumn, text: string): SQL =>
   sql`(instr(lower(${column}), lower(${text})) > 0 OR instr(lower(${column}), ${text.toLowerCase()}) > 0 OR instr(upper(${column}), ${text.toUpperCase()}) > 0)`;
 

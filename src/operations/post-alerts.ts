@@ -99,12 +99,19 @@ export async function postAlerts(
   const body = JSON.stringify(bodyOf(url, env, announcements));
   const secret = env.ALERT_SECRET ?? "";
   const signed = secret === "" || isPagerDuty(url) ? {} : signatureHeaders(messageId(announcements), body, [secret], now);
-  const response = await fetch(isPagerDuty(url) ? `${url.origin}${url.pathname}` : url, {
+  const sent = fetch(isPagerDuty(url) ? `${url.origin}${url.pathname}` : url, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...signed },
     body,
     redirect: "manual",
     signal: AbortSignal.timeout(timeoutMs),
+  });
+  // The error of the runtime can contain the URL.
+  const response = await sent.catch((error: unknown) => {
+    const isLate = error instanceof Error && error.name === "TimeoutError";
+    throw new Error(
+      isLate ? `the receiver of alerts did not respond within ${timeoutMs / secondMs} s` : "the receiver of alerts cannot be reached",
+    );
   });
   await response.body?.cancel();
   // The URL is a secret, so the message does not contain it.

@@ -265,7 +265,8 @@ const postTestAlert = createRoute({
 });
 
 routes.openapi(postTestAlert, async (c) => {
-  const { env, now } = operating(c);
+  const { db, env, now, operator, tokenId } = operating(c);
+  await recordOperation(db, { now, operator, tokenId, action: "alerts.tested", details: {} });
   return respondJson(c, await testAlert(env, now), 200);
 });
 
