@@ -1,18 +1,20 @@
 import { CommandError } from "../exit-codes.ts";
 import { type Deployed, readShares } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
-import { deployArgs, toGoBack } from "./plan.ts";
+import { deployArgs } from "./plan.ts";
 import { upload } from "./upload.ts";
 
 // Sends all requests to a new version at once, where Cloudflare allows no gradual deploy.
 
+interface Fresh {
+  commit: string | null;
+  secrets: Record<string, string>;
+  /** The sentence that names the command to go back, or null if nobody can. */
+  back: string | null;
+}
+
 /** Uploads a version, and sends all requests to it at once. Returns its id. Throws `CommandError` if that fails, and says which version is deployed then. */
-export async function deployAtOnce(
-  deployment: Deployment,
-  deployed: Deployed | null,
-  commit: string | null,
-  secrets: Record<string, string>,
-): Promise<string> {
+export async function deployAtOnce(deployment: Deployment, deployed: Deployed | null, { commit, secrets, back }: Fresh): Promise<string> {
   try {
     return await upload(deployment, (secretsFile) => deployArgs({ commit, secretsFile }), secrets);
   } catch (error) {
@@ -20,7 +22,7 @@ export async function deployAtOnce(
     if (first === undefined || deployed?.shares.some(({ id }) => id === first.id)) throw error;
     throw new CommandError(
       "failed",
-      `All requests go to the new version ${first.id}, but its domains, cron and queues were not attached. Run the deploy again.${deployed === null ? "" : ` ${toGoBack(deployment, deployed.version.id)}`}`,
+      `All requests go to the new version ${first.id}, but its domains, cron and queues were not attached. Run the deploy again.${back === null ? "" : ` ${back}`}`,
     );
   }
 }

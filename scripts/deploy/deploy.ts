@@ -19,6 +19,7 @@ import {
   shownShares,
   signInProblem,
   variableOf,
+  versionWith,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { changedMark, driftOf, driftOfTriggers } from "./drift.ts";
@@ -42,7 +43,7 @@ import {
   type Way,
   wayOf,
 } from "./plan.ts";
-import { refusalOf, requireAllowed, type State } from "./refusals.ts";
+import { irreplaceable, refusalOf, requireAllowed, type State } from "./refusals.ts";
 import type { Place } from "./region.ts";
 import { readTriggers, triggersOf } from "./triggers.ts";
 import { requireTokenAccepted } from "./watch.ts";
@@ -101,7 +102,9 @@ async function readState(deployment: Deployment): Promise<State> {
   ]);
   const secrets = secretNames.filter((name) => !(deployed?.secrets ?? []).includes(name));
   const deleted = deployed === null ? [] : deletedDatabases(deployed.version, ids);
-  return { deployed, ids, missing: { databases, queues, migrations, secrets, deleted } };
+  const lost = deployed === null ? [] : irreplaceable(secrets);
+  const versionWithSecrets = lost.length > 0 ? await versionWith(deployment, lost) : null;
+  return { deployed, ids, missing: { databases, queues, migrations, secrets, deleted }, versionWithSecrets };
 }
 
 const chooseWay = async (deployment: Deployment, deployed: Deployed | null, missing: Missing): Promise<Way> =>
@@ -139,7 +142,10 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
 
   await createDatabases(found, place, missing.databases, say);
-  const deployment = await readDeployment(found.env, { databaseIds: await readDatabaseIds(found), secrets: secretsToKeep(deployed) });
+  const deployment = await readDeployment(found.env, {
+    databaseIds: await readDatabaseIds(found),
+    secrets: secretsToKeep(deployed, missing),
+  });
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
   for (const { binding } of toMigrate(deployment, missing)) await wrangler(migrate(binding), deployment, { show: true });
@@ -148,11 +154,12 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   if (secrets.OPERATOR_TOKENS && !secrets.OPERATOR_TOKEN) say("The Worker takes the operator's token that is in .operator-tokens already.");
   keepTokenOfAddress(deployment, deployed);
+  const back = deployed !== null && canGoBack(deployment, deployed, missing) ? toGoBack(deployment, deployed.version.id) : null;
   const version = way.isGradual
     ? await deployGradually(deployment, way.previous, { commit, secrets, seconds, deployed: (deployed?.shares ?? []).map(({ id }) => id) })
-    : await deployAtOnce(deployment, deployed, commit, secrets);
+    : await deployAtOnce(deployment, deployed, { commit, secrets, back });
 
-  if (deployed !== null && canGoBack(deployment, deployed, missing)) say(toGoBack(deployment, deployed.version.id));
+  if (back !== null) say(back);
   if (origin === null)
     return say(
       `PUBLIC_ORIGIN is not set. Set it to the address of the Worker in ${overridesOf(deployment.env)}, and deploy again. Links and webhooks need it.`,
@@ -167,8 +174,16 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 }
 
 /** A new version gets its secrets from the version that has the requests. Somebody may have uploaded another one since, for example before a rollback. */
-const secretsToKeep = (deployed: Deployed | null): SecretsOf | null =>
-  deployed === null || deployed.latest === deployed.version.id ? null : { version: deployed.version.id, names: deployed.secrets };
+function secretsToKeep(deployed: Deployed | null, missing: Missing): SecretsOf | null {
+  if (deployed === null || deployed.latest.id === deployed.version.id) return null;
+  const { version, secrets: names, latest } = deployed;
+  const others = latest.secrets.filter((name) => !names.includes(name) && !missing.secrets.includes(name));
+  if (others.length > 0)
+    say(
+      `${latest.id}, which was uploaded last, has the secrets ${others.join(", ")}. ${version.id}, which has the requests, does not. They are not kept.`,
+    );
+  return { version: version.id, names, others };
+}
 
 /** Stores the operator's token under the new address, if PUBLIC_ORIGIN was changed since the last deploy. */
 function keepTokenOfAddress({ origin }: Deployment, deployed: Deployed | null): void {

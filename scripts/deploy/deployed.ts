@@ -34,8 +34,8 @@ export interface Version {
 export interface Deployed {
   /** The names of the secrets of `version`. */
   secrets: string[];
-  /** The id of the version that was uploaded last. Perhaps nobody has deployed it. */
-  latest: string;
+  /** The version that was uploaded last, with the names of its secrets. Perhaps nobody has deployed it. */
+  latest: { id: string; secrets: string[] };
   /** The deployed versions with their shares of the requests, in percent. The largest share is first. */
   shares: { id: string; percentage: number }[];
   /** The version with the largest share. */
@@ -225,7 +225,16 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
   const [largest] = shares;
   if (largest === undefined) throw new WranglerError("wrangler deployments status named no version.");
   const version = await readVersion(deployment, largest.id);
-  return { secrets: secretsOf(version), latest, shares, version };
+  const newest = latest === version.id ? version : await readVersion(deployment, latest);
+  return { secrets: secretsOf(version), latest: { id: latest, secrets: secretsOf(newest) }, shares, version };
+}
+
+/** Returns the id of a version of the latest ten deployments that has one of these secrets, or null. */
+export async function versionWith(deployment: Deployment, names: readonly string[]): Promise<string | null> {
+  const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
+  const ids = new Set(listed.flatMap((each) => sharesOf(each).map(({ id }) => id)));
+  const versions = await Promise.all([...ids].map((id) => readVersion(deployment, id)));
+  return versions.findLast((version) => secretsOf(version).some((name) => names.includes(name)))?.id ?? null;
 }
 
 /** What the latest ten deployments say, which Cloudflare lists. */

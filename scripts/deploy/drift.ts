@@ -55,13 +55,14 @@ const differing = (settings: readonly (readonly [whatIs: string, deployed: strin
 export function driftOfTriggers(env: string, wanted: Triggers, there: Triggers | null): string[] {
   if (there === null)
     return [
-      "Domains, cron and the consumers of the queues are unknown. Set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID to compare them.",
+      "Domains, cron, the consumers of the queues and tail Workers are unknown. Set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID to compare them.",
     ];
   const onOrOff = (isOn: boolean) => (isOn ? "on" : "off");
   const addresses = differing([
     ["The custom domain is", listOf(there.domains, "none"), listOf(wanted.domains, "none")],
     ["The address under workers.dev is", onOrOff(there.isOnWorkersDev), onOrOff(wanted.isOnWorkersDev)],
     ["Cron is", listOf(there.crons, "off"), listOf(wanted.crons, "off")],
+    ["Its log goes to the tail Worker", listOf(there.tailWorkers, "none"), listOf(wanted.tailWorkers, "none")],
   ]);
   const consumers = wanted.consumers.flatMap(({ queue, ...settings }) => {
     const found = there.consumers.find((each) => each.queue === queue);

@@ -166,6 +166,8 @@ function withNamesOf(config: Config, env: string): Config {
 export interface SecretsOf {
   version: string;
   names: readonly string[];
+  /** The secrets of the latest version that the new one does not get. */
+  others: readonly string[];
 }
 
 /** What an upload binds to the Worker beyond the configuration of its environment. */
@@ -175,10 +177,18 @@ export interface Bound {
   secrets?: SecretsOf | null;
 }
 
-/** Binds secrets of another version. wrangler binds required secrets itself, and passes an unsafe binding to Cloudflare as it is. */
-const bindingsTo = ({ version, names }: SecretsOf, required: readonly string[]) => ({
-  secrets: { required: required.filter((name) => !names.includes(name)) },
-  unsafe: { bindings: names.map((name) => ({ name, type: "inherit", version_id: version })) },
+/**
+ * Binds secrets of another version. wrangler binds required secrets itself, and passes an unsafe binding to Cloudflare as it is. It would also keep all other
+ * secrets of the latest version, so empty variables take their places.
+ */
+const bindingsTo = ({ version, names, others }: SecretsOf, { secrets, vars }: Pick<Config, "secrets" | "vars">) => ({
+  secrets: { required: (secrets?.required ?? []).filter((name) => !names.includes(name)) },
+  unsafe: {
+    bindings: [
+      ...names.map((name) => ({ name, type: "inherit", version_id: version })),
+      ...others.map((name) => ({ name, type: "plain_text", text: "" })),
+    ].filter(({ name }) => !(name in vars)),
+  },
 });
 
 const folder = join(root, ".wrangler", "environments");
@@ -219,7 +229,7 @@ export async function writeConfig(
     })),
     workers_dev: isOnWorkersDev,
     routes: [...(config.routes ?? []), ...domains.map((pattern) => ({ pattern, custom_domain: true }))],
-    ...(secrets && bindingsTo(secrets, config.secrets?.required ?? [])),
+    ...(secrets && bindingsTo(secrets, config)),
   };
   writeFileSync(path, JSON.stringify(written, null, 2));
   return path;

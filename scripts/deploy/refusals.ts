@@ -7,12 +7,19 @@ import type { Missing } from "./plan.ts";
 
 // Decides whether a deploy may begin.
 
-/** What is deployed, and what a deploy must create. `ids`: the ids of the databases of the Cloudflare account, by their names. */
+/** What is deployed, and what a deploy must create. */
 export interface State {
   deployed: Deployed | null;
+  /** The ids of the databases of the Cloudflare account, by their names. */
   ids: ReadonlyMap<string, string>;
   missing: Missing;
+  /** The id of a deployed version, present or earlier, that has secrets of keys or webhooks that the present one lacks. Null if none has them. */
+  versionWithSecrets: string | null;
 }
+
+/** Returns the secrets among these without which keys and webhooks of the past do not work. */
+export const irreplaceable = (names: readonly string[]): string[] =>
+  names.filter((name) => /^(?:KEY_SIGNING|WEBHOOK_SEALING)_SECRETS/.test(name));
 
 /** Throws `CommandError` if the deploy would take a database from the Worker. The Worker could then not read what is in this database. */
 function requireAllDatabases({ databases }: Deployment, deployed: Deployed | null): void {
@@ -26,16 +33,18 @@ function requireAllDatabases({ databases }: Deployment, deployed: Deployed | nul
 }
 
 /**
- * Throws `CommandError` if the deployed version does not have the secrets of keys and webhooks. With new ones, all API keys would be denied. Somebody has
- * deployed a version without them, or deleted them.
+ * Throws `CommandError` if the deployed version does not have the secrets of keys and webhooks. With new ones, API keys would be denied. Somebody has
+ * deployed a version without them, or deleted them. Release 0.1 did not have the secrets whose names end in `_2`.
  */
-function requireSecrets({ worker }: Deployment, deployed: Deployed | null, missing: readonly string[]): void {
-  const lost = missing.filter((name) => name === "KEY_SIGNING_SECRETS" || name === "WEBHOOK_SEALING_SECRETS");
-  if (deployed !== null && lost.length > 0)
-    throw new CommandError(
-      "refused",
-      `Nothing is done. ${deployed.version.id}, which ${worker} is at, does not have the secrets ${lost.join(", ")}. With new ones, all API keys would be denied. An earlier version has them: docs/runbooks/leaked-cloudflare-token.md.`,
-    );
+function requireSecrets({ worker }: Deployment, { deployed, missing, versionWithSecrets }: State): void {
+  const lost = irreplaceable(missing.secrets);
+  const isUpgrade = versionWithSecrets === null && lost.every((name) => name.endsWith("_2"));
+  if (deployed === null || isUpgrade) return;
+  const where = versionWithSecrets === null ? "None of the latest ten deployments has them" : `${versionWithSecrets} has them`;
+  throw new CommandError(
+    "refused",
+    `Nothing is done. ${deployed.version.id}, which ${worker} is at, does not have the secrets ${lost.join(", ")}. With new ones, API keys would be denied. ${where}: docs/runbooks/leaked-cloudflare-token.md.`,
+  );
 }
 
 /**
@@ -57,10 +66,11 @@ function requireTokenKept({ origin, env }: Deployment, missing: readonly string[
 }
 
 /** Throws `CommandError` if the deploy must not begin. */
-export function requireAllowed(deployment: Deployment, { deployed, missing }: State): void {
+export function requireAllowed(deployment: Deployment, state: State): void {
+  const { deployed, missing } = state;
   requireAllDatabases(deployment, deployed);
   requireSameJurisdiction(deployment, deployed);
-  requireSecrets(deployment, deployed, missing.secrets);
+  requireSecrets(deployment, state);
   requireTokenKept(deployment, missing.secrets);
 }
 

@@ -1,8 +1,7 @@
 import { type Deployment, domainsOf } from "./deployment.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
 
-// What sends requests, messages and scheduled events to a Worker: its addresses, queues and cron. wrangler can attach them, but cannot show them, so this file
-// asks Cloudflare's API.
+// What is attached to a Worker: its addresses, queues and cron, and the Workers that get its log. wrangler cannot show it, so this file asks Cloudflare's API.
 
 /** The consumer of a queue, with the settings that wrangler.toml has for it. */
 export interface Consumer {
@@ -22,6 +21,8 @@ export interface Triggers {
   /** Cron expressions. */
   crons: string[];
   consumers: Consumer[];
+  /** The names of the Workers that get its log, which Cloudflare calls tail Workers. */
+  tailWorkers: string[];
 }
 
 /** A consumer as Cloudflare's API shows it. */
@@ -43,12 +44,19 @@ export async function readTriggers(deployment: Deployment): Promise<Triggers | n
   const ask = await askerOf(deployment);
   if (ask === null) return null;
   try {
-    const [{ schedules }, { enabled: isOnWorkersDev }, domains, ...queues] = (await Promise.all([
+    const [{ schedules }, { enabled: isOnWorkersDev }, domains, { tail_consumers: tails }, ...queues] = (await Promise.all([
       ask(`/workers/scripts/${deployment.worker}/schedules`),
       ask(`/workers/scripts/${deployment.worker}/subdomain`),
       ask(`/workers/domains?service=${deployment.worker}`),
+      ask(`/workers/scripts/${deployment.worker}/settings`),
       ...deployment.queues.map((name) => ask(`/queues?name=${encodeURIComponent(name)}`)),
-    ])) as [{ schedules: { cron: string }[] }, { enabled: boolean }, { hostname: string }[], ...ShownQueue[][]];
+    ])) as [
+      { schedules: { cron: string }[] },
+      { enabled: boolean },
+      { hostname: string }[],
+      { tail_consumers?: { service: string }[] | null },
+      ...ShownQueue[][],
+    ];
     const consumers = queues.flat().flatMap(({ queue_name: queue, settings: ofQueue, consumers: shown }) =>
       shown
         .filter(({ script, service }) => (script ?? service) === deployment.worker)
@@ -63,7 +71,13 @@ export async function readTriggers(deployment: Deployment): Promise<Triggers | n
           }),
         ),
     );
-    return { domains: domains.map(({ hostname }) => hostname), isOnWorkersDev, crons: schedules.map(({ cron }) => cron), consumers };
+    return {
+      domains: domains.map(({ hostname }) => hostname),
+      isOnWorkersDev,
+      crons: schedules.map(({ cron }) => cron),
+      consumers,
+      tailWorkers: (tails ?? []).map(({ service }) => service),
+    };
   } catch {
     return null;
   }
@@ -85,6 +99,7 @@ export const triggersOf = ({ origins, isOnWorkersDev, crons, consumers }: Deploy
     dead_letter_queue,
     is_paused: false,
   })),
+  tailWorkers: [],
 });
 
 /** Returns a function that asks the API about the account of the deployment, or null without a token or an account. */

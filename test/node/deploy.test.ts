@@ -58,7 +58,7 @@ async function deployedProduction(): Promise<{ deployment: Deployment; deployed:
     deployment,
     deployed: {
       secrets: [...secretNames],
-      latest: "v1",
+      latest: { id: "v1", secrets: [...secretNames] },
       shares: [{ id: "v1", percentage: 100 }],
       version: { ...version, bindings: bindingsOf(deployment) },
     },
@@ -153,11 +153,15 @@ describe("The way of a deploy", () => {
 describe("A deploy", () => {
   it("is refused if the deployed version has lost the secrets of keys or webhooks, because new ones would deny all keys", async () => {
     const { deployment, deployed } = await deployedProduction();
-    const without = (name: string) => () =>
-      requireAllowed({ ...deployment, jurisdiction: null }, { deployed, ids: new Map(), missing: { ...nothing, secrets: [name] } });
-    for (const name of ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]) expect(without(name)).toThrow("all API keys would be denied");
-    // Release 0.1 did not have this one.
-    expect(without("KEY_SIGNING_SECRETS_2")).not.toThrow();
+    const without = (name: string, versionWithSecrets: string | null) => () =>
+      requireAllowed(
+        { ...deployment, jurisdiction: null },
+        { deployed, ids: new Map(), missing: { ...nothing, secrets: [name] }, versionWithSecrets },
+      );
+    for (const name of ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]) expect(without(name, null)).toThrow("API keys would be denied");
+    // Release 0.1 did not have this one. If an earlier version has it, the present one has lost it.
+    expect(without("KEY_SIGNING_SECRETS_2", null)).not.toThrow();
+    expect(without("KEY_SIGNING_SECRETS_2", "v0")).toThrow("v0 has them");
   });
 
   it("reads the JSON of wrangler also among other lines", () => {
@@ -242,6 +246,7 @@ describe("The first deploy", () => {
     cloudflare.account.queues[1]?.consumers.splice(0);
     cloudflare.account.domains.set("old.acme.dev", script.name);
     script.isOnWorkersDev = true;
+    script.settings.tail_consumers = [{ service: "evil-tail" }];
     if (version) version.limits = {};
     const [main, activity] = version?.bindings.filter(({ type }) => type === "d1") ?? [];
     const before = main?.id;
@@ -259,6 +264,7 @@ describe("The first deploy", () => {
     expect(out).toContain("max_retries of the consumer of developer-overview-deliveries is 9. The repository has 3.");
     expect(out).toContain('The custom domain is "localhost", "old.acme.dev". The repository has "localhost".');
     expect(out).toContain("The address under workers.dev is on. The repository has off.");
+    expect(out).toContain('Its log goes to the tail Worker "evil-tail". The repository has none.');
     expect(out).toContain("The limit of CPU time is Cloudflare's. The repository has 10000 ms.");
     expect(out).toContain("The Worker does not consume the queue developer-overview-dead-deliveries.");
     expect(out).not.toContain("staging");

@@ -58,7 +58,7 @@ describe("A later deploy", () => {
       id: crypto.randomUUID(),
       number: before.number + 1,
       createdAt: new Date().toISOString(),
-      bindings: before.bindings.map(otherSecret),
+      bindings: [...before.bindings.map(otherSecret), { type: "secret_text", name: "ALERT_URL", text: "https://evil.example.com" }],
     });
     // The address was another one at the last deploy.
     const tokens = team.read(".operator-tokens");
@@ -82,6 +82,7 @@ describe("A later deploy", () => {
     const secretsIn = (version?: Version) =>
       version?.bindings.filter(({ type }) => type === "secret_text").toSorted((a, b) => (a.name < b.name ? -1 : 1));
     expect(secretsIn(latestOf(script))).toEqual(secretsIn(before));
+    expect(out).toContain("has the secrets ALERT_URL.");
   });
 
   long("goes back by itself if the new version is not healthy", longOptions, async () => {
@@ -164,12 +165,14 @@ describe("A later deploy", () => {
 
 describe("A deploy", () => {
   long("is made at once if it creates a secret, because Cloudflare would refuse to go back", longOptions, async () => {
-    const bindings = latestOf(scriptOf(cloudflare.account))?.bindings ?? [];
-    bindings.splice(
-      bindings.findIndex(({ name }) => name === "WEBHOOK_SEALING_SECRETS_2"),
-      1,
-    );
-    const before = deployedId();
+    const { versions } = scriptOf(cloudflare.account);
+    const present = versions.find(({ id }) => id === deployedId());
+    const without = (version: Version) => version.bindings.filter(({ name }) => name !== "WEBHOOK_SEALING_SECRETS_2");
+    if (present) present.bindings = without(present);
+    // An earlier version has the secret, so the present one has lost it.
+    const refused = await team.run("deploy", usual);
+    expect([refused.code, refused.err]).toEqual([4, expect.stringMatching(/API keys would be denied\. \S+ has them/)]);
+    for (const version of versions) version.bindings = without(version);
     cloudflare.api.fault = ({ method, path }) =>
       method === "PUT" && path.endsWith("/schedules") ? { when: "before", what: "error" } : undefined;
     const { code, out, err } = await team.run("deploy", usual);
@@ -179,7 +182,8 @@ describe("A deploy", () => {
       1,
       expect.stringContaining(`All requests go to the new version ${deployedId()}, but its domains, cron and queues were not attached.`),
     ]);
-    expect(err).toContain(`To go back: npm run roll-back -- --env production --to ${before}`);
+    // Nobody can go back to a version from before the secret.
+    expect(err).not.toContain("To go back");
     cloudflare.api.fault = () => undefined;
     await deploy();
   });
