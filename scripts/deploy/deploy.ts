@@ -144,7 +144,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   await createDatabases(found, place, missing.databases, say);
   const deployment = await readDeployment(found.env, {
     databaseIds: await readDatabaseIds(found),
-    secrets: secretsToKeep(deployed, missing),
+    secrets: secretsToKeep(deployed),
   });
   for (const name of missing.queues) await wrangler(createQueue(name), deployment, { show: true });
   // The running Worker also works with the migrated tables, because migrations only add tables and columns (docs/runbooks/upgrade.md).
@@ -174,15 +174,15 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 }
 
 /** A new version gets its secrets from the version that has the requests. Somebody may have uploaded another one since, for example before a rollback. */
-function secretsToKeep(deployed: Deployed | null, missing: Missing): SecretsOf | null {
+function secretsToKeep(deployed: Deployed | null): SecretsOf | null {
   if (deployed === null || deployed.latest.id === deployed.version.id) return null;
   const { version, secrets: names, latest } = deployed;
-  const others = latest.secrets.filter((name) => !names.includes(name) && !missing.secrets.includes(name));
+  const others = latest.secrets.filter((name) => !names.includes(name));
   if (others.length > 0)
     say(
       `${latest.id}, which was uploaded last, has the secrets ${others.join(", ")}. ${version.id}, which has the requests, does not. They are not kept.`,
     );
-  return { version: version.id, names, others };
+  return { version: version.id, names };
 }
 
 /** Stores the operator's token under the new address, if PUBLIC_ORIGIN was changed since the last deploy. */

@@ -166,8 +166,6 @@ function withNamesOf(config: Config, env: string): Config {
 export interface SecretsOf {
   version: string;
   names: readonly string[];
-  /** The secrets of the latest version that the new one does not get. */
-  others: readonly string[];
 }
 
 /** What an upload binds to the Worker beyond the configuration of its environment. */
@@ -178,16 +176,14 @@ export interface Bound {
 }
 
 /**
- * Binds secrets of another version. wrangler binds required secrets itself, and passes an unsafe binding to Cloudflare as it is. It would also keep all other
- * secrets of the latest version, so empty variables take their places.
+ * Binds the secrets of another version, and keeps none of the latest one. wrangler binds required secrets itself, and passes unsafe bindings and metadata to
+ * Cloudflare as they are.
  */
-const bindingsTo = ({ version, names, others }: SecretsOf, { secrets, vars }: Pick<Config, "secrets" | "vars">) => ({
+const bindingsTo = ({ version, names }: SecretsOf, { secrets, vars }: Pick<Config, "secrets" | "vars">) => ({
   secrets: { required: (secrets?.required ?? []).filter((name) => !names.includes(name)) },
   unsafe: {
-    bindings: [
-      ...names.map((name) => ({ name, type: "inherit", version_id: version })),
-      ...others.map((name) => ({ name, type: "plain_text", text: "" })),
-    ].filter(({ name }) => !(name in vars)),
+    bindings: names.filter((name) => !(name in vars)).map((name) => ({ name, type: "inherit", version_id: version })),
+    metadata: { keep_bindings: [] },
   },
 });
 

@@ -186,6 +186,9 @@ describe("A deploy", () => {
     expect(err).not.toContain("To go back");
     cloudflare.api.fault = () => undefined;
     await deploy();
+    // The next tests go back to earlier versions.
+    const made = latestOf(scriptOf(cloudflare.account))?.bindings.find(({ name }) => name === "WEBHOOK_SEALING_SECRETS_2");
+    for (const version of versions) if (made && !version.bindings.includes(made)) version.bindings = [...without(version), made];
   });
 
   long("changes nothing more if somebody deploys from another machine meanwhile", longOptions, async () => {
