@@ -140,6 +140,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
     `${worker} ${deployed === null ? "is new" : `exists, as version ${shownShares(deployed.shares)}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
   );
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
+  sayWhatIsNotKept(deployed);
 
   await createDatabases(found, place, missing.databases, say);
   const deployment = await readDeployment(found.env, {
@@ -174,15 +175,16 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 }
 
 /** A new version gets its secrets from the version that has the requests. Somebody may have uploaded another one since, for example before a rollback. */
-function secretsToKeep(deployed: Deployed | null): SecretsOf | null {
-  if (deployed === null || deployed.latest.id === deployed.version.id) return null;
-  const { version, secrets: names, latest } = deployed;
-  const others = latest.secrets.filter((name) => !names.includes(name));
-  if (others.length > 0)
+const secretsToKeep = (deployed: Deployed | null): SecretsOf | null =>
+  deployed === null || deployed.latest.id === deployed.version.id ? null : { version: deployed.version.id, names: deployed.secrets };
+
+/** Says which secrets of the latest version a deploy does not keep. */
+function sayWhatIsNotKept(deployed: Deployed | null): void {
+  const others = deployed?.latest.secrets.filter((name) => !deployed.secrets.includes(name)) ?? [];
+  if (deployed !== null && others.length > 0)
     say(
-      `${latest.id}, which was uploaded last, has the secrets ${others.join(", ")}. ${version.id}, which has the requests, does not. They are not kept.`,
+      `${deployed.latest.id}, which was uploaded last, has the secrets ${others.join(", ")}. ${deployed.version.id}, which has the requests, does not. A deploy does not keep them.`,
     );
-  return { version: version.id, names };
 }
 
 /** Stores the operator's token under the new address, if PUBLIC_ORIGIN was changed since the last deploy. */
@@ -218,6 +220,7 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
+    sayWhatIsNotKept(deployed);
     const refusal = refusalOf(deployment, state);
     if (refusal !== null) say(`\nNow, the deploy would be refused: ${refusal}`);
     if (deployed !== null) {

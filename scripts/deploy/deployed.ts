@@ -229,12 +229,13 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
   return { secrets: secretsOf(version), latest: { id: latest, secrets: secretsOf(newest) }, shares, version };
 }
 
-/** Returns the id of a version of the latest ten deployments that has one of these secrets, or null. */
+/** Returns the id of the version that had all requests last and has all these secrets, or null. Cloudflare lists the latest ten deployments. */
 export async function versionWith(deployment: Deployment, names: readonly string[]): Promise<string | null> {
   const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
-  const ids = new Set(listed.flatMap((each) => sharesOf(each).map(({ id }) => id)));
+  const latestFirst = listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
+  const ids = new Set(latestFirst.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? []));
   const versions = await Promise.all([...ids].map((id) => readVersion(deployment, id)));
-  return versions.findLast((version) => secretsOf(version).some((name) => names.includes(name)))?.id ?? null;
+  return versions.find((version) => names.every((name) => secretsOf(version).includes(name)))?.id ?? null;
 }
 
 /** What the latest ten deployments say, which Cloudflare lists. */

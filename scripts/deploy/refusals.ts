@@ -40,11 +40,25 @@ function requireSecrets({ worker }: Deployment, { deployed, missing, versionWith
   const lost = irreplaceable(missing.secrets);
   const isUpgrade = versionWithSecrets === null && lost.every((name) => name.endsWith("_2"));
   if (deployed === null || isUpgrade) return;
-  const where = versionWithSecrets === null ? "None of the latest ten deployments has them" : `${versionWithSecrets} has them`;
+  const where =
+    versionWithSecrets === null ? "None of the latest ten deployments has them" : `${versionWithSecrets} has them, if it is yours`;
   throw new CommandError(
     "refused",
     `Nothing is done. ${deployed.version.id}, which ${worker} is at, does not have the secrets ${lost.join(", ")}. With new ones, API keys would be denied. ${where}: docs/runbooks/leaked-cloudflare-token.md.`,
   );
+}
+
+/**
+ * Throws `CommandError` if a secret has the name of a variable. The variable would take its place, and Cloudflare refuses to go back to a version with other
+ * secrets.
+ */
+function requireNoVariableFor({ env, vars }: Deployment, deployed: Deployed | null): void {
+  const both = (deployed?.secrets ?? []).filter((name) => name in vars);
+  if (both.length > 0)
+    throw new CommandError(
+      "refused",
+      `Nothing is done. The deployed version has the secret ${both.join(", ")}, and ${overridesOf(env)} has a variable of this name. Nobody could go back after the deploy. Remove the variable to keep the secret, or delete the secret: npm run wrangler -- ${env} secret delete ${both[0]}`,
+    );
 }
 
 /**
@@ -71,6 +85,7 @@ export function requireAllowed(deployment: Deployment, state: State): void {
   requireAllDatabases(deployment, deployed);
   requireSameJurisdiction(deployment, deployed);
   requireSecrets(deployment, state);
+  requireNoVariableFor(deployment, deployed);
   requireTokenKept(deployment, missing.secrets);
 }
 

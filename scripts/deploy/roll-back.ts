@@ -43,7 +43,7 @@ function secretsChangedSince(id: string, present: Version): CommandError {
   return new CommandError(
     "refused",
     lost.length > 0
-      ? `Nothing is changed. ${present.id}, which has the requests, does not have the secrets ${lost.join(", ")}. If you have not deployed it, go back with the secrets of ${id}: docs/runbooks/leaked-cloudflare-token.md.`
+      ? `Nothing is changed. ${present.id}, which has the requests, does not have the secrets ${lost.join(", ")}. If you have not deployed it, go back with the secrets of ${id}, if that one is yours: docs/runbooks/leaked-cloudflare-token.md.`
       : `Nothing is changed. Secrets have changed since ${id}, and going back would restore the old ones. Check out the earlier code and run npm run deploy, which keeps the present secrets.`,
   );
 }

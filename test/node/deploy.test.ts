@@ -161,7 +161,20 @@ describe("A deploy", () => {
     for (const name of ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]) expect(without(name, null)).toThrow("API keys would be denied");
     // Release 0.1 did not have this one. If an earlier version has it, the present one has lost it.
     expect(without("KEY_SIGNING_SECRETS_2", null)).not.toThrow();
-    expect(without("KEY_SIGNING_SECRETS_2", "v0")).toThrow("v0 has them");
+    expect(without("KEY_SIGNING_SECRETS_2", "v0")).toThrow("v0 has them, if it is yours");
+  });
+
+  it("is refused if a secret has the name of a variable, because nobody could go back", async () => {
+    const { deployment, deployed } = await deployedProduction();
+    const state = {
+      deployed: { ...deployed, secrets: [...secretNames, "DEMO_API_KEY"] },
+      ids: new Map(),
+      missing: nothing,
+      versionWithSecrets: null,
+    };
+    expect(() => requireAllowed({ ...deployment, jurisdiction: null }, state)).toThrow(
+      "secret DEMO_API_KEY, and wrangler.toml has a variable of this name",
+    );
   });
 
   it("reads the JSON of wrangler also among other lines", () => {

@@ -146,16 +146,17 @@ describe("A runbook about Cloudflare", () => {
     team?.remove();
   });
 
-  /** Deploys a version that is not of the team: it has none of its secrets, and an operator token of somebody else. Returns the version before. */
+  /** Deploys a version that is not of the team: it has none of its secrets, an operator token of somebody else, and a secret more. Returns the version before. */
   async function intrude(): Promise<Version> {
     const script = scriptOf(cloudflare.account);
     const before = latestOf(script);
     if (!before) throw new Error("nothing is deployed");
     const kept = before.bindings.filter(({ type }) => type !== "secret_text");
     const token = { type: "secret_text", name: "OPERATOR_TOKENS", text: `evil:${"0".repeat(64)}` };
+    const alerts = { type: "secret_text", name: "ALERT_URL", text: "https://evil.example.com" };
     const id = crypto.randomUUID();
     const createdAt = new Date().toISOString();
-    script.versions.push({ ...before, id, number: before.number + 1, createdAt, annotations: {}, bindings: [...kept, token] });
+    script.versions.push({ ...before, id, number: before.number + 1, createdAt, annotations: {}, bindings: [...kept, token, alerts] });
     script.deployments.unshift({
       ...(script.deployments[0] as Script["deployments"][number]),
       id: crypto.randomUUID(),
@@ -184,6 +185,9 @@ describe("A runbook about Cloudflare", () => {
     expect((await fetch(`${team.origin}/health`)).status).toBe(200);
     const signingIn = (version?: Version) =>
       version?.bindings.filter(({ name }) => name.startsWith("KEY_SIGNING_SECRETS")).map(({ text }) => text);
-    if (before) expect(signingIn(latestOf(scriptOf(cloudflare.account)))?.toSorted()).toEqual(signingIn(before)?.toSorted());
+    if (!before) return;
+    expect(signingIn(latestOf(scriptOf(cloudflare.account)))?.toSorted()).toEqual(signingIn(before)?.toSorted());
+    // This is the check at the end of the runbook.
+    expect((await team.run("deploy", ["--dry-run"])).out).toContain("Its settings are those of the repository.");
   });
 });
