@@ -11,6 +11,7 @@ import {
   deletedDatabases,
   missingIn,
   missingQueues,
+  originOf,
   readDatabaseIds,
   readDeployed,
   readPendingMigrations,
@@ -18,7 +19,6 @@ import {
   requireSignedIn,
   shownShares,
   signInProblem,
-  variableOf,
   versionWith,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
@@ -190,8 +190,8 @@ function sayWhatIsNotKept(deployed: Deployed | null): void {
 /** Stores the operator's token under the new address, if PUBLIC_ORIGIN was changed since the last deploy. */
 function keepTokenOfAddress({ origin }: Deployment, deployed: Deployed | null): void {
   if (deployed === null || origin === null || keptToken(origin)) return;
-  const [before = ""] = variableOf(deployed.version, "PUBLIC_ORIGIN").split(",");
-  const token = URL.canParse(before) ? keptToken(new URL(before).origin) : undefined;
+  const before = originOf(deployed.version);
+  const token = before === null ? undefined : keptToken(before);
   if (token === undefined) return;
   keepToken(origin, token);
   say(`The operator's token of ${before} is stored under ${origin} now, too.`);

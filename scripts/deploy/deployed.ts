@@ -218,6 +218,12 @@ export const secretsOf = ({ bindings }: Version): string[] =>
 export const variableOf = ({ bindings }: Version, variable: string): string =>
   String(bindings.find(({ name }) => name === variable)?.text ?? "");
 
+/** Returns the main address in the PUBLIC_ORIGIN of a version, or null. */
+export function originOf(version: Version): string | null {
+  const [main = ""] = variableOf(version, "PUBLIC_ORIGIN").split(",");
+  return URL.canParse(main.trim()) ? new URL(main.trim()).origin : null;
+}
+
 /** Returns what is deployed, or null if the Worker does not exist yet. */
 export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
   if (!(await isThere(deployment))) return null;

@@ -118,7 +118,7 @@ function requireNothingShared(env: string, config: Config, other: { name: string
   const origin = originsOf(config).find((each) => hostsOf(other.config).includes(new URL(each).host));
   if (origin !== undefined) refuse(`PUBLIC_ORIGIN is ${origin}`, "an address");
   const name = resourcesOf(config).find((each) => resourcesOf(other.config).includes(each));
-  if (name !== undefined) refuse(`There is ${name}`, "a Worker, databases and queues");
+  if (name !== undefined) refuse(`The name ${name} is used`, "a Worker, databases and queues");
 }
 
 /** Returns the names of the Worker, its databases and its queues. */

@@ -38,13 +38,13 @@ function requireAllDatabases({ databases }: Deployment, deployed: Deployed | nul
  */
 function requireSecrets({ worker }: Deployment, { deployed, missing, versionWithSecrets }: State): void {
   const lost = irreplaceable(missing.secrets);
-  const isUpgrade = versionWithSecrets === null && lost.every((name) => name.endsWith("_2"));
-  if (deployed === null || isUpgrade) return;
+  if (deployed === null || lost.length === 0) return;
+  if (versionWithSecrets === null && lost.every((name) => name.endsWith("_2"))) return;
   const where =
     versionWithSecrets === null ? "None of the latest ten deployments has them" : `${versionWithSecrets} has them, if it is yours`;
   throw new CommandError(
     "refused",
-    `Nothing is done. ${deployed.version.id}, which ${worker} is at, does not have the secrets ${lost.join(", ")}. With new ones, API keys would be denied. ${where}: docs/runbooks/leaked-cloudflare-token.md.`,
+    `Nothing is done. ${worker} is at ${deployed.version.id}, which does not have the secrets ${lost.join(", ")}. With new ones, API keys would be denied. ${where}: docs/runbooks/leaked-cloudflare-token.md.`,
   );
 }
 

@@ -5,6 +5,7 @@ import {
   type Deployed,
   databasesOf,
   deletedDatabases,
+  originOf,
   readDatabaseIds,
   readDeployed,
   readEarlier,
@@ -14,7 +15,6 @@ import {
   secretsOf,
   shownShares,
   type Version,
-  variableOf,
 } from "./deployed.ts";
 import { type Deployment, readDeployment } from "./deployment.ts";
 import { healthTimeoutMs, isServing, waitForVersion } from "./health.ts";
@@ -43,7 +43,7 @@ function secretsChangedSince(id: string, present: Version): CommandError {
   return new CommandError(
     "refused",
     lost.length > 0
-      ? `Nothing is changed. ${present.id}, which has the requests, does not have the secrets ${lost.join(", ")}. If you have not deployed it, go back with the secrets of ${id}, if that one is yours: docs/runbooks/leaked-cloudflare-token.md.`
+      ? `Nothing is changed. ${present.id}, which has the requests, does not have the secrets ${lost.join(", ")}. If somebody else deployed it, and ${id} is yours, go back with its secrets: docs/runbooks/leaked-cloudflare-token.md.`
       : `Nothing is changed. Secrets have changed since ${id}, and going back would restore the old ones. Check out the earlier code and run npm run deploy, which keeps the present secrets.`,
   );
 }
@@ -53,14 +53,13 @@ function secretsChangedSince(id: string, present: Version): CommandError {
  * the address of the version is right only if the Worker responds there.
  */
 async function addressOf(deployment: Deployment, version: Version, deployed: Deployed): Promise<string | null> {
-  const [text = ""] = variableOf(version, "PUBLIC_ORIGIN").split(",");
-  const origin = URL.canParse(text.trim()) ? new URL(text.trim()).origin : null;
+  const origin = originOf(version);
   if (origin === null || origin === deployment.origin) return deployment.origin;
   say(`The links of ${version.id} begin with ${origin}, its PUBLIC_ORIGIN. A rollback does not change domains, cron and queues.`);
   const versions = deployed.shares.map(({ id }) => id);
   if (await isServing({ worker: deployment.worker, origin }, versions)) return origin;
   say(
-    `${origin} does not respond as ${deployment.worker}. Its links are dead until its domain is attached again: npm run deploy in the earlier code.`,
+    `${origin} does not respond as ${deployment.worker}, so these links are dead. To attach the domain again, check out the earlier code and run npm run deploy.`,
   );
   return deployment.origin;
 }

@@ -53,7 +53,11 @@ export const alerts: Record<string, Command> = {
     args: 0,
     run: async (given) => {
       const { body } = await given.client.call("POST", "/alerts/test");
-      if (body.problem !== null) throw new CommandError("failed", `The receiver took ${counted(body.posted, "message")}: ${body.problem}`);
+      if (body.problem !== null)
+        throw new CommandError(
+          "failed",
+          `The test failed${body.posted > 0 ? ` after ${counted(body.posted, "message")}` : ""}: ${body.problem}`,
+        );
       await print(given, body, () => `The receiver took ${counted(body.posted, "message")}: an alert that begins, and its end.`);
     },
   },

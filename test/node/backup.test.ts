@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
@@ -84,6 +84,8 @@ describe("A backup", () => {
     expect(readFileSync(join(folder, "ACTIVITY_0.sql"), "utf8")).toContain("INSERT INTO restored_parts");
     const manifestFile = join(folder, "manifest.json");
     const manifest = JSON.parse(readFileSync(manifestFile, "utf8"));
+    expect(manifest.without_latest_entries).toEqual([]);
+    for (const file of ["DB.sql", "ACTIVITY_0.sql", "manifest.json"]) expect(statSync(join(folder, file)).mode & 0o077).toBe(0);
     expect(manifest.databases.map(({ binding }: { binding: string }) => binding)).toEqual(["DB", "ACTIVITY_0"]);
     const again = await operator(original.folder, original.port, "backup", "--to", folder);
     expect([again.code, again.err]).toEqual([4, expect.stringContaining("has a complete backup")]);

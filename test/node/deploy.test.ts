@@ -450,13 +450,13 @@ describe("The file of an environment", () => {
   const signedOut = () => ({ CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder });
 
   it.each([
-    ["qa", 'name = "developer-overview"', "There is developer-overview in environments/qa.toml and in wrangler.toml"],
+    ["qa", 'name = "developer-overview"', "The name developer-overview is used in environments/qa.toml and in wrangler.toml"],
     [
       "qa",
       'd1_databases = [{ binding = "DB", database_name = "developer-overview", migrations_dir = "migrations" }]',
-      "There is developer-overview in environments/qa.toml and in wrangler.toml",
+      "The name developer-overview is used in environments/qa.toml and in wrangler.toml",
     ],
-    ["dead", "", "There is developer-overview-dead-deliveries in environments/dead.toml and in wrangler.toml"],
+    ["dead", "", "The name developer-overview-dead-deliveries is used in environments/dead.toml and in wrangler.toml"],
     ["qa", '[vars]\nPUBLIC_ORIGIN = "http://qa.acme.dev"', 'an entry that is no https:// URL: "http://qa.acme.dev"'],
     ["qa", '[vars]\nPUBLIC_ORIGIN = "qa.acme.dev:443"', 'an entry that is no https:// URL: "qa.acme.dev:443"'],
     ["qa", '[vars]\nPUBLIC_ORIGIN = ["https://qa.acme.dev"]', "The variable PUBLIC_ORIGIN in environments/qa.toml must be a text"],

@@ -295,8 +295,16 @@ describe("npm run roll-back", () => {
     expect(shown.out).toContain(
       `The requests are split: ${fresh} (90 %) and ${stable} (10 %). Another deploy is running, or was broken off.`,
     );
-    const { code, out, err } = await team.run("roll-back", []);
+    // The version that is left had another address.
+    const address = present?.bindings.find(({ name }) => name === "PUBLIC_ORIGIN");
+    if (address) address.text = "https://old.acme.dev";
+    const { code, out, err } = await team.run("roll-back", ["--if-split"]);
+    if (address) address.text = team.origin;
     expect([code, code === 0 ? "" : err]).toEqual([0, ""]);
+    expect(out).toContain(`The links of ${stable} begin with https://old.acme.dev, its PUBLIC_ORIGIN.`);
+    expect(out).toContain("https://old.acme.dev does not respond as developer-overview, so these links are dead.");
+    const again = await team.run("roll-back", ["--if-split"]);
+    expect([again.code, again.out]).toEqual([0, `All requests go to ${stable}. Nothing is changed.\n`]);
     expect(out).toContain(`It goes back to ${stable}`);
     expect(sharesOf(script)).toEqual([{ version_id: stable, percentage: 100 }]);
     script.versions.splice(

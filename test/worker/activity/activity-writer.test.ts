@@ -81,6 +81,21 @@ describe("A log writer", () => {
     expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 150]);
   });
 
+  it("says that a cut could not be stored only of the account whose cut it is", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const quiet = await makeTenant({}, name);
+    await replaceD1(writer, d1WithoutBatches(D1));
+    await writer.write(entriesOf(tenant, 150, minuteMs));
+    const isStored = ({ accountId }: Tenant) =>
+      runInDurableObject(writer, (object: ActivityWriter) =>
+        object.flush(accountId).then(
+          () => true,
+          () => false,
+        ),
+      );
+    expect([await isStored(tenant), await isStored(quiet)]).toEqual([false, true]);
+  });
+
   it("cuts an account with a hundred entries, and leaves a quiet account and the latest seconds for a later cut", async () => {
     const { writer, tenant } = await makeOwned();
     const quiet = await makeTenant();

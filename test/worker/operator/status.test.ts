@@ -23,6 +23,18 @@ describe("GET /operator/api/status", () => {
   });
 });
 
+it("The status does not count what cannot be read", async () => {
+  const rename = (from: string, to: string) => env.DB.prepare(`ALTER TABLE ${from} RENAME TO ${to}`).run();
+  await rename("jobs", "jobs_away");
+  await rename("api_keys", "api_keys_away");
+  const { status, body } = await operate("GET", "/status");
+  await rename("api_keys_away", "api_keys");
+  await rename("jobs_away", "jobs");
+  expect([status, body.accounts, body.live_keys, body.jobs_ran_at]).toEqual([200, null, null, null]);
+  expect(body.unknown).toEqual(expect.arrayContaining(["accounts and keys", "the scheduled jobs"]));
+  expect(body.needs_attention.map(({ name }: { name: string }) => name)).not.toContain("CronDead");
+});
+
 it("The status says that an account whose database is not bound needs a person", async () => {
   const { accountId } = await makeTenant();
   await env.DB.prepare("UPDATE accounts SET log_writer = 'ACTIVITY_9/0' WHERE id = ?").bind(accountId).run();
