@@ -100,7 +100,7 @@ const StatusData = z
         }),
       )
       .meta({
-        description: `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. Of each account, its nearest key and its nearest limit of its own. At most ${mostShown}. A request that costs several units counts as one.`,
+        description: `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. An account is there at most three times: with its nearest key, with its nearest limit, and with its storage. At most ${mostShown}. A request that costs several units counts as one.`,
       }),
     near_limits_found: count("How many there are, also beyond those in `near_limits`."),
     unknown: z.array(z.string()).meta({ description: "What could not be read.", example: [] }),
