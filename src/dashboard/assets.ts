@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.JVCEPIWX.js",
   "overview.js": "/assets/overview.USNQBEFF.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.3PT63RIF.css",
+  "style.css": "/assets/style.2FDJNPVC.css",
 } as const;
