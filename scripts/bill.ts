@@ -76,6 +76,7 @@ export function amountIn(text: string): number {
 }
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const dollarsAndCents = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const rounded = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
 const nameOf = (requests: number) =>
@@ -91,7 +92,7 @@ export function billTable(bills: readonly Bill[]): string {
     ["dollars a month", ...bills.map(({ requests }) => `${nameOf(requests)} requests`)],
     ...(bills[0]?.lines ?? []).map(([what], line) => [what, ...bills.map(({ lines }) => whole.format(lines[line]?.[1] ?? 0))]),
     ["**all**", ...bills.map(({ total }) => `**${whole.format(total)}**`)],
-    ["**per million requests**", ...bills.map(({ requests, total }) => `**${((total / requests) * 1e6).toFixed(2)}**`)],
+    ["**per million requests**", ...bills.map(({ requests, total }) => `**${dollarsAndCents.format((total / requests) * 1e6)}**`)],
   ];
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const line = (cells: readonly string[]) =>
