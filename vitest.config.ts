@@ -50,7 +50,8 @@ export default defineConfig(async () => ({
               // Adds a second activity database, as a deployment can do with one line in wrangler.toml.
               d1Databases: { ACTIVITY_1: "activity-1" },
               bindings: {
-                KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
+                KEY_SIGNING_SECRETS: `a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
+                KEY_SIGNING_SECRETS_2: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,

@@ -1,6 +1,7 @@
 import { CommandError } from "../exit-codes.ts";
 import { type Deployed, readShares } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
+import { requireUnchanged } from "./other-deploy.ts";
 import { deployArgs } from "./plan.ts";
 import { upload } from "./upload.ts";
 
@@ -15,6 +16,7 @@ interface Fresh {
 
 /** Uploads a version, and sends all requests to it at once. Returns its id. Throws `CommandError` if that fails, and says which version is deployed then. */
 export async function deployAtOnce(deployment: Deployment, deployed: Deployed | null, { commit, secrets, back }: Fresh): Promise<string> {
+  if (deployed !== null) await requireUnchanged(deployment, deployed, null);
   try {
     return await upload(deployment, (secretsFile) => deployArgs({ commit, secretsFile }), secrets);
   } catch (error) {

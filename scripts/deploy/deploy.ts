@@ -140,7 +140,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
     `${worker} ${deployed === null ? "is new" : `exists, as version ${shownShares(deployed.shares)}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
   );
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
-  sayWhatIsNotKept(deployed);
+  saySecrets(found, deployed);
 
   await createDatabases(found, place, missing.databases, say);
   const deployment = await readDeployment(found.env, {
@@ -157,7 +157,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
   keepTokenOfAddress(deployment, deployed);
   const back = deployed !== null && canGoBack(deployment, deployed, missing) ? toGoBack(deployment, deployed.version.id) : null;
   const version = way.isGradual
-    ? await deployGradually(deployment, way.previous, { commit, secrets, seconds, deployed: (deployed?.shares ?? []).map(({ id }) => id) })
+    ? await deployGradually(deployment, way.deployed, { commit, secrets, seconds })
     : await deployAtOnce(deployment, deployed, { commit, secrets, back });
 
   if (back !== null) say(back);
@@ -178,13 +178,28 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 const secretsToKeep = (deployed: Deployed | null): SecretsOf | null =>
   deployed === null || deployed.latest.id === deployed.version.id ? null : { version: deployed.version.id, names: deployed.secrets };
 
-/** Says which secrets of the latest version a deploy does not keep. */
-function sayWhatIsNotKept(deployed: Deployed | null): void {
-  const others = deployed?.latest.secrets.filter((name) => !deployed.secrets.includes(name)) ?? [];
-  if (deployed !== null && others.length > 0)
+/**
+ * Says which version the secrets come from if it is not the latest one, and which secrets of other versions a deploy does not keep. Without those of keys and
+ * webhooks, a deploy is refused.
+ */
+function saySecrets({ env }: Deployment, deployed: Deployed | null): void {
+  if (deployed === null) return;
+  const { version, latest, before, secrets } = deployed;
+  if (latest.id !== version.id)
     say(
-      `${deployed.latest.id}, which was uploaded last, has the secrets ${others.join(", ")}. ${deployed.version.id}, which has the requests, does not. A deploy does not keep them.`,
+      `The new version gets the secrets of ${version.id}, which has the requests, and not those of ${latest.id}, which was uploaded last. For this, wrangler prints warnings about "unsafe" fields.`,
     );
+  const others = [
+    ["was uploaded last", latest],
+    ["had all requests before", before],
+  ] as const;
+  for (const [what, other] of others) {
+    const lost = other?.secrets.filter((name) => !secrets.includes(name) && irreplaceable([name]).length === 0) ?? [];
+    if (other && lost.length > 0 && !(other === before && before.id === latest.id))
+      say(
+        `${other.id}, which ${what}, has the secrets ${lost.join(", ")}. ${version.id}, which has the requests, does not. The new version gets none of them. To set one that is missing: npm run wrangler -- ${env} secret put ${lost[0]}`,
+      );
+  }
 }
 
 /** Stores the operator's token under the new address, if PUBLIC_ORIGIN was changed since the last deploy. */
@@ -220,7 +235,7 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
-    sayWhatIsNotKept(deployed);
+    saySecrets(deployment, deployed);
     const refusal = refusalOf(deployment, state);
     if (refusal !== null) say(`\nNow, the deploy would be refused: ${refusal}`);
     if (deployed !== null) {
@@ -232,7 +247,9 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
         say(
           `\nThe requests are split: ${shownShares(deployed.shares)}. Another deploy is running, or was broken off. If none is running, the next deploy ends the split.`,
         );
-      say(`\nDeployed: version ${deployed.version.id}${deployed.version.message === null ? "" : `, ${deployed.version.message}`}.`);
+      say(
+        `\nDeployed: version ${deployed.version.id}${deployed.version.message === null ? "" : `, ${deployed.version.message}`}.${deployed.isSecretChanged ? " A secret was changed since this code was deployed." : ""}`,
+      );
       say(
         drift.length === 0
           ? "Its settings are those of the repository."

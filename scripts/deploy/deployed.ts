@@ -36,10 +36,14 @@ export interface Deployed {
   secrets: string[];
   /** The version that was uploaded last, with the names of its secrets. Perhaps nobody has deployed it. */
   latest: { id: string; secrets: string[] };
+  /** The version that had all requests before `version`, with the names of its secrets. Null if none of the latest ten deployments has one. */
+  before: { id: string; secrets: string[] } | null;
   /** The deployed versions with their shares of the requests, in percent. The largest share is first. */
   shares: { id: string; percentage: number }[];
-  /** The version with the largest share. */
+  /** The version with the largest share. `tag` and `message` are those of the upload of its code. */
   version: Version;
+  /** Whether a secret was changed since this upload. Each such change makes a version of its own. */
+  isSecretChanged: boolean;
 }
 
 /**
@@ -115,23 +119,31 @@ interface ShownRuntime {
   limits?: { cpu_ms?: number };
 }
 
+/** What Cloudflare knows of a version beyond its content, for example the message of its upload. */
+type Annotations = Record<string, string>;
+
+/** Returns what a deploy wrote down in a version. */
+const writtenIn = (annotations: Annotations = {}): Pick<Version, "tag" | "message"> => ({
+  tag: annotations["workers/tag"] ?? null,
+  message: annotations["workers/message"] ?? null,
+});
+
 /** Returns a version by its id. */
 export async function readVersion(deployment: Deployment, id: string): Promise<Version> {
   const {
     metadata,
-    annotations = {},
+    annotations,
     resources = {},
   } = jsonIn((await wrangler(showVersion(id), deployment)).out) as {
     metadata: { created_on: string };
-    annotations?: Record<string, string>;
+    annotations?: Annotations;
     resources?: { script_runtime?: ShownRuntime; bindings?: Binding[] };
   };
   const shown = resources.script_runtime ?? {};
   return {
     id,
     createdAt: Date.parse(metadata.created_on),
-    tag: annotations["workers/tag"] ?? null,
-    message: annotations["workers/message"] ?? null,
+    ...writtenIn(annotations),
     classMigration: shown.migration_tag ?? null,
     runtime: {
       compatibilityDate: shown.compatibility_date ?? "",
@@ -142,10 +154,29 @@ export async function readVersion(deployment: Deployment, id: string): Promise<V
   };
 }
 
+/** Returns whether the Worker has a version with this id. */
+export async function hasVersion(deployment: Deployment, id: string): Promise<boolean> {
+  const { code, out, err } = await wrangler(showVersion(id), deployment, { mayFail: true });
+  if (code === 0) return true;
+  if (/not (?:be )?found|does not exist/i.test(out + err)) return false;
+  throw new WranglerError(`wrangler versions view ${id} failed:\n${out}${err}`);
+}
+
 interface ListedDeployment {
   created_on: string;
   versions: { version_id: string; percentage: number }[];
 }
+
+/** Returns the latest ten deployments, the latest first. Cloudflare lists no more. */
+async function readDeployments(deployment: Deployment): Promise<ListedDeployment[]> {
+  const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
+  return listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
+}
+
+/** Returns the ids of the versions that had all requests, the latest first. */
+const wholeIn = (deployments: readonly ListedDeployment[]): string[] => [
+  ...new Set(deployments.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? [])),
+];
 
 const sharesOf = ({ versions }: ListedDeployment) =>
   versions.map(({ version_id: id, percentage }) => ({ id, percentage })).toSorted((a, b) => b.percentage - a.percentage);
@@ -190,24 +221,37 @@ export async function requireOwnAddress(deployment: Deployment, deployed: Deploy
   const releaseId = await readReleaseId(deployment).catch(() => undefined);
   if (releaseId === undefined || deployed?.shares.some(({ id }) => id === releaseId)) return;
   // A moment after a deploy, the version before may still respond.
-  if (deployed !== null) {
-    const { code, out, err } = await wrangler(showVersion(releaseId), deployment, { mayFail: true });
-    if (code === 0) return;
-    if (!/not (?:be )?found|does not exist/i.test(out + err))
-      throw new WranglerError(`wrangler versions view ${releaseId} failed:\n${out}${err}`);
-  }
+  if (deployed !== null && (await hasVersion(deployment, releaseId))) return;
   throw new CommandError(
     "refused",
     `Nothing is done. ${deployment.origin} responds as version ${releaseId}, which ${deployment.worker} in the Cloudflare account that wrangler uses does not have. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami. For a second deployment, use an environment with another PUBLIC_ORIGIN. To move the address, remove it from the other Worker first.`,
   );
 }
 
-/** Returns the id of the version that was uploaded last. */
-async function readLatest(deployment: Deployment): Promise<string> {
-  const listed = jsonIn((await wrangler(listVersions, deployment)).out) as { id: string; metadata: { created_on: string } }[];
-  const latest = listed.toSorted((a, b) => a.metadata.created_on.localeCompare(b.metadata.created_on)).at(-1);
-  if (latest === undefined) throw new WranglerError("wrangler versions list named no version.");
-  return latest.id;
+interface ListedVersion {
+  id: string;
+  metadata: { created_on: string };
+  annotations?: Annotations;
+}
+
+/** Returns the latest ten versions, the latest first. Cloudflare lists no more. */
+async function readVersions(deployment: Deployment): Promise<ListedVersion[]> {
+  const listed = jsonIn((await wrangler(listVersions, deployment)).out) as ListedVersion[];
+  return listed.toSorted((a, b) => b.metadata.created_on.localeCompare(a.metadata.created_on));
+}
+
+/**
+ * Returns the version in which the code of a version was uploaded. A changed secret makes a version with the code of the version before, but without what
+ * the deploy wrote down there. `versions`: the latest first.
+ */
+function uploadOf(id: string, versions: readonly ListedVersion[]): ListedVersion | undefined {
+  const fromThis = versions.slice(versions.findIndex((each) => each.id === id));
+  return fromThis.find(({ annotations }) => annotations?.["workers/triggered_by"] !== "secret");
+}
+
+/** Returns the id of the version that was uploaded last, apart from the version `own`. */
+export async function readLatest(deployment: Deployment, own: string | null): Promise<string | undefined> {
+  return (await readVersions(deployment)).find(({ id }) => id !== own)?.id;
 }
 
 /** Returns the names of the secrets of a version. */
@@ -227,24 +271,33 @@ export function originOf(version: Version): string | null {
 /** Returns what is deployed, or null if the Worker does not exist yet. */
 export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
   if (!(await isThere(deployment))) return null;
-  const [shares, latest] = await Promise.all([readShares(deployment), readLatest(deployment)]);
-  const [largest] = shares;
-  if (largest === undefined) throw new WranglerError("wrangler deployments status named no version.");
-  const version = await readVersion(deployment, largest.id);
-  const newest = latest === version.id ? version : await readVersion(deployment, latest);
-  return { secrets: secretsOf(version), latest: { id: latest, secrets: secretsOf(newest) }, shares, version };
+  const [deployments, versions] = await Promise.all([readDeployments(deployment), readVersions(deployment)]);
+  const shares = deployments[0] === undefined ? [] : sharesOf(deployments[0]);
+  const [latest, largest] = [versions[0]?.id, shares[0]?.id];
+  if (latest === undefined || largest === undefined) throw new WranglerError("wrangler named no version and no deployment.");
+  const before = wholeIn(deployments).find((id) => id !== largest);
+  const ids = [...new Set([largest, latest, ...(before === undefined ? [] : [before])])];
+  const read = new Map(await Promise.all(ids.map(async (id) => [id, await readVersion(deployment, id)] as const)));
+  const version = read.get(largest) as Version;
+  const named = (id: string) => ({ id, secrets: secretsOf(read.get(id) as Version) });
+  const upload = versions.some(({ id }) => id === largest) ? uploadOf(largest, versions) : undefined;
+  return {
+    secrets: secretsOf(version),
+    latest: named(latest),
+    before: before === undefined ? null : named(before),
+    shares,
+    version: { ...version, ...(upload && writtenIn(upload.annotations)) },
+    isSecretChanged: upload !== undefined && upload.id !== largest,
+  };
 }
 
-/** Returns the id of the version that had all requests last and has all these secrets, or null. Cloudflare lists the latest ten deployments. */
+/** Returns the id of the version that had all requests last and has all these secrets, or null if none of the latest ten deployments has one. */
 export async function versionWith(deployment: Deployment, names: readonly string[]): Promise<string | null> {
-  const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
-  const latestFirst = listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
-  const ids = new Set(latestFirst.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? []));
-  const versions = await Promise.all([...ids].map((id) => readVersion(deployment, id)));
+  const versions = await Promise.all(wholeIn(await readDeployments(deployment)).map((id) => readVersion(deployment, id)));
   return versions.find((version) => names.every((name) => secretsOf(version).includes(name)))?.id ?? null;
 }
 
-/** What the latest ten deployments say, which Cloudflare lists. */
+/** What the latest ten deployments say. */
 interface Earlier {
   /** The id of the version that served all requests before the present one. Undefined if none of the deployments has another one. */
   whole: string | undefined;
@@ -254,11 +307,9 @@ interface Earlier {
 
 /** Returns what was deployed before all requests went to the version `present`. */
 export async function readEarlier(deployment: Deployment, present: string): Promise<Earlier> {
-  const listed = jsonIn((await wrangler(listDeployments, deployment)).out) as ListedDeployment[];
-  const latestFirst = listed.toSorted((a, b) => b.created_on.localeCompare(a.created_on));
-  const whole = latestFirst.flatMap((each) => sharesOf(each).find(({ percentage }) => percentage === 100)?.id ?? []);
-  const others = latestFirst.map((each) => sharesOf(each).flatMap(({ id }) => (id === present ? [] : [id])));
-  return { whole: whole.find((id) => id !== present), left: others.find((ids) => ids.length > 0) ?? [] };
+  const deployments = await readDeployments(deployment);
+  const others = deployments.map((each) => sharesOf(each).flatMap(({ id }) => (id === present ? [] : [id])));
+  return { whole: wholeIn(deployments).find((id) => id !== present), left: others.find((ids) => ids.length > 0) ?? [] };
 }
 
 /** Returns the names of the migrations that are not applied yet, by the binding of the database. Leaves out the databases in `missing`. */

@@ -1,7 +1,8 @@
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import { readShares, shownShares } from "./deployed.ts";
+import { type Deployed, readShares, shownShares } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
 import { healthTimeoutMs, waitForVersion } from "./health.ts";
+import { OtherDeploy, requireShares, requireUnchanged } from "./other-deploy.ts";
 import { deployTriggers, firstShare, shareArgs, toGoBack, uploadArgs, wholeArgs } from "./plan.ts";
 import { upload } from "./upload.ts";
 import { watchVersion } from "./watch.ts";
@@ -18,19 +19,14 @@ interface Fresh {
   commit: string | null;
   secrets: Record<string, string>;
   seconds: number;
-  /** The ids of the versions that were deployed when the deploy began. */
-  deployed: readonly string[];
 }
 
 /**
- * Sends a share of the requests to a new version, watches it, and then sends all requests to it. If the version is worse than the previous
+ * Sends a share of the requests to a new version, watches it, and then sends all requests to it. If the version is worse than the deployed
  * one, or the deploy is interrupted, sends all requests to the previous version again. Returns the id of the new version.
  */
-export async function deployGradually(
-  deployment: Deployment,
-  previous: string,
-  { commit, secrets, seconds, deployed }: Fresh,
-): Promise<string> {
+export async function deployGradually(deployment: Deployment, deployed: Deployed, { commit, secrets, seconds }: Fresh): Promise<string> {
+  const previous = deployed.version.id;
   const version = await upload(deployment, (secretsFile) => uploadArgs({ commit, secretsFile }), secrets);
   const interrupted = new AbortController();
   const { signal } = interrupted;
@@ -39,7 +35,7 @@ export async function deployGradually(
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   for (const name of signals) process.on(name, interrupt);
   try {
-    await requireShares(deployment, deployed);
+    await requireUnchanged(deployment, deployed, version);
     await wrangler(shareArgs(version, previous), deployment, { show: true });
     say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
     await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
@@ -58,7 +54,7 @@ export async function deployGradually(
     return await goBack(
       deployment,
       previous,
-      [version, ...deployed],
+      [version, ...deployed.shares.map(({ id }) => id)],
       signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
     );
   } finally {
@@ -73,25 +69,11 @@ export async function deployGradually(
   return version;
 }
 
-/** Somebody else has changed the shares of the versions meanwhile, perhaps from another machine. This deploy then changes nothing more. */
-class OtherDeploy extends CommandError {
-  constructor(worker: string, shares: string) {
-    super("refused", `Another deploy has changed ${worker} meanwhile: it is at ${shares}. This deploy changes nothing more.`);
-  }
-}
-
-/** Throws `OtherDeploy` if the requests do not go to exactly these versions. */
-async function requireShares(deployment: Deployment, versions: readonly string[]): Promise<void> {
-  const shares = await readShares(deployment);
-  const isSame = shares.length === versions.length && shares.every(({ id }) => versions.includes(id));
-  if (!isSame) throw new OtherDeploy(deployment.worker, shownShares(shares));
-}
-
 /** Sends all requests to the previous version again, and throws `reason`. `known`: the versions that may be deployed if nobody else deploys. */
 async function goBack(deployment: Deployment, previous: string, known: readonly string[], reason: Error): Promise<never> {
   say(`Going back to ${previous}. ${reason.message}`);
   const shares = await readShares(deployment).catch(() => []);
-  if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(deployment.worker, shownShares(shares));
+  if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(`${deployment.worker} is at ${shownShares(shares)}`);
   // A second Ctrl+C must not leave the split.
   const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
   if (code !== 0)

@@ -15,7 +15,7 @@ export interface Account {
 export const firstShare = 10;
 
 /** How a new version gets its requests: a share of them first, or all at once for the reason `why`. */
-export type Way = { isGradual: true; previous: string } | { isGradual: false; why: string };
+export type Way = { isGradual: true; deployed: Deployed } | { isGradual: false; why: string };
 
 /** Returns the names of the object classes that this deploy creates, deletes or renames. */
 export function changedClasses({ classMigrations }: Deployment, deployed: Deployed | null): string[] {
@@ -54,7 +54,7 @@ export function wayOf(
   if (deployment.origin === null) return { isGradual: false, why: "PUBLIC_ORIGIN is not set, so nobody could watch the new version" };
   if (!isServing)
     return { isGradual: false, why: `the deployed version does not respond at ${deployment.origin}, so nobody could watch a new one` };
-  return { isGradual: true, previous: deployed.version.id };
+  return { isGradual: true, deployed };
 }
 
 /** What a deploy must create. */
@@ -112,8 +112,9 @@ export function planOf(
   commit: string | null,
 ): string[] {
   const { worker, origin } = deployment;
-  const typed = (args: string[]) => `npm run wrangler -- ${deployment.env} ${args.join(" ")}`;
-  const upload = { commit, secretsFile: missing.secrets.length > 0 ? "<file of new secrets>" : null };
+  const quoted = (arg: string) => (arg.includes(" ") ? `"${arg}"` : arg);
+  const typed = (args: string[]) => `npm run wrangler -- ${deployment.env} ${args.map(quoted).join(" ")}`;
+  const upload = { commit, secretsFile: missing.secrets.length > 0 ? "<file-of-new-secrets>" : null };
   const health = origin === null ? [] : [`wait until ${origin}/health responds as the new version`];
   const atOnce = [
     `upload ${worker} and send all requests to the new version${way && !way.isGradual ? `, because ${way.why}` : ""}: ${typed(deployArgs(upload))}`,
@@ -121,7 +122,7 @@ export function planOf(
   ];
   const gradually = [
     `upload ${worker} as a new version: ${typed(uploadArgs(upload))}`,
-    `send ${firstShare} % of the requests to it: ${typed(shareArgs("<version>", way?.isGradual ? way.previous : "<previous version>"))}`,
+    `send ${firstShare} % of the requests to it: ${typed(shareArgs("<version>", way?.isGradual ? way.deployed.version.id : "<previous-version>"))}`,
     ...health,
     "watch its health and its errors, and go back if they are worse",
     `send all requests to it: ${typed(wholeArgs("<version>"))}`,

@@ -3,7 +3,7 @@ import { type Deployed, databasesOf } from "./deployed.ts";
 import type { Deployment } from "./deployment.ts";
 import { overridesOf } from "./environment.ts";
 import { requireSameJurisdiction } from "./place.ts";
-import type { Missing } from "./plan.ts";
+import { changedClasses, type Missing } from "./plan.ts";
 
 // Decides whether a deploy may begin.
 
@@ -34,17 +34,20 @@ function requireAllDatabases({ databases }: Deployment, deployed: Deployed | nul
 
 /**
  * Throws `CommandError` if the deployed version does not have the secrets of keys and webhooks. With new ones, API keys would be denied. Somebody has
- * deployed a version without them, or deleted them. Release 0.1 did not have the secrets whose names end in `_2`.
+ * deployed a version without them, or deleted them. Release 0.1 had neither the secrets whose names end in `_2` nor the objects of the class `AccountBudget`.
  */
-function requireSecrets({ worker }: Deployment, { deployed, missing, versionWithSecrets }: State): void {
+function requireSecrets(deployment: Deployment, { deployed, missing, versionWithSecrets }: State): void {
   const lost = irreplaceable(missing.secrets);
   if (deployed === null || lost.length === 0) return;
-  if (versionWithSecrets === null && lost.every((name) => name.endsWith("_2"))) return;
+  const isFirstRelease = changedClasses(deployment, deployed).includes("AccountBudget");
+  if (isFirstRelease && versionWithSecrets === null && lost.every((name) => name.endsWith("_2"))) return;
   const where =
-    versionWithSecrets === null ? "None of the latest ten deployments has them" : `${versionWithSecrets} has them, if it is yours`;
+    versionWithSecrets === null
+      ? "None of the latest ten deployments has them: docs/runbooks/rotate-secrets.md#a-lost-secret."
+      : `${versionWithSecrets} has them, if it is yours: docs/runbooks/leaked-cloudflare-token.md.`;
   throw new CommandError(
     "refused",
-    `Nothing is done. ${worker} is at ${deployed.version.id}, which does not have the secrets ${lost.join(", ")}. With new ones, API keys would be denied. ${where}: docs/runbooks/leaked-cloudflare-token.md.`,
+    `Nothing is done. ${deployment.worker} is at ${deployed.version.id}, which does not have the secrets ${lost.join(", ")}. With new ones, API keys would be denied. ${where}`,
   );
 }
 

@@ -5,6 +5,7 @@ import {
   type Deployed,
   databasesOf,
   deletedDatabases,
+  hasVersion,
   originOf,
   readDatabaseIds,
   readDeployed,
@@ -93,6 +94,8 @@ async function rollBack({ env, to: given, isDryRun, onlyIfSplit }: Given): Promi
   const toName = `Name the version: npm run roll-back -- --env ${deployment.env} --to VERSION. To list them: npm run wrangler -- ${deployment.env} versions list`;
   if (id === undefined)
     throw new CommandError("refused", `None of the latest ten deployments gave all requests to another version than ${present}. ${toName}`);
+  if (given !== undefined && !(await hasVersion(deployment, given)))
+    throw new CommandError("refused", `${deployment.worker} has no version ${given}. ${toName}`);
   if (id === present && !isSplit) throw new CommandError("refused", `All requests go to ${id} already.`);
   const version = await readVersion(deployment, id);
   const left = await Promise.all((earlier?.left ?? []).map((each) => readVersion(deployment, each)));
@@ -120,7 +123,10 @@ async function rollBack({ env, to: given, isDryRun, onlyIfSplit }: Given): Promi
     `${deployment.worker} (${deployment.env}) is at ${shownShares(deployed.shares)}. ${isDryRun ? "It would go" : "It goes"} back to ${id}${about === "" ? "" : ` (${about})`}.`,
   );
   const origin = await addressOf(deployment, version, deployed);
-  if (isDryRun) return say("Cloudflare refuses this if the value of a secret has changed since. Nobody can see that before.");
+  if (isDryRun)
+    return say(
+      `Cloudflare refuses this if the value of a secret has changed since. To see such changes: npm run wrangler -- ${deployment.env} deployments list`,
+    );
   const { code, out, err } = await wrangler(wholeArgs(id), deployment, { show: true, mayFail: true });
   if (code !== 0) {
     if ((out + err).includes(secretsChanged)) throw secretsChangedSince(id, deployed.version);

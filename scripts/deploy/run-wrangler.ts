@@ -15,6 +15,8 @@ const changing = ["remote", "local", "env", "dry-run", "command", "file", "versi
 async function run([env, ...args]: string[]): Promise<number> {
   requireNotTakenByNpm(changing);
   if (env === undefined || args.length === 0) throw new CommandError("misuse", usage);
+  if (args.some((arg) => /^--name(?:=|$)/.test(arg)))
+    throw new CommandError("misuse", `Nothing is done. ${env} says which Worker is meant, so --name must not name another one.`);
   const { status, error } = spawnSync("wrangler", forDeployment(args, await readDeployment(env)), {
     cwd: root,
     stdio: "inherit",

@@ -24,14 +24,16 @@ export const secrets: Record<string, Command> = {
   reseal: { form: "reseal", what: "encrypt the secrets of all webhooks with the newest secret", args: 0, run: reseal },
 };
 
+/** A secret that signs keys or encrypts webhook secrets, as `GET /secrets` returns it. */
+interface Use {
+  name: string;
+  isNewest: boolean;
+  isThere: boolean;
+  used: number;
+}
+
 async function listSecrets(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", "/secrets");
-  interface Use {
-    name: string;
-    isNewest: boolean;
-    isThere: boolean;
-    used: number;
-  }
   const row =
     (binding: string, what: string) =>
     ({ name, isNewest, isThere, used }: Use) => [binding, name, isNewest ? "current" : isThere ? "older" : "MISSING", `${used} ${what}`];
@@ -40,7 +42,14 @@ async function listSecrets(given: Given): Promise<void> {
   await print(given, body, () => table(["BINDING", "NAME", "STATE", "USED BY"], rows) + unknown);
 }
 
-const rotated: Record<string, { binding: string; list: "signing" | "sealing"; what: string; way: string }> = {
+interface Kind {
+  binding: string;
+  list: "signing" | "sealing";
+  what: string;
+  way: string;
+}
+
+export const rotated: Record<string, Kind> = {
   "key-signing": {
     binding: "KEY_SIGNING_SECRETS",
     list: "signing",
@@ -57,14 +66,25 @@ const rotated: Record<string, { binding: string; list: "signing" | "sealing"; wh
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-async function rotateSecret(given: Given): Promise<void> {
-  const kind = rotated[given.args[0] ?? ""];
-  if (!kind) throw new CommandError("misuse", `There are two to rotate: ${Object.keys(rotated).join(" and ")}.`);
-  const deployment = deploymentOf(given);
-  const { body } = await given.client.call("GET", "/secrets");
-  const uses = body[kind.list] as { name: string; isNewest: boolean; used: number }[];
+/**
+ * Returns the place of the older secret of a kind, the names in it, and the name of the secret that replaces it. An empty place has no names. `unknown`: the
+ * number of keys whose secret nobody knows. Throws `CommandError` if keys or webhooks need the older secret, or one that the Worker has lost. A new secret
+ * with the name of the lost one would hide that these keys and webhooks do not work.
+ */
+export function replacementFor(
+  { binding, what, way }: Kind,
+  uses: readonly Use[],
+  placesOfAll: Record<string, string[]>,
+  unknown: number,
+): { place: string; names: string[]; name: string } {
+  const lost = uses.filter(({ isThere, used }) => !isThere && used > 0);
+  if (lost.length > 0)
+    throw new CommandError(
+      "refused",
+      `Nothing is changed. The Worker has lost the secret ${lost.map(({ name, used }) => `${name}, which ${counted(used, what)} still ${used === 1 ? "needs" : "need"}`).join(", and ")}: docs/runbooks/rotate-secrets.md#a-lost-secret.`,
+    );
   const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
-  const places = Object.entries(body.places as Record<string, string[]>).filter(([place]) => place.startsWith(kind.binding));
+  const places = Object.entries(placesOfAll).filter(([place]) => place.startsWith(binding));
   const older = places.find(([, names]) => !names.includes(newest));
   if (!older)
     throw new CommandError(
@@ -72,24 +92,28 @@ async function rotateSecret(given: Given): Promise<void> {
       `Both places have the name ${newest}. Give each place its own name: docs/runbooks/rotate-secrets.md.`,
     );
   const [place, names] = older;
-  const used = uses.filter(({ name }) => names.includes(name)).reduce((sum, each) => sum + each.used, 0);
-  const unknown = kind.list === "signing" ? body.unknown_keys : 0;
-  if (used + unknown > 0)
-    throw new CommandError(
-      "refused",
-      `The older secret (${names.join(", ")}) is still needed by ${counted(used + unknown, kind.what)}. ${kind.way}`,
-    );
+  const used = uses.filter(({ name }) => names.includes(name)).reduce((sum, each) => sum + each.used, 0) + unknown;
+  if (names.length > 0 && used > 0)
+    throw new CommandError("refused", `The older secret (${names.join(", ")}) is still needed by ${counted(used, what)}. ${way}`);
   const name = base62[base62.indexOf(newest) + 1];
   if (name === undefined)
     throw new CommandError("refused", "There is no name after z. Set a new name by hand: docs/runbooks/rotate-secrets.md.");
+  return { place, names, name };
+}
+
+async function rotateSecret(given: Given): Promise<void> {
+  const kind = rotated[given.args[0] ?? ""];
+  if (!kind) throw new CommandError("misuse", `There are two to rotate: ${Object.keys(rotated).join(" and ")}.`);
+  const deployment = deploymentOf(given);
+  const { body } = await given.client.call("GET", "/secrets");
+  const uses: Use[] = body[kind.list];
+  const { place, names, name } = replacementFor(kind, uses, body.places, kind.list === "signing" ? body.unknown_keys : 0);
   if (deployment === null) replaceLocalSecret(place, names, newSecret(name));
   else await putSecret(given, deployment, place, name);
   const when = deployment === null ? "Start the Worker again to use it for everything new" : "The Worker now uses it for everything new";
-  await print(
-    given,
-    { place, name },
-    () => `${place} has a new secret, ${name}. ${when}. Each ${kind.what} that uses ${newest} continues to work.`,
-  );
+  const others = uses.filter(({ used }) => used > 0).map((each) => each.name);
+  const works = others.length === 0 ? "" : ` Each ${kind.what} that uses ${others.join(" or ")} continues to work.`;
+  await print(given, { place, name }, () => `${place} has a new secret, ${name}. ${when}.${works}`);
 }
 
 /**

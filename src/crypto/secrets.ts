@@ -30,6 +30,16 @@ export const namesIn = (env: object, binding: string): Record<string, string[]> 
     }),
   );
 
+/** Returns which of the bindings are empty: of each given one, and of its second one. A deploy fills them all. */
+export const emptyPlaces = (env: object, bindings: readonly string[]): string[] =>
+  bindings.flatMap(placesOf).filter((place) => !(env as Record<string, string | undefined>)[place]);
+
+/** Returns the names of the secrets in both bindings, the newest first. Unlike `secretsIn`, does not throw if the Worker has none. */
+export const namesByAge = (env: object, binding: string): string[] =>
+  Object.values(namesIn(env, binding))
+    .toSorted(([one = ""], [other = ""]) => (one < other ? 1 : -1))
+    .flat();
+
 /**
  * Returns the secrets of a binding and of its second binding (`..._2`). One of the two bindings may be missing. Cloudflare does not let
  * anyone read a secret back. A rotation therefore replaces one binding while the other binding stays in use. The bindings are ordered by

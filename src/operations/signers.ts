@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm";
-import type { NamedSecrets } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
 
 // For each secret of the Worker, counts the keys or webhooks that need the secret. An operator must not remove a secret that is still needed.
@@ -17,35 +16,36 @@ export interface SecretUse {
 
 /**
  * For each signing secret, counts the key secrets that the signing secret signed. Revoked keys are not counted. After a rotation, the previous
- * key secret is counted until the overlap ends. `unknown`: the number of keys that were created before the service recorded the signing secret.
+ * key secret is counted until the overlap ends. `names`: the names of the signing secrets of the Worker, the newest first. `unknown`: the number of keys that
+ * were created before the service recorded the signing secret.
  */
-export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
+export async function countSignedKeys(db: Db, names: readonly string[], now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
   const rows = await db.all<{ name: string | null; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
       SELECT signed_by AS name FROM api_keys WHERE state <> 'revoked'
       UNION ALL SELECT previous_signed_by FROM api_keys WHERE state <> 'revoked' AND previous_secret_hash IS NOT NULL AND overlap_ends_at > ${now}
     ) GROUP BY name`,
   );
-  return { secrets: usesOf(secrets, rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };
+  return { secrets: usesOf(names, rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };
 }
 
-/** For each encryption secret of the Worker, counts the webhook secrets that are encrypted with it. */
-export async function countEncryptedWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<SecretUse[]> {
+/** For each encryption secret, counts the webhook secrets that are encrypted with it. `names`: the names of those of the Worker, the newest first. */
+export async function countEncryptedWebhooks(db: Db, names: readonly string[], now: number): Promise<SecretUse[]> {
   const rows = await db.all<{ name: string; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
       SELECT substr(sealed_secret, 1, 1) AS name FROM webhooks
       UNION ALL SELECT substr(previous_sealed_secret, 1, 1) FROM webhooks WHERE previous_sealed_secret IS NOT NULL AND overlap_ends_at > ${now}
     ) GROUP BY name`,
   );
-  return usesOf(secrets, rows);
+  return usesOf(names, rows);
 }
 
-function usesOf(secrets: NamedSecrets, rows: readonly { name: string | null; used: number }[]): SecretUse[] {
-  const names = new Set([...secrets.map(({ name }) => name), ...rows.flatMap(({ name }) => name ?? [])]);
+function usesOf(there: readonly string[], rows: readonly { name: string | null; used: number }[]): SecretUse[] {
+  const names = new Set([...there, ...rows.flatMap(({ name }) => name ?? [])]);
   return [...names].map((name) => ({
     name,
-    isNewest: name === secrets[0].name,
-    isThere: secrets.some((secret) => secret.name === name),
+    isNewest: name === there[0],
+    isThere: there.includes(name),
     used: rows.find((row) => row.name === name)?.used ?? 0,
   }));
 }

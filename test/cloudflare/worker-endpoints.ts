@@ -111,19 +111,25 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
       .filter(({ type }) => type === "secret_text")
       .map(({ name: secret, type }) => ({ name: secret, type })),
   );
-  on("PUT", `${script}/secrets`, "Workers Scripts", async ({ parts: [name], json }) => {
+  /** A changed secret makes a version of the latest code, without the annotations of its upload. */
+  async function withSecrets(name: string, change: (bindings: readonly Binding[]) => Binding[]): Promise<void> {
     const there = scriptIn(account, name);
     const latest = latestOf(there);
     if (!latest || sharesOf(there)[0]?.version_id !== latest.id || sharesOf(there).length > 1)
       throw new ApiError(400, 10214, "Cannot edit settings of the latest version, because it is not deployed.");
-    const bindings = [
-      ...latest.bindings.filter((each) => each.name !== json.name),
-      { type: "secret_text", name: json.name, text: json.text },
-    ];
-    const version = { ...latest, id: randomUUID(), number: latest.number + 1, createdAt: now(), bindings, source: "secret" };
-    there.versions.push(version);
-    await deploy(context, there, [{ version_id: version.id, percentage: 100 }], "secret");
+    const annotations = { "workers/triggered_by": "secret" };
+    const fresh = { id: randomUUID(), number: latest.number + 1, createdAt: now(), annotations, source: "secret" };
+    there.versions.push({ ...latest, ...fresh, bindings: change(latest.bindings) });
+    await deploy(context, there, [{ version_id: fresh.id, percentage: 100 }], "secret");
+  }
+  on("PUT", `${script}/secrets`, "Workers Scripts", async ({ parts: [name = ""], json }) => {
+    const secret = { type: "secret_text", name: json.name, text: json.text };
+    await withSecrets(name, (bindings) => [...bindings.filter((each) => each.name !== json.name), secret]);
     return { name: json.name, type: "secret_text" };
+  });
+  on("DELETE", `${script}/secrets/:secret`, "Workers Scripts", async ({ parts: [name = "", secret] }) => {
+    await withSecrets(name, (bindings) => bindings.filter((each) => each.name !== secret));
+    return null;
   });
 
   // What sends requests, messages and scheduled events to the Worker.

@@ -59,8 +59,10 @@ async function deployedProduction(): Promise<{ deployment: Deployment; deployed:
     deployed: {
       secrets: [...secretNames],
       latest: { id: "v1", secrets: [...secretNames] },
+      before: null,
       shares: [{ id: "v1", percentage: 100 }],
       version: { ...version, bindings: bindingsOf(deployment) },
+      isSecretChanged: false,
     },
   };
 }
@@ -134,7 +136,7 @@ it("A dry run names secrets that the repository does not know or the version doe
 describe("The way of a deploy", () => {
   it("is gradual only if the classes of Durable Objects stay the same, and a changed class is said to prevent a rollback", async () => {
     const { deployment, deployed } = await deployedProduction();
-    expect(wayOf(deployment, deployed, nothing, true)).toEqual({ isGradual: true, previous: "v1" });
+    expect(wayOf(deployment, deployed, nothing, true)).toEqual({ isGradual: true, deployed });
     for (const change of [
       { new_sqlite_classes: ["Kept"] },
       { deleted_classes: ["Kept"] },
@@ -153,15 +155,24 @@ describe("The way of a deploy", () => {
 describe("A deploy", () => {
   it("is refused if the deployed version has lost the secrets of keys or webhooks, because new ones would deny all keys", async () => {
     const { deployment, deployed } = await deployedProduction();
-    const without = (name: string, versionWithSecrets: string | null) => () =>
-      requireAllowed(
-        { ...deployment, jurisdiction: null },
-        { deployed, ids: new Map(), missing: { ...nothing, secrets: [name] }, versionWithSecrets },
-      );
-    for (const name of ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]) expect(without(name, null)).toThrow("API keys would be denied");
+    const without =
+      (name: string, versionWithSecrets: string | null, classMigration = deployed.version.classMigration) =>
+      () =>
+        requireAllowed(
+          { ...deployment, jurisdiction: null },
+          {
+            deployed: { ...deployed, version: { ...deployed.version, classMigration } },
+            ids: new Map(),
+            missing: { ...nothing, secrets: [name] },
+            versionWithSecrets,
+          },
+        );
+    for (const name of ["KEY_SIGNING_SECRETS", "KEY_SIGNING_SECRETS_2", "WEBHOOK_SEALING_SECRETS"])
+      expect(without(name, null)).toThrow("None of the latest ten deployments has them");
     // Release 0.1 did not have this one. If an earlier version has it, the present one has lost it.
-    expect(without("KEY_SIGNING_SECRETS_2", null)).not.toThrow();
-    expect(without("KEY_SIGNING_SECRETS_2", "v0")).toThrow("v0 has them, if it is yours");
+    expect(without("KEY_SIGNING_SECRETS_2", null, "v2")).not.toThrow();
+    expect(without("KEY_SIGNING_SECRETS", null, "v2")).toThrow("API keys would be denied");
+    expect(without("KEY_SIGNING_SECRETS_2", "v0", "v2")).toThrow("v0 has them, if it is yours");
   });
 
   it("is refused if a secret has the name of a variable, because nobody could go back", async () => {

@@ -82,7 +82,9 @@ describe("A later deploy", () => {
     const secretsIn = (version?: Version) =>
       version?.bindings.filter(({ type }) => type === "secret_text").toSorted((a, b) => (a.name < b.name ? -1 : 1));
     expect(secretsIn(latestOf(script))).toEqual(secretsIn(before));
+    expect(out).toContain(`The new version gets the secrets of ${before.id}, which has the requests`);
     expect(out).toContain("has the secrets ALERT_URL.");
+    expect(out).toContain("npm run wrangler -- production secret put ALERT_URL");
   });
 
   long("goes back by itself if the new version is not healthy", longOptions, async () => {
@@ -167,16 +169,24 @@ describe("A deploy", () => {
   long("is made at once if it creates a secret, because Cloudflare would refuse to go back", longOptions, async () => {
     const { versions } = scriptOf(cloudflare.account);
     const present = versions.find(({ id }) => id === deployedId());
-    const without = (version: Version) => version.bindings.filter(({ name }) => name !== "WEBHOOK_SEALING_SECRETS_2");
-    if (present) present.bindings = without(present);
+    const bindings = versions.map((version) => version.bindings);
+    const without = (version: Version, secret: string) => version.bindings.filter(({ name }) => name !== secret);
+    if (present) present.bindings = without(present, "WEBHOOK_SEALING_SECRETS_2");
     // An earlier version has the secret, so the present one has lost it.
     const refused = await team.run("deploy", usual);
     expect([refused.code, refused.err]).toEqual([4, expect.stringMatching(/API keys would be denied\. \S+ has them/)]);
-    for (const version of versions) version.bindings = without(version);
+    for (const version of versions) version.bindings = without(version, "WEBHOOK_SEALING_SECRETS_2");
+    const lost = await team.run("deploy", usual);
+    expect([lost.code, lost.err]).toEqual([4, expect.stringContaining("None of the latest ten deployments has them")]);
+    for (const [index, version] of versions.entries()) version.bindings = bindings[index] ?? [];
+    // Only the present version has lost the operator's tokens. The deploy makes them again from the token that is kept here.
+    if (present) present.bindings = without(present, "OPERATOR_TOKENS");
+    expect((await team.run("deploy", ["--dry-run"])).out).toContain("which had all requests before, has the secrets OPERATOR_TOKENS.");
+    for (const version of versions) version.bindings = without(version, "OPERATOR_TOKENS");
     cloudflare.api.fault = ({ method, path }) =>
       method === "PUT" && path.endsWith("/schedules") ? { when: "before", what: "error" } : undefined;
     const { code, out, err } = await team.run("deploy", usual);
-    expect(out).toContain("because it creates the secrets WEBHOOK_SEALING_SECRETS_2");
+    expect(out).toContain("because it creates the secrets OPERATOR_TOKENS");
     expect(sharesOf(scriptOf(cloudflare.account))).toEqual([{ version_id: latestOf(scriptOf(cloudflare.account))?.id, percentage: 100 }]);
     expect([code, err]).toEqual([
       1,
@@ -187,8 +197,26 @@ describe("A deploy", () => {
     cloudflare.api.fault = () => undefined;
     await deploy();
     // The next tests go back to earlier versions.
-    const made = latestOf(scriptOf(cloudflare.account))?.bindings.find(({ name }) => name === "WEBHOOK_SEALING_SECRETS_2");
-    for (const version of versions) if (made && !version.bindings.includes(made)) version.bindings = [...without(version), made];
+    const made = latestOf(scriptOf(cloudflare.account))?.bindings.find(({ name }) => name === "OPERATOR_TOKENS");
+    for (const version of versions) if (made) version.bindings = [...without(version, "OPERATOR_TOKENS"), made];
+  });
+
+  long("sends no requests to its version if somebody has uploaded one with other secrets meanwhile", longOptions, async () => {
+    const script = scriptOf(cloudflare.account);
+    const before = deployedId();
+    const other = { ...(latestOf(script) as Version), id: crypto.randomUUID() };
+    cloudflare.api.fault = ({ path }) => {
+      if (path.endsWith("/assets-upload-session") && !script.versions.includes(other)) {
+        other.createdAt = new Date().toISOString();
+        script.versions.push(other);
+      }
+      return undefined;
+    };
+    const { code, err } = await team.run("deploy", usual);
+    expect([code, err]).toEqual([4, expect.stringContaining(`${other.id} was uploaded. This deploy changes nothing more.`)]);
+    expect(sharesOf(script)).toEqual([{ version_id: before, percentage: 100 }]);
+    cloudflare.api.fault = () => undefined;
+    await deploy();
   });
 
   long("changes nothing more if somebody deploys from another machine meanwhile", longOptions, async () => {
@@ -201,6 +229,7 @@ describe("A deploy", () => {
     script.deployments.unshift({
       ...(script.deployments[0] as Script["deployments"][number]),
       id: crypto.randomUUID(),
+      created_on: new Date().toISOString(),
       versions: [{ version_id: other, percentage: 100 }],
     });
     const { code, err } = await running;
@@ -286,6 +315,7 @@ describe("npm run roll-back", () => {
     script.deployments.unshift({
       ...(script.deployments[0] as Script["deployments"][number]),
       id: crypto.randomUUID(),
+      created_on: new Date().toISOString(),
       versions: [
         { version_id: fresh, percentage: 90 },
         { version_id: stable, percentage: 10 },
@@ -337,8 +367,13 @@ describe("npm run roll-back", () => {
     await deploy();
     const later = await team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
     expect([later.code, later.code === 0 ? "" : later.err]).toEqual([0, ""]);
+    const compared = (await team.run("deploy", ["--dry-run"])).out;
+    expect(compared).toContain("A secret was changed since this code was deployed.");
+    expect(compared).not.toContain("unknown commit");
     const refused = await team.run("roll-back", ["--to", first]);
     expect([refused.code, refused.err]).toEqual([4, expect.stringContaining(`Secrets have changed since ${first}`)]);
+    const unknown = await team.run("roll-back", ["--to", crypto.randomUUID()]);
+    expect([unknown.code, unknown.err]).toEqual([4, expect.stringContaining("has no version")]);
     expect((await healthAt(team.origin)).releaseId).toBe(latestOf(scriptOf(cloudflare.account))?.id);
     // A dry run knows which secrets the version did not have.
     await deploy();

@@ -153,6 +153,21 @@ describe("A command of the operator", () => {
     expect([code, err]).toEqual([2, expect.stringContaining("--env is given twice.")]);
   });
 
+  it("does nothing if a command of wrangler names another Worker", async () => {
+    const { code, err } = await runInProject("npm", [
+      "run",
+      "--silent",
+      "wrangler",
+      "--",
+      "production",
+      "secret",
+      "list",
+      "--name",
+      "staging",
+    ]);
+    expect([code, err]).toEqual([2, expect.stringContaining("--name must not name another one")]);
+  });
+
   it("does not send the token of one deployment to another address", async () => {
     process.env.OPERATOR_TOKEN = "";
     await expect(runOperator(["accounts", "list", "--remote", "https://elsewhere.example.com"])).rejects.toThrow("There is no token for");

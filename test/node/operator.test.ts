@@ -7,6 +7,7 @@ import { DuckDBInstance } from "@duckdb/node-api";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { keyIdIn } from "../../scripts/operator/keys.ts";
+import { replacementFor, rotated } from "../../scripts/operator/secrets.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
@@ -81,6 +82,25 @@ const invalidCommands = [
   [["accounts", "list", "--remote", "https://api.example.com"], "There is no token for https://api.example.com"],
   [["secrets", "rotate", "keys"], "There are two to rotate"],
 ] as const;
+
+describe("The secret that replaces the older one", () => {
+  const signing = rotated["key-signing"] as (typeof rotated)[string];
+  const use = (name: string, used: number, isThere = true, isNewest = false) => ({ name, used, isThere, isNewest });
+  const places = (first: string[], second: string[]) => ({ KEY_SIGNING_SECRETS: first, KEY_SIGNING_SECRETS_2: second });
+
+  it("has the next name, and takes the place of the older one, or an empty place", () => {
+    const uses = [use("b", 3, true, true), use("a", 0)];
+    expect(replacementFor(signing, uses, places(["a"], ["b"]), 0)).toEqual({ place: "KEY_SIGNING_SECRETS", names: ["a"], name: "c" });
+    expect(replacementFor(signing, [use("a", 3, true, true)], places(["a"], []), 2)).toMatchObject({ place: "KEY_SIGNING_SECRETS_2" });
+  });
+
+  it("is refused if keys need the older one, or one that the Worker has lost", () => {
+    const needed = [use("b", 3, true, true), use("a", 2)];
+    expect(() => replacementFor(signing, needed, places(["a"], ["b"]), 1)).toThrow("is still needed by 3 keys");
+    const lost = [use("a", 3, true, true), use("b", 1, false)];
+    expect(() => replacementFor(signing, lost, places(["a"], []), 0)).toThrow("has lost the secret b, which 1 key still needs");
+  });
+});
 
 describe("npm run operator", () => {
   it("prints its usage with --help", async () => {

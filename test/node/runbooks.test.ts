@@ -160,6 +160,7 @@ describe("A runbook about Cloudflare", () => {
     script.deployments.unshift({
       ...(script.deployments[0] as Script["deployments"][number]),
       id: crypto.randomUUID(),
+      created_on: createdAt,
       versions: [{ version_id: id, percentage: 100 }],
     });
     await cloudflare.runtime.update();

@@ -6,8 +6,7 @@ import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { optionalBody, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
-import { signingSecrets } from "../../credentials/signing-secrets.ts";
-import { namesIn } from "../../crypto/secrets.ts";
+import { namesByAge, namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
@@ -105,12 +104,12 @@ const getSecrets = createRoute({
 
 routes.openapi(getSecrets, async (c) => {
   const { db, now } = operating(c);
-  const signing = await countSignedKeys(db, signingSecrets(c.env), now);
+  const signing = await countSignedKeys(db, namesByAge(c.env, "KEY_SIGNING_SECRETS"), now);
   const uses = {
     signing: signing.secrets,
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
-    sealing: await countEncryptedWebhooks(db, encryptionSecrets(c.env), now),
+    sealing: await countEncryptedWebhooks(db, namesByAge(c.env, "WEBHOOK_SEALING_SECRETS"), now),
   };
   return respondJson(c, uses, 200);
 });

@@ -1,5 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { emptyPlaces, namesByAge } from "../../../src/crypto/secrets.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs } from "../../../src/time/clock.ts";
 import { encrypt } from "../../../src/webhooks/encryption.ts";
@@ -187,6 +188,16 @@ describe("The secrets of the Worker", () => {
     await call("POST", "/api/v1/tasks", { key, body: { title: "encrypted again" } });
     expect(verifyRequest(webhook.secret, await waitForRequest(webhook.path))).toMatchObject({ type: "task.created" });
   });
+});
+
+it("The names of the secrets are known by age, also if the Worker has none", () => {
+  const env = { KEY_SIGNING_SECRETS: `a:${"x".repeat(32)}`, KEY_SIGNING_SECRETS_2: `b:${"y".repeat(32)}` };
+  expect(namesByAge(env, "KEY_SIGNING_SECRETS")).toEqual(["b", "a"]);
+  expect(namesByAge({ KEY_SIGNING_SECRETS: env.KEY_SIGNING_SECRETS }, "KEY_SIGNING_SECRETS")).toEqual(["a"]);
+  expect([namesByAge({}, "KEY_SIGNING_SECRETS"), emptyPlaces({}, ["KEY_SIGNING_SECRETS"])]).toEqual([
+    [],
+    ["KEY_SIGNING_SECRETS", "KEY_SIGNING_SECRETS_2"],
+  ]);
 });
 
 describe("An operator call that continues earlier work", () => {
