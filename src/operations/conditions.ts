@@ -12,7 +12,8 @@ export type Part =
   | "the log writers"
   | "the sizes of databases"
   | "the scheduled jobs"
-  | "requests";
+  | "requests"
+  | "secrets";
 
 export const accountsAndKeys = "accounts and keys" satisfies Part;
 export const theJobs = "the scheduled jobs" satisfies Part;
@@ -66,7 +67,7 @@ export function conditionsOf(
   recent: RecentRequests | null,
   { now, deployedAt }: { now: number; deployedAt: number | null },
 ): Condition[] {
-  const { log, backlog, jobs, databases, waitingKeys, unknown } = status;
+  const { log, backlog, jobs, databases, waitingKeys, missingSecrets, unknown } = status;
   const found: Condition[] = [];
   const add = (
     part: Part | null,
@@ -103,6 +104,15 @@ export function conditionsOf(
       2 * minuteMs,
       `${recent.failed} of ${recent.requests} requests failed with a 5xx status.`,
       "roll-back.md",
+    );
+  if (missingSecrets.length > 0)
+    add(
+      "secrets",
+      "SecretMissing",
+      "page",
+      0,
+      `The Worker does not have the secrets ${missingSecrets.join(", ")}. Keys and webhooks that need them do not work.`,
+      "rotate-secrets.md#a-lost-secret",
     );
   if (waitingKeys > 0)
     add(

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import { type LogHealth, noHealth, readWriters, type WriterEnv } from "../activity/writers.ts";
+import { emptyPlaces } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { databaseSizes, jobs } from "../db/tables.ts";
@@ -64,6 +65,8 @@ export interface DeploymentStatus {
   liveKeys: number;
   /** The number of keys with changes that their guards have not confirmed yet. */
   waitingKeys: number;
+  /** The names of the bindings for secrets of keys and webhooks that are empty. */
+  missingSecrets: string[];
   backlog: Backlog | null;
   log: LogHealth;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
@@ -102,6 +105,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     suspended: counted?.suspended ?? 0,
     liveKeys: counted?.live ?? 0,
     waitingKeys: counted?.waiting ?? 0,
+    missingSecrets: emptyPlaces(env, ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]),
     backlog,
     log,
     databases: sizes,

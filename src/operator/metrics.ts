@@ -107,6 +107,11 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     { name: "dvo_keys_live", help: "Keys that are active and not expired.", values: ofMain(status.liveKeys) },
     { name: "dvo_keys_unconfirmed", help: "Keys whose guard has not confirmed their latest change.", values: ofMain(status.waitingKeys) },
     {
+      name: "dvo_secrets_missing",
+      help: "Bindings for secrets of keys and webhooks that are empty.",
+      values: one(status.missingSecrets.length),
+    },
+    {
       name: "dvo_deliveries_pending",
       help: "Deliveries that wait for an attempt. 100001 means more than 100000.",
       values: one(backlog?.pending ?? null),

@@ -51,6 +51,11 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
           {integer(status.liveKeys)}
           {status.waitingKeys > 0 && `, ${integer(status.waitingKeys)} with a change that their guard has not confirmed`}
         </Line>
+        {status.missingSecrets.length > 0 && (
+          <Line name="Missing secrets" isBad>
+            {status.missingSecrets.join(", ")}
+          </Line>
+        )}
         <Line
           name="Request log"
           isBad={isLate(log.oldestWaitingAt, now) || log.hinted > 0 || isRecent(log.lost.droppedAt, now) || log.unreachable.length > 0}

@@ -6,6 +6,7 @@ import { fullFrom } from "../../db/database-sizes.ts";
 import { deployedAtOf } from "../../db/job-runs.ts";
 import { accountsAndKeys, conditionsOf } from "../../operations/conditions.ts";
 import { readDeploymentStatus } from "../../operations/deployment-status.ts";
+import { readRecentRequests } from "../../operations/recent-requests.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { operating } from "../context.ts";
@@ -17,6 +18,7 @@ export const routes = createTeamRouter();
 
 /** An account or a key is near a limit from this share on, in percent. */
 const nearPercent = 80;
+const recentRequests = "the requests of the last minutes, and those that failed";
 const mostShown = 10;
 
 const count = (description: string) => z.int().meta({ description, example: 0 });
@@ -120,7 +122,11 @@ const getStatus = createRoute({
 
 routes.openapi(getStatus, async (c) => {
   const { db, env, now } = operating(c);
-  const [status, traffic] = await Promise.all([readDeploymentStatus(db, env, now), readTraffic({ db, env }, now)]);
+  const [status, traffic, recent] = await Promise.all([
+    readDeploymentStatus(db, env, now),
+    readTraffic({ db, env }, now),
+    readRecentRequests(db, env, now),
+  ]);
   const { log, backlog, jobs } = status;
   const near = traffic.accounts
     .flatMap(({ id, name, nearest, storedBytes, quotaBytes }) => [
@@ -136,7 +142,7 @@ routes.openapi(getStatus, async (c) => {
     {
       version: env.VERSION?.id || null,
       release: packageJson.version,
-      needs_attention: conditionsOf({ ...status, unknown }, null, { now, deployedAt: deployedAtOf(env.VERSION) }).map(
+      needs_attention: conditionsOf({ ...status, unknown }, recent, { now, deployedAt: deployedAtOf(env.VERSION) }).map(
         ({ name, severity, summary, runbook }) => ({
           name,
           severity,
@@ -169,7 +175,8 @@ routes.openapi(getStatus, async (c) => {
       failing_jobs: jobs.flatMap(({ name, error }) => (error === null ? [] : [{ name, error }])),
       near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.floor(10 * each.used_percent) / 10 })),
       near_limits_found: near.length,
-      unknown,
+      // Without a run of cron in the last minutes, nobody knows it. CronDead then says so.
+      unknown: recent === null ? [...unknown, recentRequests] : unknown,
     },
     200,
   );

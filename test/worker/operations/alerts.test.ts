@@ -22,6 +22,7 @@ const healthy: DeploymentStatus = {
   suspended: 0,
   liveKeys: 1,
   waitingKeys: 0,
+  missingSecrets: [],
   backlog: { pending: 0, due: 0, oldestDueAt: null, failingWebhooks: 0, disabledWebhooks: 0 },
   log: noHealth(),
   databases: [{ binding: "DB", bytes: 1e9, isFull: false, measuredAt: now }],
@@ -40,6 +41,7 @@ describe("The conditions that need a person", () => {
     ["CronDead", { jobs: healthy.jobs.map((job) => ({ ...job, ranAt: now - 6 * minuteMs })) }],
     ["JobFailed", { jobs: healthy.jobs.map((job) => ({ ...job, error: "D1 does not respond" })) }],
     ["KeysUnconfirmed", { waitingKeys: 1 }],
+    ["SecretMissing", { missingSecrets: ["KEY_SIGNING_SECRETS_2"] }],
     ["LogWaits", { log: { ...noHealth(), oldestWaitingAt: now - 11 * minuteMs } }],
     ["LogEntriesDropped", { log: { ...noHealth(), lost: { dropped: 1, droppedAt: now - minuteMs, tooOld: 0, closedReports: 0 } } }],
     ["LogWritersUnreachable", { log: { ...noHealth(), unreachable: ["ACTIVITY_0/1"] } }],
@@ -264,6 +266,9 @@ describe("ALERT_URL", () => {
 
   it("is off if it is empty, and must use TLS", async () => {
     expect(await sendAlerts(db, env, now)).toBe(0);
+    // Cron still counts the requests, for `operator status`.
+    expect((await db.select().from(alerting))[0]?.state).toMatchObject({ states: [], samples: [{ at: now }] });
+    await reset();
     expect(alertUrl({ PUBLIC_ORIGIN: "" })).toBeNull();
     for (const ALERT_URL of ["http://hooks.example.com/x", "ftp://x", "hooks"])
       expect(() => alertUrl({ PUBLIC_ORIGIN: "", ALERT_URL })).toThrow("https://");
