@@ -233,7 +233,7 @@ describe("A deploy", () => {
       versions: [{ version_id: other, percentage: 100 }],
     });
     const { code, err } = await running;
-    expect([code, err]).toEqual([4, expect.stringContaining(`it is at ${other}. This deploy changes nothing more.`)]);
+    expect([code, err]).toEqual([4, expect.stringContaining(`is at ${other}. This deploy changes nothing more.`)]);
     expect(sharesOf(script)).toEqual([{ version_id: other, percentage: 100 }]);
     await deploy();
   });
