@@ -140,7 +140,7 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
     `${worker} ${deployed === null ? "is new" : `exists, as version ${shownShares(deployed.shares)}`}. This will:\n${listOf(planOf({ ...found, ...place }, account, missing, way, commit))}\n`,
   );
   for (const limit of rollbackLimits(found, deployed, missing)) say(limit);
-  saySecrets(found, deployed);
+  saySecrets(found, deployed, missing);
 
   await createDatabases(found, place, missing.databases, say);
   const deployment = await readDeployment(found.env, {
@@ -178,26 +178,27 @@ async function deploy(found: Deployment, given: Given): Promise<void> {
 const secretsToKeep = (deployed: Deployed | null): SecretsOf | null =>
   deployed === null || deployed.latest.id === deployed.version.id ? null : { version: deployed.version.id, names: deployed.secrets };
 
-/**
- * Says which version the secrets come from if it is not the latest one, and which secrets of other versions a deploy does not keep. Without those of keys and
- * webhooks, a deploy is refused.
- */
-function saySecrets({ env }: Deployment, deployed: Deployed | null): void {
+/** Says which version the secrets come from if it is not the latest one, and which secrets of other versions the new version does not get. */
+function saySecrets({ env, vars }: Deployment, deployed: Deployed | null, missing: Missing): void {
   if (deployed === null) return;
   const { version, latest, before, secrets } = deployed;
   if (latest.id !== version.id)
     say(
       `The new version gets the secrets of ${version.id}, which has the requests, and not those of ${latest.id}, which was uploaded last. For this, wrangler prints warnings about "unsafe" fields.`,
     );
+  if (before?.secrets.includes("OPERATOR_TOKENS") && missing.secrets.includes("OPERATOR_TOKENS"))
+    say(
+      `${version.id} has lost the operator tokens that ${before.id} had. The new version knows only the token of this machine: docs/runbooks/lost-operator-tokens.md.`,
+    );
   const others = [
     ["was uploaded last", latest],
-    ["had all requests before", before],
+    ["had all requests before", before?.id === latest.id ? null : before],
   ] as const;
   for (const [what, other] of others) {
-    const lost = other?.secrets.filter((name) => !secrets.includes(name) && irreplaceable([name]).length === 0) ?? [];
-    if (other && lost.length > 0 && !(other === before && before.id === latest.id))
+    const lost = other?.secrets.filter((name) => ![...secrets, ...missing.secrets].includes(name) && !(name in vars)) ?? [];
+    if (other && lost.length > 0)
       say(
-        `${other.id}, which ${what}, has the secrets ${lost.join(", ")}. ${version.id}, which has the requests, does not. The new version gets none of them. To set one that is missing: npm run wrangler -- ${env} secret put ${lost[0]}`,
+        `${other.id}, which ${what}, has the secrets ${lost.join(", ")}. ${version.id}, which has the requests, does not, and so the new version does not. To set one that is missing: npm run wrangler -- ${env} secret put ${lost[0]}`,
       );
   }
 }
@@ -235,7 +236,7 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
-    saySecrets(deployment, deployed);
+    saySecrets(deployment, deployed, missing);
     const refusal = refusalOf(deployment, state);
     if (refusal !== null) say(`\nNow, the deploy would be refused: ${refusal}`);
     if (deployed !== null) {

@@ -287,7 +287,7 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
     before: before === undefined ? null : named(before),
     shares,
     version: { ...version, ...(upload && writtenIn(upload.annotations)) },
-    isSecretChanged: upload !== undefined && upload.id !== largest,
+    isSecretChanged: upload?.id !== largest && versions.some(({ id }) => id === largest),
   };
 }
 

@@ -34,9 +34,11 @@ export async function deployGradually(deployment: Deployment, deployed: Deployed
   // A terminal that is gone cannot show anything, and must not end the deploy before it has gone back.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   for (const name of signals) process.on(name, interrupt);
+  let isShared = false;
   try {
     await requireUnchanged(deployment, deployed, version);
     await wrangler(shareArgs(version, previous), deployment, { show: true });
+    isShared = true;
     say(`${firstShare} % of the requests go to ${version}. Watching it for ${seconds} s ...`);
     await waitForVersion(deployment, version, healthTimeoutMs, { isOverridden: true, signal });
     const { problem, fresh, previous: compared } = await watchVersion(deployment, version, previous, seconds, signal);
@@ -51,12 +53,9 @@ export async function deployGradually(deployment: Deployment, deployed: Deployed
     await wrangler(wholeArgs(version), deployment, { show: true });
   } catch (error) {
     if (error instanceof OtherDeploy) throw error;
-    return await goBack(
-      deployment,
-      previous,
-      [version, ...deployed.shares.map(({ id }) => id)],
-      signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error),
-    );
+    const known = [version, ...deployed.shares.map(({ id }) => id)];
+    const reason = signal.aborted ? new CommandError("failed", "The deploy was interrupted.") : (error as Error);
+    return await goBack(deployment, previous, { known, isShared, reason });
   } finally {
     for (const name of signals) process.off(name, interrupt);
   }
@@ -69,11 +68,21 @@ export async function deployGradually(deployment: Deployment, deployed: Deployed
   return version;
 }
 
-/** Sends all requests to the previous version again, and throws `reason`. `known`: the versions that may be deployed if nobody else deploys. */
-async function goBack(deployment: Deployment, previous: string, known: readonly string[], reason: Error): Promise<never> {
-  say(`Going back to ${previous}. ${reason.message}`);
+interface Unfinished {
+  /** The versions that may be deployed if nobody else deploys. */
+  known: readonly string[];
+  /** Whether the new version has got a share of the requests. */
+  isShared: boolean;
+  reason: Error;
+}
+
+/** Sends all requests to the previous version again, and throws `reason`. Throws `OtherDeploy` if somebody else has done that, or has deployed. */
+async function goBack(deployment: Deployment, previous: string, { known, isShared, reason }: Unfinished): Promise<never> {
   const shares = await readShares(deployment).catch(() => []);
-  if (shares.some(({ id }) => !known.includes(id))) throw new OtherDeploy(`${deployment.worker} is at ${shownShares(shares)}`);
+  const isBackAlready = isShared && shares.length === 1 && shares[0]?.id === previous;
+  if (isBackAlready || shares.some(({ id }) => !known.includes(id)))
+    throw new OtherDeploy(`${deployment.worker} is at ${shownShares(shares)}`);
+  say(`Going back to ${previous}. ${reason.message}`);
   // A second Ctrl+C must not leave the split.
   const { code } = await wrangler(wholeArgs(previous), deployment, { show: true, mayFail: true, isAlone: true });
   if (code !== 0)

@@ -36,11 +36,20 @@ async function listSecrets(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", "/secrets");
   const row =
     (binding: string, what: string) =>
-    ({ name, isNewest, isThere, used }: Use) => [binding, name, isNewest ? "current" : isThere ? "older" : "MISSING", `${used} ${what}`];
-  const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "keys")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhooks"))];
+    ({ name, isNewest, isThere, used }: Use) => [binding, name, isNewest ? "current" : isThere ? "older" : "MISSING", counted(used, what)];
+  const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "key")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhook"))];
   const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
-  await print(given, body, () => table(["BINDING", "NAME", "STATE", "USED BY"], rows) + unknown);
+  const empty = emptyPlaces(body.places).map((place) => `\n${place} has no readable secret: ${lostSecret}.`);
+  const needing = body.need_lost.map(({ id, account_id: account }: { id: string; account_id: string }) => `\n  ${id} of ${account}`);
+  const lost = needing.length === 0 ? "" : `\nThese need a secret that the Worker has lost:${needing.join("")}`;
+  await print(given, body, () => table(["BINDING", "NAME", "STATE", "USED BY"], rows) + unknown + empty.join("") + lost);
 }
+
+/** The part of the runbook about secrets that the Worker has lost. */
+const lostSecret = "docs/runbooks/rotate-secrets.md#a-lost-secret";
+
+const emptyPlaces = (places: Record<string, string[]>): string[] =>
+  Object.entries(places).flatMap(([place, names]) => (names.length === 0 ? [place] : []));
 
 interface Kind {
   binding: string;
@@ -67,9 +76,9 @@ export const rotated: Record<string, Kind> = {
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * Returns the place of the older secret of a kind, the names in it, and the name of the secret that replaces it. An empty place has no names. `unknown`: the
- * number of keys whose secret nobody knows. Throws `CommandError` if keys or webhooks need the older secret, or one that the Worker has lost. A new secret
- * with the name of the lost one would hide that these keys and webhooks do not work.
+ * Returns the place of the older secret of a kind, the names in it, and the name of the secret that replaces it. `unknown`: the number of keys whose secret
+ * nobody knows. Throws `CommandError` if keys or webhooks need the older secret, or if a place is empty. A new secret could then get the name of the lost
+ * one, and nobody would see which keys and webhooks do not work. And who goes back to a version with the lost one would lose the new one.
  */
 export function replacementFor(
   { binding, what, way }: Kind,
@@ -77,11 +86,14 @@ export function replacementFor(
   placesOfAll: Record<string, string[]>,
   unknown: number,
 ): { place: string; names: string[]; name: string } {
+  const empty = emptyPlaces(placesOfAll);
+  if (empty.length > 0)
+    throw new CommandError("refused", `Nothing is changed. The Worker has no readable secret in ${empty.join(", ")}: ${lostSecret}.`);
   const lost = uses.filter(({ isThere, used }) => !isThere && used > 0);
   if (lost.length > 0)
     throw new CommandError(
       "refused",
-      `Nothing is changed. The Worker has lost the secret ${lost.map(({ name, used }) => `${name}, which ${counted(used, what)} still ${used === 1 ? "needs" : "need"}`).join(", and ")}: docs/runbooks/rotate-secrets.md#a-lost-secret.`,
+      `Nothing is changed. The Worker has lost the secret ${lost.map(({ name, used }) => `${name}, which ${counted(used, what)} still ${used === 1 ? "needs" : "need"}`).join(", and ")}: ${lostSecret}.`,
     );
   const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
   const places = Object.entries(placesOfAll).filter(([place]) => place.startsWith(binding));
@@ -93,7 +105,7 @@ export function replacementFor(
     );
   const [place, names] = older;
   const used = uses.filter(({ name }) => names.includes(name)).reduce((sum, each) => sum + each.used, 0) + unknown;
-  if (names.length > 0 && used > 0)
+  if (used > 0)
     throw new CommandError("refused", `The older secret (${names.join(", ")}) is still needed by ${counted(used, what)}. ${way}`);
   const name = base62[base62.indexOf(newest) + 1];
   if (name === undefined)
@@ -162,5 +174,8 @@ async function reseal(given: Given): Promise<void> {
     resealed += body.resealed;
     hasMore = body.has_more;
   }
-  await print(given, { resealed }, () => `Encrypted with the newest secret: ${counted(resealed, "webhook")}.`);
+  const { body } = await given.client.call("GET", "/secrets");
+  const lost = (body.sealing as Use[]).filter(({ isThere }) => !isThere).reduce((sum, { used }) => sum + used, 0);
+  const left = lost === 0 ? "" : ` ${counted(lost, "webhook")} could not be read, because the Worker has lost the secret: ${lostSecret}.`;
+  await print(given, { resealed }, () => `Encrypted with the newest secret: ${counted(resealed, "webhook")}.${left}`);
 }

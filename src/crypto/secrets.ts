@@ -21,18 +21,21 @@ export function parseSecrets(binding: string, text: string): NamedSecrets {
 
 const placesOf = (binding: string) => [binding, `${binding}_2`] as const;
 
-/** Returns the names of the secrets in a binding and in its second binding (`..._2`). */
+/** Returns the names of the secrets in a binding and in its second binding (`..._2`). A binding that is empty or malformed has none. */
 export const namesIn = (env: object, binding: string): Record<string, string[]> =>
-  Object.fromEntries(
-    placesOf(binding).map((place) => {
-      const text = (env as Record<string, string | undefined>)[place];
-      return [place, text ? parseSecrets(place, text).map(({ name }) => name) : []];
-    }),
-  );
+  Object.fromEntries(placesOf(binding).map((place) => [place, namesAt(env, place)]));
 
-/** Returns which of the bindings are empty: of each given one, and of its second one. A deploy fills them all. */
-export const emptyPlaces = (env: object, bindings: readonly string[]): string[] =>
-  bindings.flatMap(placesOf).filter((place) => !(env as Record<string, string | undefined>)[place]);
+function namesAt(env: object, place: string): string[] {
+  try {
+    return parseSecrets(place, (env as Record<string, string | undefined>)[place] ?? "").map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}
+
+/** Returns which of the bindings are empty or malformed: of each given one, and of its second one. A deploy fills them all. */
+export const placesWithout = (env: object, bindings: readonly string[]): string[] =>
+  bindings.flatMap(placesOf).filter((place) => namesAt(env, place).length === 0);
 
 /** Returns the names of the secrets in both bindings, the newest first. Unlike `secretsIn`, does not throw if the Worker has none. */
 export const namesByAge = (env: object, binding: string): string[] =>

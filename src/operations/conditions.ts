@@ -111,7 +111,7 @@ export function conditionsOf(
       "SecretMissing",
       "page",
       0,
-      `The Worker does not have the secrets ${missingSecrets.join(", ")}. Keys and webhooks that need them do not work.`,
+      `The Worker has no readable secret in ${missingSecrets.join(", ")}. Keys and webhooks that need it do not work.`,
       "rotate-secrets.md#a-lost-secret",
     );
   if (waitingKeys > 0)

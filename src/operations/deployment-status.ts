@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { type LogHealth, noHealth, readWriters, type WriterEnv } from "../activity/writers.ts";
-import { emptyPlaces } from "../crypto/secrets.ts";
+import { placesWithout } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { databaseSizes, jobs } from "../db/tables.ts";
@@ -65,7 +65,7 @@ export interface DeploymentStatus {
   liveKeys: number;
   /** The number of keys with changes that their guards have not confirmed yet. */
   waitingKeys: number;
-  /** The names of the bindings for secrets of keys and webhooks that are empty. */
+  /** The names of the bindings for secrets of keys and webhooks that are empty or malformed. */
   missingSecrets: string[];
   backlog: Backlog | null;
   log: LogHealth;
@@ -105,7 +105,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     suspended: counted?.suspended ?? 0,
     liveKeys: counted?.live ?? 0,
     waitingKeys: counted?.waiting ?? 0,
-    missingSecrets: emptyPlaces(env, ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]),
+    missingSecrets: placesWithout(env, ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]),
     backlog,
     log,
     databases: sizes,

@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 
 // For each secret of the Worker, counts the keys or webhooks that need the secret. An operator must not remove a secret that is still needed.
@@ -38,6 +38,31 @@ export async function countEncryptedWebhooks(db: Db, names: readonly string[], n
     ) GROUP BY name`,
   );
   return usesOf(names, rows);
+}
+
+/** A key or a webhook that needs a secret. */
+export interface Needing {
+  id: string;
+  accountId: string;
+}
+
+/**
+ * Returns keys and webhooks that need a secret that the Worker does not have, at most `limit`. `signing` and `sealing`: the names of the secrets that it
+ * has. Keys whose secret nobody knows are left out.
+ */
+export async function findNeedingLost(
+  db: Db,
+  { signing, sealing }: { signing: readonly string[]; sealing: readonly string[] },
+  { now, limit }: { now: number; limit: number },
+): Promise<Needing[]> {
+  const isLost = (name: SQL, there: readonly string[]) => sql`${name} NOT IN (SELECT value FROM json_each(${JSON.stringify(there)}))`;
+  return db.all<Needing>(
+    sql`SELECT id, account_id AS accountId FROM api_keys WHERE state <> 'revoked' AND (${isLost(sql`signed_by`, signing)}
+        OR (previous_secret_hash IS NOT NULL AND overlap_ends_at > ${now} AND ${isLost(sql`previous_signed_by`, signing)}))
+      UNION ALL SELECT id, account_id FROM webhooks WHERE ${isLost(sql`substr(sealed_secret, 1, 1)`, sealing)}
+        OR (previous_sealed_secret IS NOT NULL AND overlap_ends_at > ${now} AND ${isLost(sql`substr(previous_sealed_secret, 1, 1)`, sealing)})
+      LIMIT ${limit}`,
+  );
 }
 
 function usesOf(there: readonly string[], rows: readonly { name: string | null; used: number }[]): SecretUse[] {

@@ -108,7 +108,7 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     { name: "dvo_keys_unconfirmed", help: "Keys whose guard has not confirmed their latest change.", values: ofMain(status.waitingKeys) },
     {
       name: "dvo_secrets_missing",
-      help: "Bindings for secrets of keys and webhooks that are empty.",
+      help: "Bindings for secrets of keys and webhooks that are empty or malformed.",
       values: one(status.missingSecrets.length),
     },
     {

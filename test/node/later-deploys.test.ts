@@ -181,7 +181,7 @@ describe("A deploy", () => {
     for (const [index, version] of versions.entries()) version.bindings = bindings[index] ?? [];
     // Only the present version has lost the operator's tokens. The deploy makes them again from the token that is kept here.
     if (present) present.bindings = without(present, "OPERATOR_TOKENS");
-    expect((await team.run("deploy", ["--dry-run"])).out).toContain("which had all requests before, has the secrets OPERATOR_TOKENS.");
+    expect((await team.run("deploy", ["--dry-run"])).out).toMatch(/has lost the operator tokens that \S+ had/);
     for (const version of versions) version.bindings = without(version, "OPERATOR_TOKENS");
     cloudflare.api.fault = ({ method, path }) =>
       method === "PUT" && path.endsWith("/schedules") ? { when: "before", what: "error" } : undefined;
@@ -235,6 +235,19 @@ describe("A deploy", () => {
     const { code, err } = await running;
     expect([code, err]).toEqual([4, expect.stringContaining(`is at ${other}. This deploy changes nothing more.`)]);
     expect(sharesOf(script)).toEqual([{ version_id: other, percentage: 100 }]);
+    await deploy();
+    // Somebody goes back to the version before, while the new one is watched.
+    const before = deployedId();
+    const watching = team.run("deploy", ["--region", "weur", "--watch", "60"]);
+    await vi.waitUntil(() => sharesOf(script).length === 2, { timeout: 120_000 });
+    await sleep(8000);
+    const created = new Date().toISOString();
+    const back = { ...(script.deployments[0] as Script["deployments"][number]), id: crypto.randomUUID(), created_on: created };
+    script.deployments.unshift({ ...back, versions: [{ version_id: before, percentage: 100 }] });
+    await cloudflare.runtime.update();
+    const second = await watching;
+    expect([second.code, second.err]).toEqual([4, expect.stringContaining(`is at ${before}. This deploy changes nothing more.`)]);
+    expect(script.deployments[0]?.id).toBe(back.id);
     await deploy();
   });
 

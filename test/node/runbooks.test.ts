@@ -177,6 +177,8 @@ describe("A runbook about Cloudflare", () => {
       OPERATOR_REMOTE: team.origin,
       SINCE: "2026-01-01T00:00:00Z",
       TIME: deployedAt,
+      PLACE: "KEY_SIGNING_SECRETS_2",
+      NAME: "c",
       ...(before && { VERSION: before.id }),
     };
     // For a deployed Worker, this command needs its environment.

@@ -14,7 +14,7 @@ import { timeSpan } from "../../inputs/values.ts";
 import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
-import { countEncryptedWebhooks, countSignedKeys } from "../../operations/signers.ts";
+import { countEncryptedWebhooks, countSignedKeys, findNeedingLost } from "../../operations/signers.ts";
 import { testAlert } from "../../operations/test-alert.ts";
 import { iso, isoOrNull, minuteMs } from "../../time/clock.ts";
 import { withDeadline } from "../../time/deadline.ts";
@@ -79,6 +79,8 @@ const SecretUseData = z.strictObject({
   used: z.int().meta({ description: "The number of keys or webhooks that need the secret.", example: 12 }),
 });
 
+const mostNeeding = 100;
+
 const getSecrets = createRoute({
   method: "get",
   path: "/secrets",
@@ -96,6 +98,14 @@ const getSecrets = createRoute({
         }),
         unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
         sealing: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
+        need_lost: z
+          .array(
+            z.strictObject({
+              id: z.string().meta({ description: "The key or the webhook.", example: "key_2wVY7cPq9sTdKfR4" }),
+              account_id: z.string().meta({ description: "Its account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+            }),
+          )
+          .meta({ description: `The keys and webhooks that need a secret that the Worker does not have, at most ${mostNeeding}.` }),
       }),
       "The use of the secrets.",
     ),
@@ -104,12 +114,18 @@ const getSecrets = createRoute({
 
 routes.openapi(getSecrets, async (c) => {
   const { db, now } = operating(c);
-  const signing = await countSignedKeys(db, namesByAge(c.env, "KEY_SIGNING_SECRETS"), now);
+  const [signing, sealing] = [namesByAge(c.env, "KEY_SIGNING_SECRETS"), namesByAge(c.env, "WEBHOOK_SEALING_SECRETS")];
+  const [keys, webhooks, needing] = await Promise.all([
+    countSignedKeys(db, signing, now),
+    countEncryptedWebhooks(db, sealing, now),
+    findNeedingLost(db, { signing, sealing }, { now, limit: mostNeeding }),
+  ]);
   const uses = {
-    signing: signing.secrets,
+    signing: keys.secrets,
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
-    unknown_keys: signing.unknown,
-    sealing: await countEncryptedWebhooks(db, namesByAge(c.env, "WEBHOOK_SEALING_SECRETS"), now),
+    unknown_keys: keys.unknown,
+    sealing: webhooks,
+    need_lost: needing.map(({ id, accountId }) => ({ id, account_id: accountId })),
   };
   return respondJson(c, uses, 200);
 });

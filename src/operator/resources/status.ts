@@ -2,13 +2,18 @@ import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
 import { time } from "../../api/route-parts/schemas.ts";
+import { namesByAge } from "../../crypto/secrets.ts";
+import type { Db } from "../../db/client.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
+import { messagesOf } from "../../db/failures.ts";
 import { deployedAtOf } from "../../db/job-runs.ts";
 import { accountsAndKeys, conditionsOf } from "../../operations/conditions.ts";
 import { readDeploymentStatus } from "../../operations/deployment-status.ts";
 import { readRecentRequests } from "../../operations/recent-requests.ts";
+import { findNeedingLost, type Needing } from "../../operations/signers.ts";
 import { readTraffic } from "../../operations/traffic.ts";
-import { iso, isoOrNull } from "../../time/clock.ts";
+import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
+import { withDeadline } from "../../time/deadline.ts";
 import { operating } from "../context.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 
@@ -120,12 +125,35 @@ const getStatus = createRoute({
   responses: { 200: teamJson(StatusData, "The status.") },
 });
 
+/**
+ * Returns a key or a webhook that needs a secret that the Worker has lost, or null. This reads all keys, so cron, which runs each minute, does not do it. If
+ * the database does not respond, another part of the status says so.
+ */
+async function findOneNeedingLost(db: Db, env: Env, now: number): Promise<Needing | null> {
+  const names = { signing: namesByAge(env, "KEY_SIGNING_SECRETS"), sealing: namesByAge(env, "WEBHOOK_SEALING_SECRETS") };
+  try {
+    const found = findNeedingLost(db, names, { now, limit: 1 });
+    return (await withDeadline(found, 5 * secondMs, "Looking for keys that need a lost secret"))[0] ?? null;
+  } catch (error) {
+    console.error("cannot look for keys that need a lost secret:", messagesOf(error));
+    return null;
+  }
+}
+
+const lostFor = ({ id, accountId }: Needing) => ({
+  name: "SecretMissing",
+  severity: "page" as const,
+  summary: `${id} of ${accountId} needs a secret that the Worker has lost. To see all: operator secrets list.`,
+  runbook: "rotate-secrets.md#a-lost-secret",
+});
+
 routes.openapi(getStatus, async (c) => {
   const { db, env, now } = operating(c);
-  const [status, traffic, recent] = await Promise.all([
+  const [status, traffic, recent, needing] = await Promise.all([
     readDeploymentStatus(db, env, now),
     readTraffic({ db, env }, now),
     readRecentRequests(db, env, now),
+    findOneNeedingLost(db, env, now),
   ]);
   const { log, backlog, jobs } = status;
   const near = traffic.accounts
@@ -142,14 +170,10 @@ routes.openapi(getStatus, async (c) => {
     {
       version: env.VERSION?.id || null,
       release: packageJson.version,
-      needs_attention: conditionsOf({ ...status, unknown }, recent, { now, deployedAt: deployedAtOf(env.VERSION) }).map(
-        ({ name, severity, summary, runbook }) => ({
-          name,
-          severity,
-          summary,
-          runbook: `docs/runbooks/${runbook}`,
-        }),
-      ),
+      needs_attention: [
+        ...conditionsOf({ ...status, unknown }, recent, { now, deployedAt: deployedAtOf(env.VERSION) }),
+        ...(needing && status.missingSecrets.length === 0 ? [lostFor(needing)] : []),
+      ].map(({ name, severity, summary, runbook }) => ({ name, severity, summary, runbook: `docs/runbooks/${runbook}` })),
       accounts: ofMain(status.accounts),
       suspended_accounts: ofMain(status.suspended),
       live_keys: ofMain(status.liveKeys),
@@ -175,7 +199,7 @@ routes.openapi(getStatus, async (c) => {
       failing_jobs: jobs.flatMap(({ name, error }) => (error === null ? [] : [{ name, error }])),
       near_limits: near.slice(0, mostShown).map((each) => ({ ...each, used_percent: Math.floor(10 * each.used_percent) / 10 })),
       near_limits_found: near.length,
-      // Without a run of cron in the last minutes, nobody knows it. CronDead then says so.
+      // Before the first run of cron, nobody knows it. Later, CronDead says that there was none.
       unknown: recent === null ? [...unknown, recentRequests] : unknown,
     },
     200,

@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { emptyPlaces, namesByAge } from "../../../src/crypto/secrets.ts";
+import { namesByAge, placesWithout } from "../../../src/crypto/secrets.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs } from "../../../src/time/clock.ts";
 import { encrypt } from "../../../src/webhooks/encryption.ts";
@@ -171,7 +171,7 @@ describe("The operator API", () => {
 
 describe("The secrets of the Worker", () => {
   it("are listed with the number of their uses, and webhook secrets can be encrypted again with the newest secret", async () => {
-    const { key } = await makeTenant();
+    const { key, accountId } = await makeTenant();
     const webhook = await register(key, { event_types: ["task.created"] });
     expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);
     const olderSecret = { name: "a", secret: "sealing-secret-of-the-tests".padEnd(40, "-") };
@@ -185,6 +185,21 @@ describe("The secrets of the Worker", () => {
     expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);
     const after = await readSecrets();
     expect(after.sealing.find(isNamed("a")).used).toBe(0);
+    // The Worker does not have the secret of another one.
+    const lost = await register(key, { event_types: ["task.created"] });
+    await setSealedSecret(lost.id, `z${(await readSealedSecret(lost.id)).slice(1)}`);
+    const { sealing, need_lost: needing } = await readSecrets();
+    const status = await operate("GET", "/status");
+    await env.DB.prepare("DELETE FROM webhooks WHERE id = ?").bind(lost.id).run();
+    expect(sealing.find(isNamed("z"))).toEqual({ name: "z", isNewest: false, isThere: false, used: 1 });
+    expect(needing).toEqual([{ id: lost.id, account_id: accountId }]);
+    expect(status.body.needs_attention).toContainEqual({
+      name: "SecretMissing",
+      severity: "page",
+      summary: `${lost.id} of ${accountId} needs a secret that the Worker has lost. To see all: operator secrets list.`,
+      runbook: "docs/runbooks/rotate-secrets.md#a-lost-secret",
+    });
+    expect((await readSecrets()).need_lost).toEqual([]);
     await call("POST", "/api/v1/tasks", { key, body: { title: "encrypted again" } });
     expect(verifyRequest(webhook.secret, await waitForRequest(webhook.path))).toMatchObject({ type: "task.created" });
   });
@@ -194,7 +209,11 @@ it("The names of the secrets are known by age, also if the Worker has none", () 
   const env = { KEY_SIGNING_SECRETS: `a:${"x".repeat(32)}`, KEY_SIGNING_SECRETS_2: `b:${"y".repeat(32)}` };
   expect(namesByAge(env, "KEY_SIGNING_SECRETS")).toEqual(["b", "a"]);
   expect(namesByAge({ KEY_SIGNING_SECRETS: env.KEY_SIGNING_SECRETS }, "KEY_SIGNING_SECRETS")).toEqual(["a"]);
-  expect([namesByAge({}, "KEY_SIGNING_SECRETS"), emptyPlaces({}, ["KEY_SIGNING_SECRETS"])]).toEqual([
+  // A space after the colon makes a pair that nobody can read.
+  expect(placesWithout({ ...env, KEY_SIGNING_SECRETS_2: `b: ${"y".repeat(32)}` }, ["KEY_SIGNING_SECRETS"])).toEqual([
+    "KEY_SIGNING_SECRETS_2",
+  ]);
+  expect([namesByAge({}, "KEY_SIGNING_SECRETS"), placesWithout({}, ["KEY_SIGNING_SECRETS"])]).toEqual([
     [],
     ["KEY_SIGNING_SECRETS", "KEY_SIGNING_SECRETS_2"],
   ]);
