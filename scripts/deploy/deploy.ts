@@ -198,7 +198,7 @@ function saySecrets({ env, vars }: Deployment, deployed: Deployed | null, missin
     const lost = other?.secrets.filter((name) => ![...secrets, ...missing.secrets].includes(name) && !(name in vars)) ?? [];
     if (other && lost.length > 0)
       say(
-        `${other.id}, which ${what}, has the secrets ${lost.join(", ")}. ${version.id}, which has the requests, does not, and so the new version does not. To set one that is missing: npm run wrangler -- ${env} secret put ${lost[0]}`,
+        `${other.id}, which ${what}, has the secrets ${lost.join(", ")}. ${version.id}, which has the requests, does not, and so the new version does not. If you need one of them, set it after the deploy: npm run wrangler -- ${env} secret put ${lost[0]}`,
       );
   }
 }
@@ -232,13 +232,13 @@ async function dryRun(deployment: Deployment, account: Account | null): Promise<
     const state = await readState(deployment);
     const { deployed, ids, missing } = state;
     await requireOwnAddress(deployment, deployed);
+    const refusal = refusalOf(deployment, state);
+    if (refusal !== null) say(`Now, the deploy would be refused: ${refusal}\n`);
     say(
       `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps:\n${listOf(planOf(deployment, account, missing, await chooseWay(deployment, deployed, missing), commit))}\n`,
     );
     for (const limit of rollbackLimits(deployment, deployed, missing)) say(limit);
     saySecrets(deployment, deployed, missing);
-    const refusal = refusalOf(deployment, state);
-    if (refusal !== null) say(`\nNow, the deploy would be refused: ${refusal}`);
     if (deployed !== null) {
       const drift = [
         ...driftOf(deployment, deployed, commit, new Map([...ids].map(([name, id]) => [id, name]))),

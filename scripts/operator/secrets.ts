@@ -34,9 +34,17 @@ interface Use {
 
 async function listSecrets(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", "/secrets");
+  const places = Object.entries(body.places as Record<string, string[]>);
+  const placeOf = (name: string, binding: string) =>
+    places.find(([place, names]) => place.startsWith(binding) && names.includes(name))?.[0] ?? binding;
   const row =
     (binding: string, what: string) =>
-    ({ name, isNewest, isThere, used }: Use) => [binding, name, isNewest ? "current" : isThere ? "older" : "MISSING", counted(used, what)];
+    ({ name, isNewest, isThere, used }: Use) => [
+      placeOf(name, binding),
+      name,
+      isNewest ? "current" : isThere ? "older" : "MISSING",
+      counted(used, what),
+    ];
   const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "key")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhook"))];
   const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
   const empty = emptyPlaces(body.places).map((place) => `\n${place} has no readable secret: ${lostSecret}.`);

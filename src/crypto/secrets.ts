@@ -23,11 +23,14 @@ const placesOf = (binding: string) => [binding, `${binding}_2`] as const;
 
 /** Returns the names of the secrets in a binding and in its second binding (`..._2`). A binding that is empty or malformed has none. */
 export const namesIn = (env: object, binding: string): Record<string, string[]> =>
-  Object.fromEntries(placesOf(binding).map((place) => [place, namesAt(env, place)]));
+  Object.fromEntries(placesOf(binding).map((place) => [place, readable(env, place).map(({ name }) => name)]));
 
-function namesAt(env: object, place: string): string[] {
+const textAt = (env: object, place: string): string => (env as Record<string, string | undefined>)[place] ?? "";
+
+/** Returns the secrets in one binding, or none if it is empty or malformed. */
+function readable(env: object, place: string): readonly NamedSecret[] {
   try {
-    return parseSecrets(place, (env as Record<string, string | undefined>)[place] ?? "").map(({ name }) => name);
+    return parseSecrets(place, textAt(env, place));
   } catch {
     return [];
   }
@@ -35,23 +38,22 @@ function namesAt(env: object, place: string): string[] {
 
 /** Returns which of the bindings are empty or malformed: of each given one, and of its second one. A deploy fills them all. */
 export const placesWithout = (env: object, bindings: readonly string[]): string[] =>
-  bindings.flatMap(placesOf).filter((place) => namesAt(env, place).length === 0);
+  bindings.flatMap(placesOf).filter((place) => readable(env, place).length === 0);
 
 /** Returns the names of the secrets in both bindings, the newest first. Unlike `secretsIn`, does not throw if the Worker has none. */
-export const namesByAge = (env: object, binding: string): string[] =>
-  Object.values(namesIn(env, binding))
-    .toSorted(([one = ""], [other = ""]) => (one < other ? 1 : -1))
-    .flat();
+export const namesByAge = (env: object, binding: string): string[] => byAge(env, binding).map(({ name }) => name);
+
+function byAge(env: object, binding: string): NamedSecret[] {
+  const [first = [], second = []] = placesOf(binding).map((place) => readable(env, place));
+  return (second[0]?.name ?? "") > (first[0]?.name ?? "") ? [...second, ...first] : [...first, ...second];
+}
 
 /**
- * Returns the secrets of a binding and of its second binding (`..._2`). One of the two bindings may be missing. Cloudflare does not let
- * anyone read a secret back. A rotation therefore replaces one binding while the other binding stays in use. The bindings are ordered by
- * the name of their first secret (0-9 A-Z a-z). The binding with the later name comes first.
+ * Returns the secrets of a binding and of its second binding (`..._2`). Cloudflare does not let anyone read a secret back. A rotation therefore replaces one
+ * binding while the other binding stays in use. The bindings are ordered by the name of their first secret (0-9 A-Z a-z). The binding with the later name
+ * comes first. One of the two bindings may be empty or malformed: what needs its secret does not work, and everything else does. Throws if both are.
  */
 export function secretsIn(env: object, binding: string): NamedSecrets {
-  const [first, second] = placesOf(binding).map((place) => [place, (env as Record<string, string | undefined>)[place]] as const);
-  if (!second?.[1]) return parseSecrets(binding, first?.[1] ?? "");
-  if (!first?.[1]) return parseSecrets(...(second as [string, string]));
-  const [one, other] = [parseSecrets(...(first as [string, string])), parseSecrets(...(second as [string, string]))];
-  return other[0].name > one[0].name ? [...other, ...one] : [...one, ...other];
+  const [first, ...others] = byAge(env, binding);
+  return first ? [first, ...others] : parseSecrets(binding, textAt(env, binding));
 }

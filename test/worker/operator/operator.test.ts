@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { namesByAge, placesWithout } from "../../../src/crypto/secrets.ts";
+import { namesByAge, placesWithout, secretsIn } from "../../../src/crypto/secrets.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs } from "../../../src/time/clock.ts";
 import { encrypt } from "../../../src/webhooks/encryption.ts";
@@ -209,10 +209,11 @@ it("The names of the secrets are known by age, also if the Worker has none", () 
   const env = { KEY_SIGNING_SECRETS: `a:${"x".repeat(32)}`, KEY_SIGNING_SECRETS_2: `b:${"y".repeat(32)}` };
   expect(namesByAge(env, "KEY_SIGNING_SECRETS")).toEqual(["b", "a"]);
   expect(namesByAge({ KEY_SIGNING_SECRETS: env.KEY_SIGNING_SECRETS }, "KEY_SIGNING_SECRETS")).toEqual(["a"]);
-  // A space after the colon makes a pair that nobody can read.
-  expect(placesWithout({ ...env, KEY_SIGNING_SECRETS_2: `b: ${"y".repeat(32)}` }, ["KEY_SIGNING_SECRETS"])).toEqual([
-    "KEY_SIGNING_SECRETS_2",
-  ]);
+  // A space after the colon makes a pair that nobody can read. The other secret works.
+  const malformed = { ...env, KEY_SIGNING_SECRETS_2: `b: ${"y".repeat(32)}` };
+  expect(placesWithout(malformed, ["KEY_SIGNING_SECRETS"])).toEqual(["KEY_SIGNING_SECRETS_2"]);
+  expect(secretsIn(malformed, "KEY_SIGNING_SECRETS").map(({ name }) => name)).toEqual(["a"]);
+  expect(() => secretsIn({}, "KEY_SIGNING_SECRETS")).toThrow("must hold pairs");
   expect([namesByAge({}, "KEY_SIGNING_SECRETS"), placesWithout({}, ["KEY_SIGNING_SECRETS"])]).toEqual([
     [],
     ["KEY_SIGNING_SECRETS", "KEY_SIGNING_SECRETS_2"],
