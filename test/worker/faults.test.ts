@@ -244,8 +244,15 @@ it("An upload that the client aborts gets 400, not a server error", async () => 
 
 it.each(["/api/v1/me", "/api/v1/users/usr_1"])("A request to %s gets 500 as a problem if no signing secret is configured", async (path) => {
   const { key } = await makeTenant();
-  const { status, body } = await callWith({ KEY_SIGNING_SECRETS: "no secret" }, "GET", path, key);
+  const { status, body } = await callWith({ KEY_SIGNING_SECRETS: "no secret", KEY_SIGNING_SECRETS_2: "no secret" }, "GET", path, key);
   expect([status, body.code]).toEqual([500, "internal_error"]);
+});
+
+it("A signing secret that cannot be read stops only the keys that were signed with it", async () => {
+  const { key } = await makeTenant();
+  expect((await callWith({ KEY_SIGNING_SECRETS: "no secret" }, "GET", "/api/v1/me", key)).status).toBe(200);
+  const { status, body } = await callWith({ KEY_SIGNING_SECRETS_2: "no secret" }, "GET", "/api/v1/me", key);
+  expect([status, body.code]).toEqual([401, "invalid_key"]);
 });
 
 it("A key change whose guard is unreachable is stored and gets 503, and the cron job pushes the change", async () => {
