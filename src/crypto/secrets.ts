@@ -36,7 +36,7 @@ function readable(env: object, place: string): readonly NamedSecret[] {
   }
 }
 
-/** Returns which of the bindings are empty or malformed: of each given one, and of its second one. A deploy fills them all. */
+/** Returns which of these bindings, and of their second ones, are empty or malformed. Then something has lost its secret, because a deploy fills them all. */
 export const placesWithout = (env: object, bindings: readonly string[]): string[] =>
   bindings.flatMap(placesOf).filter((place) => readable(env, place).length === 0);
 

@@ -1,6 +1,7 @@
 import { silentSince } from "../db/job-runs.ts";
 import { hourMs, iso, minuteMs } from "../time/clock.ts";
 import type { DeploymentStatus } from "./deployment-status.ts";
+import type { Needing } from "./signers.ts";
 
 // What needs a person. The operator's page, `operator status` and the alerts of cron use these conditions. docs/alerts.rules.yaml has the same conditions
 // for Prometheus, with the same names.
@@ -60,12 +61,12 @@ export const unreadParts = ({ unknown, log }: DeploymentStatus, recent: RecentRe
 
 /**
  * Returns the conditions that hold. `recent`: the requests of the last minutes, or null if they are not known. `deployedAt`: when the version was deployed,
- * in milliseconds since the epoch, or null if nobody knows it.
+ * in milliseconds since the epoch, or null if nobody knows it. `needsLost`: a key or a webhook that needs a secret that the Worker has lost, or null.
  */
 export function conditionsOf(
   status: DeploymentStatus,
   recent: RecentRequests | null,
-  { now, deployedAt }: { now: number; deployedAt: number | null },
+  { now, deployedAt, needsLost = null }: { now: number; deployedAt: number | null; needsLost?: Needing | null },
 ): Condition[] {
   const { log, backlog, jobs, databases, waitingKeys, missingSecrets, unknown } = status;
   const found: Condition[] = [];
@@ -105,13 +106,15 @@ export function conditionsOf(
       `${recent.failed} of ${recent.requests} requests failed with a 5xx status.`,
       "roll-back.md",
     );
-  if (missingSecrets.length > 0)
+  if (missingSecrets.length > 0 || needsLost)
     add(
       "secrets",
       "SecretMissing",
       "page",
       0,
-      `The Worker has no readable secret in ${missingSecrets.join(", ")}. Keys and webhooks that need it do not work.`,
+      missingSecrets.length > 0
+        ? `The Worker has no readable secret in ${missingSecrets.join(", ")}. Keys and webhooks that need it do not work.`
+        : `${needsLost?.id} of ${needsLost?.accountId} needs a secret that the Worker has lost. To see all: operator secrets list.`,
       "rotate-secrets.md#a-lost-secret",
     );
   if (waitingKeys > 0)

@@ -1,7 +1,11 @@
 import { type SQL, sql } from "drizzle-orm";
+import { namesByAge } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
 
 // For each secret of the Worker, counts the keys or webhooks that need the secret. An operator must not remove a secret that is still needed.
+
+const signingNames = (env: object) => namesByAge(env, "KEY_SIGNING_SECRETS");
+const sealingNames = (env: object) => namesByAge(env, "WEBHOOK_SEALING_SECRETS");
 
 /**
  * A secret that signs keys or encrypts webhook secrets. `isNewest`: whether new keys or webhooks use the secret. `isThere`: whether the Worker
@@ -16,28 +20,27 @@ export interface SecretUse {
 
 /**
  * For each signing secret, counts the key secrets that the signing secret signed. Revoked keys are not counted. After a rotation, the previous
- * key secret is counted until the overlap ends. `names`: the names of the signing secrets of the Worker, the newest first. `unknown`: the number of keys that
- * were created before the service recorded the signing secret.
+ * key secret is counted until the overlap ends. `unknown`: the number of keys that were created before the service recorded the signing secret.
  */
-export async function countSignedKeys(db: Db, names: readonly string[], now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
+export async function countSignedKeys(db: Db, env: object, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
   const rows = await db.all<{ name: string | null; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
       SELECT signed_by AS name FROM api_keys WHERE state <> 'revoked'
       UNION ALL SELECT previous_signed_by FROM api_keys WHERE state <> 'revoked' AND previous_secret_hash IS NOT NULL AND overlap_ends_at > ${now}
     ) GROUP BY name`,
   );
-  return { secrets: usesOf(names, rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };
+  return { secrets: usesOf(signingNames(env), rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };
 }
 
-/** For each encryption secret, counts the webhook secrets that are encrypted with it. `names`: the names of those of the Worker, the newest first. */
-export async function countEncryptedWebhooks(db: Db, names: readonly string[], now: number): Promise<SecretUse[]> {
+/** For each encryption secret, counts the webhook secrets that are encrypted with it. */
+export async function countEncryptedWebhooks(db: Db, env: object, now: number): Promise<SecretUse[]> {
   const rows = await db.all<{ name: string; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
       SELECT substr(sealed_secret, 1, 1) AS name FROM webhooks
       UNION ALL SELECT substr(previous_sealed_secret, 1, 1) FROM webhooks WHERE previous_sealed_secret IS NOT NULL AND overlap_ends_at > ${now}
     ) GROUP BY name`,
   );
-  return usesOf(names, rows);
+  return usesOf(sealingNames(env), rows);
 }
 
 /** A key or a webhook that needs a secret. */
@@ -47,14 +50,11 @@ export interface Needing {
 }
 
 /**
- * Returns keys and webhooks that need a secret that the Worker does not have, at most `limit`. `signing` and `sealing`: the names of the secrets that it
- * has. Keys whose secret nobody knows are left out.
+ * Returns keys and webhooks that need a secret that the Worker does not have, at most `limit`. Keys whose secret nobody knows are left
+ * out.
  */
-export async function findNeedingLost(
-  db: Db,
-  { signing, sealing }: { signing: readonly string[]; sealing: readonly string[] },
-  { now, limit }: { now: number; limit: number },
-): Promise<Needing[]> {
+export async function findNeedingLost(db: Db, env: object, { now, limit }: { now: number; limit: number }): Promise<Needing[]> {
+  const [signing, sealing] = [signingNames(env), sealingNames(env)];
   const isLost = (name: SQL, there: readonly string[]) => sql`${name} NOT IN (SELECT value FROM json_each(${JSON.stringify(there)}))`;
   return db.all<Needing>(
     sql`SELECT id, account_id AS accountId FROM api_keys WHERE state <> 'revoked' AND (${isLost(sql`signed_by`, signing)}
@@ -65,6 +65,7 @@ export async function findNeedingLost(
   );
 }
 
+/** `there`: the names of the secrets of the Worker, the newest first. */
 function usesOf(there: readonly string[], rows: readonly { name: string | null; used: number }[]): SecretUse[] {
   const names = new Set([...there, ...rows.flatMap(({ name }) => name ?? [])]);
   return [...names].map((name) => ({

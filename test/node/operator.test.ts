@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -371,6 +371,25 @@ describe("A runbook", () => {
     const { headers, body } = await vi.waitUntil(() => received[0], { timeout: 8000, interval: 50 });
     expect(new Webhook(webhook.secret).verify(body, headers)).toMatchObject({ type: "task.created" });
     receiver.close();
+
+    // The secret of the webhook is lost. Nothing gives another one its name.
+    const variables = join(worker.folder, ".dev.vars");
+    const complete = readFileSync(variables, "utf8");
+    const { places } = await succeedWith("secrets", "list", "--json");
+    const place = Object.keys(places).find((each) => each.startsWith("WEBHOOK_SEALING") && places[each].includes("c"));
+    await worker.restart(() => writeFileSync(variables, complete.replace(new RegExp(`^${place}=.*$`, "m"), `${place}="unreadable"`)));
+    const listed = await succeedWith("secrets", "list");
+    expect(listed).toContain(`${place} has no readable secret`);
+    expect(listed).toContain("These need a secret that the Worker has lost:");
+    expect(listed).toContain(`  ${webhook.id} of acc_`);
+    expect(listed).toMatch(/WEBHOOK_SEALING_SECRETS +c +MISSING +1 webhook/);
+    expect(await succeedWith("secrets", "reseal")).toContain("1 webhook could not be read, because the Worker has lost the secret");
+    for (const kind of ["key-signing", "webhook-sealing"])
+      expect(await operator(["secrets", "rotate", kind])).toMatchObject({ code: 4, err: expect.stringContaining("no readable secret in") });
+    expect(await succeedWith("status")).toContain(`NOW    SecretMissing: The Worker has no readable secret in ${place}.`);
+    expect(await me(worker.key)).toBe(200);
+    await worker.restart(() => writeFileSync(variables, complete));
+    expect(await succeedWith("secrets", "list")).not.toContain("lost");
   });
 
   long("reconciles the guards after D1 was restored to an earlier time", { tags: ["long"] }, async () => {

@@ -6,7 +6,7 @@ import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { optionalBody, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
-import { namesByAge, namesIn } from "../../crypto/secrets.ts";
+import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
@@ -114,17 +114,16 @@ const getSecrets = createRoute({
 
 routes.openapi(getSecrets, async (c) => {
   const { db, now } = operating(c);
-  const [signing, sealing] = [namesByAge(c.env, "KEY_SIGNING_SECRETS"), namesByAge(c.env, "WEBHOOK_SEALING_SECRETS")];
-  const [keys, webhooks, needing] = await Promise.all([
-    countSignedKeys(db, signing, now),
-    countEncryptedWebhooks(db, sealing, now),
-    findNeedingLost(db, { signing, sealing }, { now, limit: mostNeeding }),
+  const [signing, sealing, needing] = await Promise.all([
+    countSignedKeys(db, c.env, now),
+    countEncryptedWebhooks(db, c.env, now),
+    findNeedingLost(db, c.env, { now, limit: mostNeeding }),
   ]);
   const uses = {
-    signing: keys.secrets,
+    signing: signing.secrets,
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
-    unknown_keys: keys.unknown,
-    sealing: webhooks,
+    unknown_keys: signing.unknown,
+    sealing,
     need_lost: needing.map(({ id, accountId }) => ({ id, account_id: accountId })),
   };
   return respondJson(c, uses, 200);

@@ -2,7 +2,6 @@ import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
 import { time } from "../../api/route-parts/schemas.ts";
-import { namesByAge } from "../../crypto/secrets.ts";
 import type { Db } from "../../db/client.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
 import { messagesOf } from "../../db/failures.ts";
@@ -130,9 +129,8 @@ const getStatus = createRoute({
  * the database does not respond, another part of the status says so.
  */
 async function findOneNeedingLost(db: Db, env: Env, now: number): Promise<Needing | null> {
-  const names = { signing: namesByAge(env, "KEY_SIGNING_SECRETS"), sealing: namesByAge(env, "WEBHOOK_SEALING_SECRETS") };
   try {
-    const found = findNeedingLost(db, names, { now, limit: 1 });
+    const found = findNeedingLost(db, env, { now, limit: 1 });
     return (await withDeadline(found, 5 * secondMs, "Looking for keys that need a lost secret"))[0] ?? null;
   } catch (error) {
     console.error("cannot look for keys that need a lost secret:", messagesOf(error));
@@ -140,16 +138,9 @@ async function findOneNeedingLost(db: Db, env: Env, now: number): Promise<Needin
   }
 }
 
-const lostFor = ({ id, accountId }: Needing) => ({
-  name: "SecretMissing",
-  severity: "page" as const,
-  summary: `${id} of ${accountId} needs a secret that the Worker has lost. To see all: operator secrets list.`,
-  runbook: "rotate-secrets.md#a-lost-secret",
-});
-
 routes.openapi(getStatus, async (c) => {
   const { db, env, now } = operating(c);
-  const [status, traffic, recent, needing] = await Promise.all([
+  const [status, traffic, recent, needsLost] = await Promise.all([
     readDeploymentStatus(db, env, now),
     readTraffic({ db, env }, now),
     readRecentRequests(db, env, now),
@@ -170,10 +161,9 @@ routes.openapi(getStatus, async (c) => {
     {
       version: env.VERSION?.id || null,
       release: packageJson.version,
-      needs_attention: [
-        ...conditionsOf({ ...status, unknown }, recent, { now, deployedAt: deployedAtOf(env.VERSION) }),
-        ...(needing && status.missingSecrets.length === 0 ? [lostFor(needing)] : []),
-      ].map(({ name, severity, summary, runbook }) => ({ name, severity, summary, runbook: `docs/runbooks/${runbook}` })),
+      needs_attention: conditionsOf({ ...status, unknown }, recent, { now, deployedAt: deployedAtOf(env.VERSION), needsLost }).map(
+        ({ name, severity, summary, runbook }) => ({ name, severity, summary, runbook: `docs/runbooks/${runbook}` }),
+      ),
       accounts: ofMain(status.accounts),
       suspended_accounts: ofMain(status.suspended),
       live_keys: ofMain(status.liveKeys),
