@@ -183,6 +183,15 @@ describe("A deploy", () => {
     if (present) present.bindings = without(present, "OPERATOR_TOKENS");
     expect((await team.run("deploy", ["--dry-run"])).out).toMatch(/has lost the operator tokens that \S+ had/);
     for (const version of versions) version.bindings = without(version, "OPERATOR_TOKENS");
+    // Somebody uploads a version between the two times at which the deploy looks for the latest one.
+    const other = { ...(latestOf(scriptOf(cloudflare.account)) as Version), id: crypto.randomUUID() };
+    let looks = 0;
+    cloudflare.api.fault = ({ method, path }) => {
+      if (method === "GET" && path.endsWith("/versions") && ++looks === 2) versions.push({ ...other, createdAt: new Date().toISOString() });
+      return undefined;
+    };
+    const raced = await team.run("deploy", usual);
+    expect([raced.code, raced.err]).toEqual([4, expect.stringContaining(`${other.id} was uploaded. This deploy changes nothing more.`)]);
     cloudflare.api.fault = ({ method, path }) =>
       method === "PUT" && path.endsWith("/schedules") ? { when: "before", what: "error" } : undefined;
     const { code, out, err } = await team.run("deploy", usual);
