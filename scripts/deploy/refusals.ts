@@ -39,8 +39,8 @@ function requireAllDatabases({ databases }: Deployment, deployed: Deployed | nul
 function requireSecrets(deployment: Deployment, { deployed, missing, versionWithSecrets }: State): void {
   const lost = irreplaceable(missing.secrets);
   if (deployed === null || lost.length === 0) return;
-  const isFirstRelease = changedClasses(deployment, deployed).includes("AccountBudget");
-  if (isFirstRelease && versionWithSecrets === null && lost.every((name) => name.endsWith("_2"))) return;
+  const isUpgradeOfFirst = changedClasses(deployment, deployed).includes("AccountBudget");
+  if (isUpgradeOfFirst && versionWithSecrets === null && lost.every((name) => name.endsWith("_2"))) return;
   const where =
     versionWithSecrets === null
       ? "None of the latest ten deployments has them: docs/runbooks/rotate-secrets.md#a-lost-secret."

@@ -36,7 +36,7 @@ function readable(env: object, place: string): readonly NamedSecret[] {
   }
 }
 
-/** Returns which of these bindings, and of their second ones, are empty or malformed. Then something has lost its secret, because a deploy fills them all. */
+/** Returns which of these bindings, and of their second ones, are empty or malformed. A deploy fills them all, so their secrets were lost. */
 export const placesWithout = (env: object, bindings: readonly string[]): string[] =>
   bindings.flatMap(placesOf).filter((place) => readable(env, place).length === 0);
 
