@@ -3,12 +3,12 @@ import type { Build, Surface } from "./http/surface.ts";
 import { createApi } from "./surfaces/api.ts";
 import { createDashboard } from "./surfaces/dashboard.ts";
 import { createDocumentation } from "./surfaces/documentation.ts";
+import { createForwardAuth } from "./surfaces/forward-auth.ts";
 import { createHealth } from "./surfaces/health.ts";
 import { createMetrics } from "./surfaces/metrics.ts";
 import { createOperatorApi } from "./surfaces/operator-api.ts";
 import { createOperatorPages } from "./surfaces/operator-pages.ts";
 import { createSignIn } from "./surfaces/sign-in.ts";
-import { forwardPath, isForwarded } from "./verification/forward.ts";
 
 /**
  * Combines all surfaces into the app of the Worker. Each request is handled by the first surface in the list whose `serves` function
@@ -19,6 +19,7 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
   const surfaces: readonly Surface[] = [
     createApi(build),
     createHealth(build),
+    createForwardAuth(build),
     createOperatorApi(build),
     createMetrics(build),
     createOperatorPages(build),
@@ -27,10 +28,6 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
     createDashboard(build),
   ];
   const surfaceOf = (path: string) => surfaces.find(({ serves }) => serves(path)) as Surface;
-  const fetch = (request: Request, env: Env, ctx: ExecutionContext) => {
-    // A path that leaves forward auth by dot segments must not reach another surface: a proxy takes its response as a decision.
-    const path = isForwarded(request.url) ? forwardPath : normalizedPath(request);
-    return surfaceOf(path).app.fetch(request, env, ctx);
-  };
+  const fetch = (request: Request, env: Env, ctx: ExecutionContext) => surfaceOf(normalizedPath(request)).app.fetch(request, env, ctx);
   return { fetch, surfaceOf };
 }

@@ -2,7 +2,7 @@ import type { Entry } from "../../src/activity/entry.ts";
 import type { Retention } from "../../src/activity/retention.ts";
 import type { Found, Query } from "../../src/activity/segments/scan.ts";
 import { writerAt } from "../../src/activity/writers.ts";
-import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
+import type { AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
 import type { Ask, BudgetAnswer, Recall, Said } from "../../src/admission/rights.ts";
 import product, { AccountBudget as Budget, KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import type { OpenTallies } from "../../src/usage/log-context.ts";
@@ -15,7 +15,7 @@ export class KeyGuard extends Guard {
     countStorage(ctx.storage, "guardRows");
     super(ctx, env);
   }
-  override admit(request: AdmissionRequest): Promise<Admission | null> {
+  override admit(request: AdmissionRequest): ReturnType<Guard["admit"]> {
     counts.guardCalls++;
     return super.admit(request);
   }

@@ -25,6 +25,7 @@ export function errorCodesOf(path: string, operation: Operation): FailureCode[] 
     ...(scopes === undefined ? [] : ofKeys),
     ...(scopes?.length ? (["insufficient_scope"] as const) : []),
     ...(scopes === undefined || operation["x-counted"] === false ? [] : (["rate_limit_exceeded"] as const)),
+    ...(scopes === undefined ? [] : (["too_many_unknown_keys"] as const)),
     ...(operation["x-cost"] === undefined ? [] : (["cost_exceeds_limit"] as const)),
     "invalid_parameter",
     ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
@@ -91,5 +92,6 @@ export function addErrorResponses(document: JsonObject, { codesOf, hasRateLimit,
         },
       };
     delete operation["x-error-codes"];
+    delete operation["x-reach"];
   }
 }

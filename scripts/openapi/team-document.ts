@@ -5,7 +5,6 @@ import { createRouter } from "../../src/api/router.ts";
 import { type FailureCode, failureCodes } from "../../src/errors/failure.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import type { JsonObject, Operation } from "../../src/openapi/document.ts";
-import { affectsAllAccounts } from "../../src/operator/bound-to-accounts.ts";
 import { forwardOperation } from "../../src/operator/resources/forward.ts";
 import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/operator/team-router.ts";
 import { tokenScopes } from "../../src/service-tokens/token.ts";
@@ -18,11 +17,11 @@ const description = `The team that runs a deployment calls this API: from its ow
 
 ## Authentication
 
-Send a service token in every request: \`Authorization: Bearer svc_...\`. Each operation names the scope that it needs: ${tokenScopes.map((scope) => `\`${scope}\``).join(", ")}. An operator token of \`OPERATOR_TOKENS\` may do everything. Forward auth at \`/operator/api/verify/forward\` takes the token in the header \`X-Service-Token\`. A request without a valid token gets 401 \`invalid_token\`. A token that is bound to accounts gets 404 for all others.
+Send a service token in every request: \`Authorization: Bearer svc_...\`. Each operation names the scope that it needs: ${tokenScopes.map((scope) => `\`${scope}\``).join(", ")}. An operator token of \`OPERATOR_TOKENS\` may do everything. Forward auth at \`/operator/api/verify/forward\` takes the token and its options in the header \`X-Service-Token\`. A request without a valid token gets 401 \`invalid_token\`. A token that is bound to accounts gets 404 for all others.
 
 ## Errors
 
-Every error response is \`application/problem+json\` (RFC 9457), with a \`code\` for programs and a \`detail\` for people. A body may have at most 1 MiB.`;
+Every error response is \`application/problem+json\` (RFC 9457), with a \`code\` for programs and a \`detail\` for people. A body may have at most 2 MiB.`;
 
 const info = {
   title: "Developer Overview team API",
@@ -69,12 +68,11 @@ function codesOf(path: string, operation: Operation): FailureCode[] {
     "invalid_token",
     "too_many_attempts",
     "insufficient_scope",
-    ...(affectsAllAccounts(path) ? (["forbidden"] as const) : []),
+    ...(operation["x-reach"] === "deployment" ? (["forbidden"] as const) : []),
     "invalid_parameter",
     ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
     ...(has("header If-Match") ? (["invalid_header", "precondition_failed"] as const) : []),
-    // A POST that was broken off does not run again. Its repetition gets `conflict`.
-    ...(has("header Idempotency-Key") ? (["invalid_header", "conflict", "request_in_progress", "idempotency_key_reused"] as const) : []),
+    ...(has("header Idempotency-Key") ? (["invalid_header", "request_in_progress", "idempotency_key_reused"] as const) : []),
     ...(path.includes("{") ? (["not_found"] as const) : []),
     ...(operation.requestBody ? ofBodies : []),
     "internal_error",
@@ -91,14 +89,14 @@ const errorResponses: ErrorResponses = {
     insufficient_scope: "The token, or in forward auth the key, does not have the scope that this operation needs.",
     not_found: "There is no resource with this id, or the token may not act on it.",
     forbidden: "The token may not do this.",
-    body_too_large: "The body of the request was larger than 1 MiB.",
+    body_too_large: "The body of the request was larger than 2 MiB.",
     limit_reached: "The account or the deployment has reached one of its limits.",
   },
   detail: {
     insufficient_scope: "This operation needs a service token with the scope operate.",
     not_found: "There is no such account.",
     forbidden: "A service token that is bound to accounts cannot create accounts.",
-    body_too_large: "A body may have at most 1 MiB.",
+    body_too_large: "A body may have at most 2 MiB.",
   },
   instance: `${teamBase}/accounts`,
 };

@@ -9,16 +9,13 @@ export type Account = typeof accounts.$inferSelect;
 
 export { limitCeiling, usualMaxLiveKeys as maxLiveKeys };
 
-export const newAccountId = (now: number): string => newId("acc", now);
-
 /**
- * Creates an account. `logWriter` is the activity database for the request log of the account. Only the operator creates accounts, so
- * no route of the public API calls this function. The statements in `alongside` run in the same batch as the insert.
+ * Returns the row of a new account. `logWriter` is the activity database for the request log of the account. Only the operator creates accounts, so no route of
+ * the public API calls this function.
  */
-export async function createAccount(
-  { db, now }: { db: Db; now: number },
+export function newAccount(
+  now: number,
   {
-    id = newAccountId(now),
     name,
     email,
     logWriter,
@@ -26,12 +23,10 @@ export async function createAccount(
     metadata = {},
     onUnavailable = "deny",
     maxLiveKeys = usualMaxLiveKeys,
-  }: Pick<Account, "name" | "email" | "logWriter"> &
-    Partial<Pick<Account, "id" | "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">>,
-  alongside: Statement[] = [],
-): Promise<Account> {
-  const account: Account = {
-    id,
+  }: Pick<Account, "name" | "email" | "logWriter"> & Partial<Pick<Account, "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">>,
+): Account {
+  return {
+    id: newId("acc", now),
     name,
     email,
     externalId,
@@ -56,7 +51,15 @@ export async function createAccount(
     createdAt: now,
     suspendedAt: null,
   };
-  await db.batch([db.insert(accounts).values(account), ...alongside]);
+}
+
+/** Returns the statement that stores a new account. */
+export const insertAccount = (db: Db, account: Account): Statement => db.insert(accounts).values(account);
+
+/** Creates an account outside of any other batch, for local data. */
+export async function createAccount({ db, now }: { db: Db; now: number }, input: Parameters<typeof newAccount>[1]): Promise<Account> {
+  const account = newAccount(now, input);
+  await insertAccount(db, account);
   return account;
 }
 

@@ -44,7 +44,7 @@ export const accounts = sqliteTable(
     /** Values that the team has stored with the account. */
     metadata: text({ mode: "json" }).$type<Record<string, unknown>>().notNull().default({}),
     /** What `verify` does with a request while the guard of its key cannot be reached. */
-    onUnavailable: text("on_unavailable", { enum: ["deny", "allow"] })
+    onUnavailable: text("on_unavailable", { enum: ["deny", "known"] })
       .notNull()
       .default("deny"),
     /** The highest limit that a key of this account may have, in requests per hour. Only the operator can change this value. */

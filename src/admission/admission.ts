@@ -56,6 +56,8 @@ export interface AdmissionRequest {
   counted: boolean;
   /** The number of units that the request uses, if it counts. 1 if absent, because older Workers do not send it. */
   cost?: number | undefined;
+  /** Whether the guard only looks if the key could be admitted now. Nothing is counted. */
+  isLook?: boolean | undefined;
   /** Present if the team's own API asks about a request that it has received. */
   verification?: VerificationRequest | undefined;
 }
@@ -101,6 +103,11 @@ export interface Admission {
   secret?: "current" | "previous";
   /** Present if the request was a verification. */
   verified?: VerifiedFacts;
+}
+
+/** The answer of a guard that cannot decide now, for example because the account's budget is slow. It is a value, because a call keeps no class of an error. */
+export interface Busy {
+  busy: true;
 }
 
 /** Facts for the team's own API about a key and its account. */

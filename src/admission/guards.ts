@@ -3,7 +3,7 @@ import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { DeadlineExceeded, withDeadline } from "../time/deadline.ts";
 import type { AccountBudget } from "./account-budget.ts";
-import { type Admission, type AdmissionRequest, denialCodes } from "./admission.ts";
+import { type Admission, type AdmissionRequest, type Busy, denialCodes } from "./admission.ts";
 import type { KeyGuard } from "./key-guard.ts";
 
 /** The guards of all keys, by the id of the key. */
@@ -26,6 +26,9 @@ export const guardsOf = (env: GuardsEnv): Guards => ({ getByName: (keyId) => obj
 
 const timeoutMs = 5 * secondMs;
 
+/** The call of a guard itself has failed. Every other outcome is an answer of the guard, also that it is busy. */
+class CallFailed extends Error {}
+
 /** Calls the guard of a key and returns its response. Throws `unavailable` if the call fails or takes longer than 5 s. */
 export async function callGuard<Result>(
   guards: Guards,
@@ -35,30 +38,29 @@ export async function callGuard<Result>(
   try {
     return await withDeadline(ask(guards.getByName(keyId)), timeoutMs, "Asking a guard");
   } catch (cause) {
-    throw unreachable(cause);
+    const isAnswer = cause instanceof DeadlineExceeded || (cause as { overloaded?: unknown }).overloaded === true;
+    throw undecided(isAnswer ? cause : new CallFailed("a guard could not be called", { cause }));
   }
 }
 
 /**
- * Asks the guard of a key whether one request may run. Returns null if no such key exists. If the guard does not respond within 5 s, throws
- * `unavailable`. No request may run without the guard's decision.
+ * Asks the guard of a key whether one request may run. Returns null if no such key exists. Throws `unavailable` if the guard is busy or does not respond within
+ * 5 s. No request may run without the guard's decision.
  */
 export async function requestAdmission(guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
-  const admission = await callGuard(guards, keyId, (guard) => guard.admit(request));
+  const admission = await callGuard(guards, keyId, (guard) => guard.admit(request) as Promise<Admission | Busy | null>);
+  if (admission !== null && "busy" in admission) throw undecided(new Error("the guard is busy"));
   // A guard of a newer release may return a denial code that this Worker does not know.
   if (admission !== null && admission.refusal !== null && !denialCodes.includes(admission.refusal))
-    throw unreachable(new Error(`a guard denies with the unknown code ${admission.refusal}`));
+    throw undecided(new Error(`a guard denies with the unknown code ${admission.refusal}`));
   return admission;
 }
 
 /**
- * Returns whether a guard did not decide because it has too much to do. A guard that does not respond in time counts as overloaded, because its requests may be
- * waiting in line. A guard that cannot be reached at all fails at once.
+ * Returns whether a guard could not be reached at all. A guard that is slow, overloaded or busy was reached: a client could otherwise create this condition by
+ * flooding its guard.
  */
-export function isOverloaded(error: unknown): boolean {
-  const cause = error instanceof Failure ? error.cause : error;
-  return cause instanceof DeadlineExceeded || (cause as { overloaded?: unknown } | undefined)?.overloaded === true;
-}
+export const isUnreachable = (error: unknown): boolean => error instanceof Failure && error.cause instanceof CallFailed;
 
-const unreachable = (cause: unknown) =>
-  new Failure("unavailable", "The service cannot reach the guard of an API key right now. Try again in a moment.", { cause });
+const undecided = (cause: unknown) =>
+  new Failure("unavailable", "The service cannot decide about this API key right now. Try again in a moment.", { cause });

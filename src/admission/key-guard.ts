@@ -12,6 +12,7 @@ import { AccountUnits, type SharedLimits } from "./account-units.ts";
 import {
   type Admission,
   type AdmissionRequest,
+  type Busy,
   denialOf,
   factsOf,
   type KeyConfig,
@@ -93,10 +94,23 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /**
+   * Decides on one request. Returns null if no such key exists, and `Busy` if the guard cannot decide now. It never throws, so an error always means that the
+   * call itself has failed.
+   */
+  async admit(request: AdmissionRequest): Promise<Admission | Busy | null> {
+    try {
+      return await this.#admit(request);
+    } catch (error) {
+      console.error("a guard cannot decide:", messagesOf(error));
+      return { busy: true };
+    }
+  }
+
+  /**
    * Decides on one request. The decision and the counting of the request happen in one synchronous step. If the guard has too few units of the account, it
    * asks the account's budget, and decides again. Returns null if no such key exists.
    */
-  async admit(request: AdmissionRequest): Promise<Admission | null> {
+  async #admit(request: AdmissionRequest): Promise<Admission | null> {
     let key = this.#key ?? (await this.#load());
     const giveUpAt = Date.now() + unitsTimeoutMs;
     const askedBefore = this.#units.asked;
@@ -250,18 +264,21 @@ export class KeyGuard extends DurableObject<Env> {
     const now = this.#now();
     const denied = denialOf(config, allowed, request, now);
     if (denied !== null || !request.counted) return this.#admissionOf(key, request, { refusal: denied }, now);
+    if (request.isLook) return this.#refuse(key, request) ?? this.#admissionOf(key, request, { refusal: null }, now);
     const { attempt, entryId = "" } = request.verification ?? {};
+    this.#attempts.expire(now);
     const earlier = attempt && this.#attempts.find(attempt.id, now);
     if (earlier) {
       const refusal = earlier.about === attempt.about ? null : "conflict";
       return this.#admissionOf(key, request, { refusal }, now, refusal === null ? earlier.entryId : entryId);
     }
     const decision = this.#count(key, costOf(request), now, isAnswered);
-    if (attempt && decision?.refusal === null) this.#attempts.add(attempt.id, { about: attempt.about, entryId, countedAt: now });
+    if (attempt && decision?.refusal === null)
+      this.#attempts.add(config.accountId, attempt.id, { about: attempt.about, entryId, countedAt: now });
     return decision && this.#admissionOf(key, request, decision, now);
   }
 
-  /** Returns the refusal of a request by limits of the key, or null if they have room. */
+  /** Returns the refusal of a request by limits of the key, or null if they have room. Counts nothing. */
   #refuse(key: LoadedKey, request: AdmissionRequest): Admission | null {
     const now = this.#now();
     const cost = costOf(request);

@@ -34,7 +34,7 @@ export const configColumns = {
 
 /** What the account says about requests while the guard of a key cannot be reached. */
 export interface OnUnavailable {
-  onUnavailable: "deny" | "allow";
+  onUnavailable: "deny" | "known";
 }
 
 /** Reads a key for a decision without its guard. Returns null if no such key exists. */

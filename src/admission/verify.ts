@@ -1,6 +1,7 @@
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import { Failure, type FailureContent } from "../errors/failure.ts";
 import { parseIpList } from "../net/ip-list.ts";
+import { withDeadline } from "../time/deadline.ts";
 import {
   type Admission,
   type AdmissionRequest,
@@ -12,7 +13,7 @@ import {
   verifiedFactsOf,
 } from "./admission.ts";
 import { admitKey, authenticateKey, type Denied, type Principal } from "./authenticate.ts";
-import { type Guards, isOverloaded } from "./guards.ts";
+import { type Guards, isUnreachable } from "./guards.ts";
 import type { OnUnavailable } from "./read-config.ts";
 
 // Decides about a request that the team's own API has received. This code knows no HTTP: the team API, forward auth and the RPC entrypoint call it.
@@ -53,31 +54,35 @@ export interface Verdict {
   degraded: boolean;
 }
 
+/** The time for a decision, in milliseconds. A client waits a second for it. */
+const decisionMs = 800;
+const maxCredential = 4096;
+
 /**
- * Decides about a request, and counts it. Never throws: if the decision is not possible, the request is denied with `unavailable`. If the guard of
- * the key cannot be reached and the account says `on_unavailable: "allow"`, D1 decides, and the request is not counted. A guard that is overloaded or
- * too slow is no such case: a client could otherwise lift its limit by flooding its guard.
+ * Decides about a request within 800 ms, and counts it. Never throws: if the decision is not possible, the request is denied with `unavailable`. If the guard of
+ * the key cannot be reached and the account says `on_unavailable: "known"`, D1 decides, and the request is not counted.
  */
-export async function verifyKey(
-  verifying: Verifying,
-  { credential, scope, ip, cost, ...verification }: Verification,
-  now: number,
-): Promise<Verdict> {
-  const { accountIds, entryId, attempt } = verification;
-  const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
-  let outcome: ReturnType<typeof authenticateKey>;
+export async function verifyKey(verifying: Verifying, verification: Verification, now: number): Promise<Verdict> {
   try {
-    const secretKey = await credential();
-    const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
-    outcome = authenticateKey({ verify: () => found }, secretKey, request, now);
+    return await withDeadline(decide(verifying, verification, now), decisionMs, "Deciding about a request");
   } catch (error) {
     return { denial: failureOf(error), degraded: false };
   }
+}
+
+async function decide(verifying: Verifying, { credential, scope, ip, cost, ...verification }: Verification, now: number): Promise<Verdict> {
+  const { accountIds, entryId, attempt } = verification;
+  const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
+  const secretKey = await credential();
+  if (secretKey.length > maxCredential) return { denial: invalidKey, degraded: false };
+  const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
+  const outcome = authenticateKey({ verify: () => found }, secretKey, request, now);
   if ("denial" in outcome) return deniedAs(outcome, entryId);
   try {
     const admitted = await admitKey(verifying.guards, outcome.credential);
     return "denial" in admitted ? deniedAs(admitted, entryId) : { denial: null, principal: admitted.principal, degraded: false };
   } catch (error) {
+    if (!isUnreachable(error)) throw error;
     return withoutGuard(verifying, outcome.credential, error);
   }
 }
@@ -99,10 +104,8 @@ async function withoutGuard(
   { keyId, request }: { keyId: string; request: AdmissionRequest },
   cause: unknown,
 ): Promise<Verdict> {
-  const unavailable = { denial: failureOf(cause), degraded: false };
-  if (isOverloaded(cause)) return unavailable;
   const config = await readUnguarded(keyId).catch(() => null);
-  if (config?.onUnavailable !== "allow") return unavailable;
+  if (config?.onUnavailable !== "known") throw cause;
   const refusal = denialOf(config, parseIpList(config.allowedIps), request, Date.now());
   const principal = { keyId, ip: request.ip, admission: uncounted(config, refusal, request) };
   if (refusal === "invalid_key") return { denial: invalidKey, degraded: true };

@@ -18,6 +18,8 @@ export interface ApiRoute extends RoutePolicy {
   isBodyRequired: boolean;
   /** The request headers that the route reads, except the header with the API key. */
   headers: string[];
+  /** In the team API, which accounts the operation reaches (`Reach` in `team-router.ts`). */
+  reach: string;
 }
 
 /**

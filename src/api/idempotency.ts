@@ -1,13 +1,14 @@
 import type { ReadContext } from "../accounts/actor.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { Failure } from "../errors/failure.ts";
+import type { ReceivedBody } from "../http/context.ts";
 import { urlOf } from "../http/request-url.ts";
-import { runIdempotently as runOnceFor } from "../idempotency/run-idempotently.ts";
-import type { IdempotentRequest, StoredResponse } from "../idempotency/store.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
+import { runIdempotently } from "../idempotency/run-idempotently.ts";
+import type { StoredResponse } from "../idempotency/store.ts";
+import { commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
 import { canonicalJsonOf } from "./canonical-json.ts";
 import type { ApiContext, RouteContext } from "./context.ts";
-import { actorOf, outboxOf, readContext, writeContext } from "./operation-contexts.ts";
+import { actorOf, outboxOf, readContext } from "./operation-contexts.ts";
 import { respondJson } from "./respond.ts";
 
 /** The pattern of a valid Idempotency-Key. */
@@ -36,61 +37,81 @@ export interface PostResponse<Body, Status> {
   headers?: Record<string, string>;
 }
 
+/** A POST that takes an Idempotency-Key. */
 interface Post<Result, Body, Status> {
+  /** Makes the change in one batch through the given outbox. */
+  run: (outbox: Outbox) => Promise<Result>;
+  respond: (result: Result) => PostResponse<Body, Status>;
+  /** Runs before each replay. `first` is the stored body of the first response. Throws if this caller may not make the change. */
+  beforeReplay: (first: Body) => Promise<void>;
+}
+
+/** Who sends a POST. `id`: the id of its account or token. `isCounted`: whether stored responses count towards the maximum of the account. */
+interface Sender {
+  id: string;
+  isCounted: boolean;
+  outbox: Outbox;
+}
+
+type PostContext = RouteContext & { get(name: "body"): ReceivedBody; req: { method: string } };
+
+/**
+ * Handles a POST of any surface. Requests with the same Idempotency-Key take effect only once. A repeated request gets the response to the first request.
+ */
+export async function runPost<Result, Body extends object, Status extends 200 | 201 | 202>(
+  c: PostContext,
+  { id, isCounted, outbox }: Sender,
+  { run, respond: responseFor, beforeReplay }: Post<Result, Body, Status>,
+) {
+  const respond = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(c, body, status, headers);
+  const key = idempotencyKeyIn(c);
+  if (key === null) return respond(responseFor(await run(outbox)));
+  const { pathname, search } = urlOf(c);
+  const { bytes } = c.get("body");
+  const fingerprint = hashOf(Buffer.concat([Buffer.from(`${search}\n`), Buffer.from(canonicalJsonOf(bytes) ?? bytes)]));
+  const outcome = await runIdempotently({
+    outbox,
+    now: Date.now(),
+    request: { accountId: id, operation: `${c.req.method} ${pathname}`, key, fingerprint, isCounted },
+    run,
+    toStore: (result: Result): StoredResponse => {
+      const { status, body, stored = body, headers = {} } = responseFor(result);
+      return { status, headers, body: JSON.stringify(stored) };
+    },
+  });
+  if ("result" in outcome) return respond(responseFor(outcome.result));
+  const { status, headers, body } = outcome.stored;
+  const first = JSON.parse(body) as Body;
+  await beforeReplay(first);
+  return respond({ status: status as Status, body: first, headers: { ...headers, "Idempotent-Replayed": "true" } });
+}
+
+/** A POST of the API. */
+interface ApiPost<Result, Body, Status> extends Pick<Post<Result, Body, Status>, "respond"> {
   /**
    * Throws if the API key of a repeated request may not make this change. The first request may have used a different API key. `first` is
    * the stored body of the first response.
    */
   authorize?: (context: ReadContext, first: Body) => Promise<void> | void;
   run: (context: WriteContext) => Promise<Result>;
-  respond: (result: Result) => PostResponse<Body, Status>;
   /** Runs before each replay. Completes the work that follows the change, in case the first request was interrupted. */
   beforeReplay?: () => Promise<void>;
 }
 
-/**
- * Handles a POST. Requests with the same Idempotency-Key take effect only once. A repeated request gets the response to the first request.
- */
-export async function runIdempotentPost<Result, Body extends object, Status extends 200 | 201 | 202>(
+/** Handles a POST of an API key (`runPost`). */
+export const runIdempotentPost = <Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
-  { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,
-) {
-  const respond = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(c, body, status, headers);
-  const replay = async ({ status, headers, body }: StoredResponse) => {
-    const first = JSON.parse(body) as Body;
-    await authorize(readContext(c), first);
-    await beforeReplay();
-    return respond({ status: status as Status, body: first, headers: { ...headers, "Idempotent-Replayed": "true" } });
-  };
-
-  const request = idempotentRequest(c);
-  if (!request) return respond(responseFor(await run(writeContext(c))));
-  const toStore = (result: Result): StoredResponse => {
-    const { status, body, stored = body, headers = {} } = responseFor(result);
-    return { status, headers, body: JSON.stringify(stored) };
-  };
-  const context = readContext(c);
-  const outcome = await runOnceFor({
-    outbox: outboxOf(c),
-    now: context.now,
-    request: { ...request, isCounted: true },
-    run: (commit) => run({ ...context, commit }),
-    toStore,
-  });
-  return "stored" in outcome ? replay(outcome.stored) : respond(responseFor(outcome.result));
-}
-
-function idempotentRequest(c: ApiContext): IdempotentRequest | null {
-  const key = idempotencyKeyIn(c);
-  if (key === null) return null;
-  const { pathname, search } = urlOf(c);
-  const { bytes } = c.get("body");
-  const hashWith = (body: string | Uint8Array) => hashOf(Buffer.concat([Buffer.from(`${search}\n`), Buffer.from(body)]));
-  return {
-    accountId: actorOf(c).accountId,
-    operation: `${c.req.method} ${pathname}`,
-    key,
-    fingerprint: hashWith(canonicalJsonOf(bytes) ?? bytes),
-    fingerprintOfBytes: hashWith(bytes),
-  };
-}
+  { authorize = () => {}, run, respond, beforeReplay = async () => {} }: ApiPost<Result, Body, Status>,
+) =>
+  runPost(
+    c,
+    { id: actorOf(c).accountId, isCounted: true, outbox: outboxOf(c) },
+    {
+      run: (outbox) => run({ ...readContext(c), commit: commitTo(outbox) }),
+      respond,
+      beforeReplay: async (first: Body) => {
+        await authorize(readContext(c), first);
+        await beforeReplay();
+      },
+    },
+  );

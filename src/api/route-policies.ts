@@ -29,6 +29,7 @@ const otherMethod = (route: string, methods: string[]): ApiRoute => ({
   mediaTypes: [],
   isBodyRequired: false,
   headers: [],
+  reach: "handler",
 });
 
 /**
@@ -41,7 +42,7 @@ export class RoutePolicies {
   constructor(routers: readonly DocumentedRouter[], { base, scheme }: { base: string; scheme: string }) {
     const routes = routers.flatMap(routesOf);
     const byPath = Map.groupBy(routes, ({ path }) => path);
-    for (const { method, path, security, request, parameters, "x-counted": counted, "x-cost": cost = 1 } of routes) {
+    for (const { method, path, security, request, parameters, "x-counted": counted, "x-cost": cost = 1, "x-reach": reach = "" } of routes) {
       const route = base + path;
       const methods = methodsOf(byPath.get(path) ?? []);
       const key = security?.[0]?.[scheme];
@@ -59,6 +60,7 @@ export class RoutePolicies {
         mediaTypes: isPublic ? [] : Object.keys(request?.body?.content ?? {}),
         isBodyRequired: request?.body?.required !== false,
         headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
+        reach: String(reach),
       });
       this.#byRoute.set(`ALL ${base}${honoPath(path)}`, otherMethod(route, methods));
     }

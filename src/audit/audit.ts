@@ -11,7 +11,6 @@ import { dayMs } from "../time/clock.ts";
 import { audit } from "./tables.ts";
 
 // The audit log records who changed keys, webhooks, members and sessions. Each entry is written in the same batch as the recorded change.
-// Only `recordAudit` writes an entry outside of a batch.
 
 export type AuditEntry = typeof audit.$inferSelect;
 
@@ -56,11 +55,6 @@ export const storeAuditOfEach = ({ db, actor, now }: ReadContext, action: string
     SELECT ${actor.accountId}, ${idBound("aud", now)} || lower(hex(randomblob(10))), ${actor.by.type}, ${actor.by.id}, ${action}, ${type},
       target.id, target.name, ${actor.from.ip}, ${actor.from.country}, '[]' FROM (${targets}) AS target`,
   );
-
-/** Stores an entry for an action that is already complete, outside of any batch. */
-export const recordAudit = async ({ db }: Pick<ReadContext, "db">, entry: AuditEntry): Promise<void> => {
-  await db.insert(audit).values(entry);
-};
 
 /** An audit entry with the current name of its actor. */
 export type ReadAuditEntry = AuditEntry & { actorName: string | null };

@@ -38,7 +38,7 @@ export async function runFormIdempotently<Result>(
       fingerprint: hashOf(nonce),
       isCounted: false,
     },
-    run,
+    run: (stored) => run(commitTo(stored)),
     toStore: (result) => ({ status: 200, headers: {}, body: idOf(result) }),
   });
   return "stored" in outcome ? { repeated: outcome.stored.body } : outcome;

@@ -90,6 +90,12 @@ export const explanations: Record<FailureCode, Explanation> = {
     header: "Retry-After",
     detail: "The limit is used up: 5,000 per hour.",
   },
+  too_many_unknown_keys: {
+    why: "More than 20 keys that do not exist came from one IP address within a second.",
+    what: "Check the key of your client, and send the request again after a second.",
+    header: "Retry-After",
+    detail: "Too many keys that do not exist came from your IP address. Try again in a moment.",
+  },
   not_found: {
     why: "The account has no resource with this id, or the path does not exist.",
     what: "Check the id. The resource may have been deleted, or may belong to another account.",

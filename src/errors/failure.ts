@@ -30,6 +30,7 @@ export const failures = {
   idempotency_key_reused: { status: 422, title: "Idempotency key reused" },
   cost_exceeds_limit: { status: 422, title: "Cost exceeds limit" },
   rate_limit_exceeded: { status: 429, title: "Rate limit exceeded" },
+  too_many_unknown_keys: { status: 429, title: "Too many unknown keys" },
   too_many_attempts: { status: 429, title: "Too many attempts" },
   internal_error: { status: 500, title: "Internal error" },
   unavailable: { status: 503, title: "Unavailable" },

@@ -6,6 +6,7 @@ import { isKeyForm } from "../credentials/key-format.ts";
 import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import { findImported } from "../keys/find-imported.ts";
+import { BodyBudget, type Claim } from "./body-budget.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
@@ -34,7 +35,7 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
 
 /** Returns the key that has a text as its imported secret, or null. Text in the form of this service's own keys is never looked up. */
 const imported = async (c: AppContext, text: string) =>
-  text === "" || isKeyForm(text) ? null : findImported(connect(c.env.DB), importSecretsIn(c.env), text, Date.now());
+  text === "" || isKeyForm(text) ? null : findImported(connect(c.env.DB), importSecretsIn(c.env), text, clientAddress(c));
 
 const bearerOf = (header: string): string =>
   header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";
@@ -47,6 +48,19 @@ export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   c.set("principal", outcome.principal);
   return next();
 });
+
+/** Memory for the bodies of accounts. An isolate has 128 MiB of memory in total. */
+const bodies = new BodyBudget(16 * 1024 * 1024);
+
+/**
+ * Opens a claim on the body budget of the account. Asks the guard first whether the key could come in now, which counts nothing. A request that could not gets its
+ * denial at once, so that it holds no memory.
+ */
+export async function claimForKey(c: AppContext): Promise<Claim | Response> {
+  const { keyId, request } = c.get("credential");
+  const outcome = await admitKey(guardsOf(c.env), { keyId, request: { ...request, isLook: true } });
+  return "denial" in outcome ? deny(c, outcome) : bodies.open(outcome.principal.admission.key.accountId, Date.now());
+}
 
 function deny(c: AppContext, { denial, principal }: Denied): Response {
   if (principal) c.set("principal", principal);

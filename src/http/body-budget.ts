@@ -1,46 +1,56 @@
 import { minuteMs } from "../time/clock.ts";
 
-/** The body budget of an isolate: the maximum total size of the bodies in memory, in bytes. An isolate has 128 MiB of memory in total. */
-const maxClaimedBytes = 16 * 1024 * 1024;
 /**
  * The age at which a claim is dropped, in milliseconds. The platform ends every request before this age. The code of an ended request can
  * no longer release its claim.
  */
 const maxClaimMs = minuteMs;
+/** One owner can hold at most this share of a budget. */
+const maxShare = 1 / 8;
 
 /** The memory that one request holds for its body. */
 export interface Claim {
-  readonly keyId: string;
+  /** Sets the number of bytes. Returns false if they are not free for this owner. */
+  grow(bytes: number): boolean;
+  release(): void;
+}
+
+interface Held {
+  owner: string;
   bytes: number;
-  readonly since: number;
+  since: number;
 }
-
-const claims = new Set<Claim>();
-
-/** Creates a claim on the body budget for one request of a key. */
-export function claimBudget(keyId: string, now: number): Claim {
-  for (const each of claims) if (now - each.since > maxClaimMs) claims.delete(each);
-  const claim = { keyId, bytes: 0, since: now };
-  claims.add(claim);
-  return claim;
-}
-
-export const release = (claim: Claim): void => void claims.delete(claim);
 
 /**
- * Sets the number of bytes that a request holds for its body. Returns false if the key of the request would then hold more bytes than
- * remain free. One key can therefore hold at most half of the budget. If n keys share the budget equally, each key can hold at most 1/(n +
- * 1) of the budget. Some of the budget always remains free for another key.
+ * The maximum total size of the bodies of one kind in the memory of an isolate. An owner can hold an eighth of it, and no more than remains free. If n owners
+ * share it equally, each holds at most 1/(n + 1), so there is always room for another one.
  */
-export function grow(claim: Claim, bytes: number): boolean {
-  let ofAll = bytes;
-  let ofKey = bytes;
-  for (const each of claims) {
-    if (each === claim) continue;
-    ofAll += each.bytes;
-    if (each.keyId === claim.keyId) ofKey += each.bytes;
+export class BodyBudget {
+  readonly #maxBytes: number;
+  readonly #held = new Set<Held>();
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
-  if (ofKey > maxClaimedBytes - ofAll) return false;
-  claim.bytes = bytes;
-  return true;
+
+  /** Opens a claim for one request of an owner: an account, never one of its keys. */
+  open(owner: string, now: number): Claim {
+    for (const each of this.#held) if (now - each.since > maxClaimMs) this.#held.delete(each);
+    const held: Held = { owner, bytes: 0, since: now };
+    this.#held.add(held);
+    return { grow: (bytes) => this.#grow(held, bytes), release: () => void this.#held.delete(held) };
+  }
+
+  #grow(held: Held, bytes: number): boolean {
+    let ofAll = bytes;
+    let ofOwner = bytes;
+    for (const each of this.#held) {
+      if (each === held) continue;
+      ofAll += each.bytes;
+      if (each.owner === held.owner) ofOwner += each.bytes;
+    }
+    if (ofOwner > Math.min(this.#maxBytes * maxShare, this.#maxBytes - ofAll)) return false;
+    held.bytes = bytes;
+    return true;
+  }
 }

@@ -1,13 +1,17 @@
-import { bodyLimit } from "hono/body-limit";
-import { Failure } from "../errors/failure.ts";
+import { networkOf } from "../net/ip-list.ts";
+import { receiveBody } from "./body.ts";
+import { BodyBudget } from "./body-budget.ts";
+import { clientAddress } from "./client-address.ts";
+import type { AppContext } from "./context.ts";
 
 /** The maximum size of a form, in bytes. The largest forms are a passkey response and a list of 100 addresses. */
 const maxFormBytes = 16 * 1024;
+/** Memory for the forms of everybody. */
+const bodies = new BodyBudget(4 * 1024 * 1024);
 
-/** Throws `body_too_large` if a form is larger than 16 KiB. The same limit applies to the body of an operator request. */
-export const formLimit = bodyLimit({
-  maxSize: maxFormBytes,
-  onError: () => {
-    throw new Failure("body_too_large", `A form may have at most ${maxFormBytes / 1024} KiB.`);
-  },
-});
+/** Receives a form of at most 16 KiB. Reading a larger one throws `body_too_large`. `ownerOf`: returns whose share of the memory the form takes. */
+export const receiveForm = (ownerOf: (c: AppContext) => string) =>
+  receiveBody({ maxBytes: maxFormBytes, claimFor: (c) => bodies.open(ownerOf(c), Date.now()) });
+
+/** Anybody can send a form to the sign-in pages, so a share is that of a client address. */
+export const addressOf = (c: AppContext): string => networkOf(clientAddress(c));

@@ -5,7 +5,7 @@ import { Failure, type FailureContent, type FieldError, failures } from "../erro
 import type { AppContext } from "./context.ts";
 import { secondsTo } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";
-import { requestOrigin } from "./request-url.ts";
+import { publicOrigin } from "./request-url.ts";
 import { respond } from "./standard-headers.ts";
 
 export const problemType = "application/problem+json";
@@ -66,7 +66,7 @@ export function problemBody(
 /** Returns the error response for a failure, as `application/problem+json`. */
 export function problem(c: AppContext, failure: FailureContent): Response {
   const { status } = failures[failure.code];
-  const body = problemBody(failure, { origin: requestOrigin(c), instance: shownPath(c), requestId: c.get("requestId") });
+  const body = problemBody(failure, { origin: publicOrigin(c), instance: shownPath(c), requestId: c.get("requestId") });
   c.set("failure", failure);
   const headers = { "Content-Type": problemType, ...failure.headers, ...retryAfter(status, c.get("principal")?.admission) };
   return respond(c, JSON.stringify(body), status, headers);

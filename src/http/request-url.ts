@@ -1,3 +1,5 @@
+import { originsIn } from "../net/origins.ts";
+
 /** The properties of a request context that hold the URL of the request. The request contexts of all surfaces have these properties. */
 export interface Requested {
   req: { url: string };
@@ -28,6 +30,21 @@ export function requestOrigin({ req: { url } }: Pick<Requested, "req">): string 
   const beginning = pathAt === -1 ? url : url.slice(0, pathAt);
   if (latest.beginning !== beginning) latest = { beginning, origin: new URL(beginning).origin };
   return latest.origin;
+}
+
+/** The parsed origins of the last value of `PUBLIC_ORIGIN`. */
+let configured: { text: string; origins: readonly string[] } = { text: "", origins: [] };
+
+/**
+ * Returns the origin for links in responses. If `PUBLIC_ORIGIN` lists origins, it is one of them. The origin of a request can be that of a proxy, or come from any
+ * Host that its client has sent.
+ */
+export function publicOrigin(c: Pick<Requested, "req"> & { env: { PUBLIC_ORIGIN: string } }): string {
+  const text = c.env.PUBLIC_ORIGIN;
+  if (configured.text !== text) configured = { text, origins: originsIn(text) };
+  const { origins } = configured;
+  const own = requestOrigin(c);
+  return origins.length === 0 || origins.includes(own) ? own : (origins[0] as string);
 }
 
 /** Returns whether the URL of a request has a non-empty query. */

@@ -1,14 +1,14 @@
 import { Failure } from "../errors/failure.ts";
-import type { Commit, Outbox } from "../webhooks/outbox.ts";
-import { AlreadyDone, findStored, type StoredResponse, type StoringRequest, storingCommit } from "./store.ts";
+import type { Outbox } from "../webhooks/outbox.ts";
+import { findStored, isAlreadyDone, type StoredResponse, type StoringRequest, storingOutbox } from "./store.ts";
 
 /** A change that must happen only once, even if the client repeats the request. */
 export interface IdempotentRun<Result> {
   outbox: Outbox;
   now: number;
   request: StoringRequest;
-  /** Makes the change through the given commit, which stores the response in the same batch. */
-  run: (commit: Commit) => Promise<Result>;
+  /** Makes the change in one batch through the given outbox, which stores the response in the same batch. */
+  run: (outbox: Outbox) => Promise<Result>;
   /** Returns the response to store, without values that are shown only once. */
   toStore: (result: Result) => StoredResponse;
 }
@@ -29,9 +29,9 @@ export async function runIdempotently<Result>({
   const stored = await findStored(db, request, now);
   if (stored) return { stored };
   try {
-    return { result: await run(storingCommit(outbox, request, now, toStore)) };
+    return { result: await run(storingOutbox(outbox, request, now, toStore)) };
   } catch (error) {
-    if (!(error instanceof AlreadyDone)) throw error;
+    if (!isAlreadyDone(error)) throw error;
     const first = await findStored(db, request, now);
     if (first) return { stored: first };
     throw new Failure("request_in_progress", "A request with this Idempotency-Key is still running. Try again in a moment.", {

@@ -6,7 +6,7 @@ import { isDuplicate } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { Failure } from "../errors/failure.ts";
 import { dayMs } from "../time/clock.ts";
-import { type Commit, commitChange, type Outbox } from "../webhooks/outbox.ts";
+import type { Outbox } from "../webhooks/outbox.ts";
 import { idempotencyKeys } from "./tables.ts";
 
 export const retentionMs = dayMs;
@@ -20,11 +20,6 @@ export interface IdempotentRequest {
   operation: string;
   key: string;
   fingerprint: string;
-  /**
-   * A hash of the query and the raw bytes of the body. A stored response with this hash also matches, because version 0.2.0 stored this
-   * kind of hash.
-   */
-  fingerprintOfBytes?: string;
 }
 
 /** A stored response, without values that are shown only once. */
@@ -34,12 +29,6 @@ export interface StoredResponse {
   body: string;
 }
 
-/**
- * A commit throws this error if another request with the same Idempotency-Key committed first. The caller can then read the stored response
- * of the first request.
- */
-export class AlreadyDone extends Error {}
-
 const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
   and(eq(idempotencyKeys.accountId, accountId), eq(idempotencyKeys.operation, operation), eq(idempotencyKeys.keyHash, hashOf(key)));
 
@@ -47,17 +36,13 @@ const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
  * Returns the stored response of a request, or null if no response is stored. Throws `idempotency_key_reused` if the Idempotency-Key was
  * used for a different request.
  */
-export async function findStored(
-  db: Db,
-  request: IdempotentRequest,
-  now: number,
-): Promise<(StoredResponse & { createdAt: number }) | null> {
+export async function findStored(db: Db, request: IdempotentRequest, now: number): Promise<StoredResponse | null> {
   const [stored] = await db
     .select()
     .from(idempotencyKeys)
     .where(and(ofRequest(request), gt(idempotencyKeys.createdAt, now - retentionMs)));
   if (!stored) return null;
-  if (stored.fingerprint !== request.fingerprint && stored.fingerprint !== request.fingerprintOfBytes) {
+  if (stored.fingerprint !== request.fingerprint) {
     throw new Failure(
       "idempotency_key_reused",
       "This Idempotency-Key was already used for another request. Use a new value for each new request.",
@@ -81,25 +66,24 @@ export interface StoringRequest extends IdempotentRequest {
 }
 
 /**
- * Returns a commit that stores the response in the same batch as the change. Either the change and the response are both written, or
- * neither is. If two requests have the same Idempotency-Key, the insert of the later request violates the primary key. D1 then rolls back
- * the later change, and its commit throws `AlreadyDone`.
+ * Returns an outbox that stores the response in the same batch as the change. Either the change and the response are both written, or neither is. If two requests
+ * have the same Idempotency-Key, the insert of the later request violates the primary key, and D1 rolls back the later change.
  */
-export const storingCommit =
-  <Result>(outbox: Outbox, request: StoringRequest, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
-  async (change) => {
-    const response = responseFor(change.result as unknown as Result);
-    try {
-      const isBounded = request.isCounted && !change.evenWhereFull;
-      const kept = isBounded ? [{ accountId: request.accountId, what: "idempotencyKeys" as const }] : [];
-      const adds = [...(change.adds ?? []), ...kept];
-      return await commitChange(outbox, { ...change, adds }, storeResponse(outbox.db, request, response, now, change.when));
-    } catch (error) {
-      if (isDuplicate(error, "idempotency_keys.account_id"))
-        throw new AlreadyDone("another request with this Idempotency-Key was first", { cause: error });
-      throw error;
-    }
-  };
+export const storingOutbox = <Result>(
+  outbox: Outbox,
+  request: StoringRequest,
+  now: number,
+  responseFor: (result: Result) => StoredResponse,
+): Outbox => ({
+  ...outbox,
+  alongside: ({ result, when, evenWhereFull }) => ({
+    statements: storeResponse(outbox.db, request, responseFor(result as Result), now, when),
+    adds: request.isCounted && !evenWhereFull ? [{ accountId: request.accountId, what: "idempotencyKeys" }] : [],
+  }),
+});
+
+/** Returns whether a change failed because another request with the same Idempotency-Key committed first. */
+export const isAlreadyDone = (error: unknown): boolean => isDuplicate(error, "idempotency_keys.account_id");
 
 function storeResponse(db: Db, request: IdempotentRequest, response: StoredResponse, now: number, when: SQL = sql`true`): Statement[] {
   const { accountId, operation, key, fingerprint } = request;

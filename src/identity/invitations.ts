@@ -18,31 +18,21 @@ import { newToken } from "./tokens.ts";
 export const invitationMs = 7 * dayMs;
 
 /**
- * Creates a setup link for an account's first owner or for an additional owner. Deletes the account's previous setup link if nobody used
- * the link. Returns the token of the new link. The `alongside` statements run in the same database batch.
+ * Returns the token of a new setup link for an account's first owner or for an additional owner, and the statements that store it. They delete the account's
+ * previous setup link if nobody used it.
  */
-export async function createSetupLink(
-  { db, now }: { db: Db; now: number },
-  accountId: string,
-  alongside: Statement[] = [],
-): Promise<string> {
+export function newSetupLink({ db, now }: { db: Db; now: number }, accountId: string): { token: string; statements: Statement[] } {
   const { token, tokenHash } = newToken();
-  await db.batch([
-    db.delete(invitations).where(and(eq(invitations.accountId, accountId), eq(invitations.kind, "setup"), isNull(invitations.usedBy))),
-    db.insert(invitations).values({
-      tokenHash,
-      id: newId("inv", now),
-      accountId,
-      kind: "setup",
-      role: "owner",
-      email: "",
-      invitedBy: null,
-      usedBy: null,
-      expiresAt: now + invitationMs,
-      createdAt: now,
-    }),
-    ...alongside,
-  ]);
+  const isUnused = and(eq(invitations.accountId, accountId), eq(invitations.kind, "setup"), isNull(invitations.usedBy));
+  const link = { tokenHash, id: newId("inv", now), accountId, kind: "setup", role: "owner", email: "", invitedBy: null } as const;
+  const made = db.insert(invitations).values({ ...link, usedBy: null, expiresAt: now + invitationMs, createdAt: now });
+  return { token, statements: [db.delete(invitations).where(isUnused), made] };
+}
+
+/** Stores a new setup link outside of any other batch, for local data. Returns its token. */
+export async function createSetupLink(context: { db: Db; now: number }, accountId: string): Promise<string> {
+  const { token, statements } = newSetupLink(context, accountId);
+  await context.db.batch(statements as [Statement, ...Statement[]]);
   return token;
 }
 

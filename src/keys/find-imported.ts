@@ -12,19 +12,18 @@ import { hasForm, setMaskedForms } from "../credentials/secret-form.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
+import { networkOf } from "../net/ip-list.ts";
 import { manifests } from "../registry/manifests.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { type KeyForm, listKeyForms } from "./key-forms.ts";
+import { LookUps } from "./look-ups.ts";
 
 /** The time for which an isolate uses the registered forms without reading them again, in milliseconds. */
 const formsMs = 10 * secondMs;
 const timeoutMs = 3 * secondMs;
-const maxFound = 10_000;
-/** No request waits longer than this before its look-up. */
-const longestWaitSeconds = 10;
-/** The maximum number of look-ups without a result in a second, for each isolate. */
-export const maxMissesPerSecond = 100;
+/** The maximum number of look-ups without a result in a second, for the clients of one network in an isolate. */
+export const maxMissesPerSecond = 20;
 
 /** A key that has an imported secret, and the value that its guard compares. */
 export interface FoundKey {
@@ -32,12 +31,12 @@ export interface FoundKey {
   secretHash: string;
 }
 
-/** What this isolate knows. The keys are hashes of texts, never the texts. */
-const found = new Map<string, FoundKey>();
+const lookUps = new LookUps<FoundKey>();
 let forms: { list: readonly KeyForm[]; readAt: number } | null = null;
 /** After D1 has not responded, this isolate does not ask it again for a second. */
 let unreadableUntil = 0;
-let misses = { second: 0, count: 0, texts: new Set<string>() };
+/** How many look-ups of each network have found nothing in a second. */
+let misses = { second: 0, ofNetwork: new Map<string, number>() };
 
 /** Makes this isolate read the registered forms again. */
 export const forgetForms = (): void => {
@@ -73,59 +72,64 @@ export async function isRegistered(db: Db, text: string, now: number): Promise<b
 }
 
 /**
- * Returns the key that has a text as its imported secret, or null if there is none. Text of no registered form costs no query. An isolate remembers
- * what it has found, because the mapping from a secret to a key never changes. If more than 100 look-ups in a second find nothing, or if D1 does not
- * respond, throws `unavailable`: the service never says that a key is unknown without having looked.
+ * Returns the key that has a text as its imported secret, or null if there is none. Text of no registered form costs no query. An isolate remembers what it has
+ * found, because the mapping from a secret to a key never changes. `ip`: the address of the client, or an empty text if it is not known. Throws
+ * `too_many_unknown_keys` if more than 20 look-ups in a second for its network find nothing. Throws `unavailable` if D1 does not respond, because only a
+ * look-up can tell that a key is unknown.
  */
-export async function findImported(db: Db, secrets: ImportSecrets, text: string, now: number): Promise<FoundKey | null> {
+export async function findImported(db: Db, secrets: ImportSecrets, text: string, ip: string): Promise<FoundKey | null> {
   try {
-    if (!(await isRegistered(db, text, now))) return null;
-    const textHash = hashOf(text);
-    const known = found.get(textHash);
+    if (!(await isRegistered(db, text, Date.now()))) return null;
+    const hash = hashOf(text);
+    const known = lookUps.known(hash);
     if (known) return known;
-    const second = Math.floor(now / secondMs);
-    // A request that has waited for the forms counts in the second that has begun meanwhile. If the clock was set back, the count begins anew.
-    if (second > misses.second || second < misses.second - longestWaitSeconds) misses = { second, count: 0, texts: new Set() };
-    // The same text is looked up once in a second.
-    if (misses.texts.has(textHash)) return null;
-    if (misses.count >= maxMissesPerSecond) throw new Error("too many look-ups have found nothing in this second");
-    // The look-up counts as a miss until it has found something, because many look-ups may run at once.
-    const counted = misses;
-    counted.count++;
-    const key = await withDeadline(lookUp(db, secrets, text), timeoutMs, "Looking for an imported key");
-    if (key === null) {
-      counted.texts.add(textHash);
-      return null;
-    }
-    counted.count--;
-    if (found.size >= maxFound) found.clear();
-    found.set(textHash, key);
-    return key;
+    // The look-up counts as a miss until it has found something, because many look-ups can run at the same time.
+    const uncount = countMiss(ip);
+    const found = await lookUps.find(hash, text, (texts) =>
+      withDeadline(lookUpAll(db, secrets, texts), timeoutMs, "Looking for imported keys"),
+    );
+    if (found) uncount();
+    return found;
   } catch (cause) {
     if (cause instanceof Failure) throw cause;
     throw new Failure("unavailable", "The service cannot look for this API key right now. Try again in a moment.", { cause });
   }
 }
 
+/** Counts a look-up as a miss. Returns a function that takes the miss back. Throws if the network has had its share of this second. */
+function countMiss(ip: string): () => void {
+  if (ip === "") return () => {};
+  const second = Math.floor(Date.now() / secondMs);
+  if (misses.second !== second) misses = { second, ofNetwork: new Map() };
+  const { ofNetwork } = misses;
+  const network = networkOf(ip);
+  const before = ofNetwork.get(network) ?? 0;
+  if (before >= maxMissesPerSecond)
+    throw new Failure("too_many_unknown_keys", "Too many keys that do not exist came from your IP address. Try again in a moment.", {
+      headers: { "Retry-After": "1" },
+    });
+  ofNetwork.set(network, before + 1);
+  return () => void ofNetwork.set(network, (ofNetwork.get(network) ?? 1) - 1);
+}
+
 /** Returns whether the removed part of a text is the stored one. The team may have stored it with or without the separator. */
 const isRemoved = (stored: string, { strip, prefix }: Candidate): boolean => stored === prefix || stored === prefix + separatorOf(strip);
 
-async function lookUp(db: Db, secrets: ImportSecrets, text: string): Promise<FoundKey | null> {
-  const candidates = candidatesOf(text, secrets);
+async function lookUpAll(db: Db, secrets: ImportSecrets, texts: readonly string[]): Promise<(FoundKey | null)[]> {
+  const candidates = texts.map((text) => candidatesOf(text, secrets));
   const rows = await db.all<{ algorithm: string; digest: string; key_id: string; strip: Strip; prefix: string }>(
     sql`SELECT imported_secrets.algorithm, imported_secrets.digest, key_id, strip, prefix
-      FROM json_each(${JSON.stringify(candidates.map(({ algorithm, digest }) => [algorithm, digest]))}) AS candidate
+      FROM json_each(${JSON.stringify(candidates.flat().map(({ algorithm, digest }) => [algorithm, digest]))}) AS candidate
       CROSS JOIN imported_secrets ON imported_secrets.algorithm = candidate.value ->> 0 AND imported_secrets.digest = candidate.value ->> 1`,
   );
-  // The part that was not hashed must be the same, too.
-  const row = rows.find((each) =>
-    candidates.some(
-      (candidate) =>
-        candidate.algorithm === each.algorithm &&
-        candidate.digest === each.digest &&
-        candidate.strip === each.strip &&
-        isRemoved(each.prefix, candidate),
-    ),
-  );
-  return row ? { keyId: row.key_id, secretHash: importedHashOf(row) } : null;
+  const stored = Map.groupBy(rows, importedHashOf);
+  return candidates.map((ofText) => {
+    for (const candidate of ofText) {
+      const secretHash = importedHashOf(candidate);
+      // The part that was not hashed must be the same, too.
+      const row = stored.get(secretHash)?.find((each) => candidate.strip === each.strip && isRemoved(each.prefix, candidate));
+      if (row) return { keyId: row.key_id, secretHash };
+    }
+    return null;
+  });
 }

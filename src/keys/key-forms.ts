@@ -1,8 +1,10 @@
-import { asc, count, eq } from "drizzle-orm";
+import { asc, count, eq, sql } from "drizzle-orm";
 import type { SecretForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
+import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
+import type { Commit } from "../webhooks/outbox.ts";
 import { keyForms } from "./tables.ts";
 
 // The team registers the forms of the secrets that its customers have. The service looks up only text of a registered form, so text of any other form
@@ -10,12 +12,19 @@ import { keyForms } from "./tables.ts";
 
 export type KeyForm = typeof keyForms.$inferSelect;
 
+/** The context of changes of forms. `commit` also writes the entry in the audit. */
+interface FormContext {
+  db: Db;
+  now: number;
+  commit: Commit;
+}
+
 const maxForms = 20;
 
 export const listKeyForms = (db: Db): Promise<KeyForm[]> => db.select().from(keyForms).orderBy(asc(keyForms.id));
 
 /** Registers a form. Throws `limit_reached` if there are 20 forms. Registering the same form again returns the existing one. */
-export async function addKeyForm(db: Db, form: SecretForm, now: number): Promise<{ form: KeyForm; isNew: boolean }> {
+export async function addKeyForm({ db, now, commit }: FormContext, form: SecretForm): Promise<{ form: KeyForm; isNew: boolean }> {
   const known = (await listKeyForms(db)).find(
     (each) =>
       each.prefix === form.prefix &&
@@ -31,12 +40,14 @@ export async function addKeyForm(db: Db, form: SecretForm, now: number): Promise
       `A deployment may have at most ${maxForms} forms of imported keys. Delete a form that no key needs.`,
     );
   const made: KeyForm = { id: newId("frm", now), ...form, createdAt: now };
-  await db.insert(keyForms).values(made);
+  await commit({ evenWhereFull: true, result: made, events: [], statements: [db.insert(keyForms).values(made)] });
   return { form: made, isNew: true };
 }
 
 /** Deletes a form. Keys of this form are then unknown, unless another form fits. Throws `not_found`. */
-export async function deleteKeyForm(db: Db, id: string): Promise<void> {
-  const deleted = await db.delete(keyForms).where(eq(keyForms.id, id)).returning({ id: keyForms.id });
-  if (deleted.length === 0) throw new Failure("not_found", "There is no such form.");
+export async function deleteKeyForm({ db, commit }: Omit<FormContext, "now">, id: string): Promise<void> {
+  const when = sql`EXISTS (SELECT 1 FROM key_forms WHERE id = ${id})`;
+  const statements = [db.delete(keyForms).where(eq(keyForms.id, id)).returning({ id: keyForms.id })];
+  const [deleted] = await commit({ evenWhereFull: true, result: null, events: [], statements, when });
+  if (!wrote(deleted)) throw new Failure("not_found", "There is no such form.");
 }

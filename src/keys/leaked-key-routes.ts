@@ -3,12 +3,13 @@ import { logOf } from "../activity/writers.ts";
 import { guardsOf } from "../admission/guards.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondEmpty } from "../api/respond.ts";
-import { publicRoute } from "../api/route-parts/access.ts";
+import { failsWith, publicRoute } from "../api/route-parts/access.ts";
 import { noContent } from "../api/route-parts/responses.ts";
 import { createRouter } from "../api/router.ts";
 import { importSecretsIn } from "../credentials/imported-secret.ts";
 import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
+import { clientAddress } from "../http/client-address.ts";
 import { outboxFor } from "../http/operation-contexts.ts";
 import { commitTo } from "../webhooks/outbox.ts";
 import { findImported } from "./find-imported.ts";
@@ -24,9 +25,10 @@ const revoke = createRoute({
   operationId: "revokeLeakedKey",
   summary: "Report a leaked key",
   description:
-    "Reports a secret key that was found in public. The response to every request is 202, and is sent before the key is looked up. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens.",
+    "Reports a secret key that was found in public. The response is 202 once the report has taken effect, and also if there is no such key. If the report cannot be stored, the response is 503. If your address has sent too many keys that do not exist, the response is 429. Send the report again after either. If the secret is the current secret of a key, the key is revoked. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens.",
   tags: ["Keys"],
   ...publicRoute,
+  ...failsWith("too_many_unknown_keys"),
   request: {
     query: z.looseObject({}),
     body: {
@@ -54,36 +56,30 @@ const revoke = createRoute({
   responses: { 202: noContent("The report was received. The response does not reveal whether the key exists.", { isPublic: true }) },
 });
 
-routes.openapi(revoke, (c) => {
+routes.openapi(revoke, async (c) => {
   const secretKey = reportedIn(c);
-  if (secretKey !== null) c.executionCtx.waitUntil(revokeIfKnown(c, secretKey));
+  const db = connect(c.env.DB);
+  const reported = keyVerifier(c.env).verify(secretKey) ?? (await findImported(db, importSecretsIn(c.env), secretKey, clientAddress(c)));
+  // The report is stored by what it causes. If that fails, the client must send it again.
+  if (reported)
+    await revokeReported(
+      {
+        db,
+        logOf: (logWriter: string) => logOf(c.env, logWriter),
+        now: Date.now(),
+        commit: commitTo(outboxFor(c)),
+        guards: guardsOf(c.env),
+      },
+      reported,
+    );
   return respondEmpty(c, 202);
 });
 
-/** Returns the text in a leak report, or null if the body has none. */
-function reportedIn(c: ApiContext): string | null {
+/** Returns the text in a leak report, or an empty text if the body has none. */
+function reportedIn(c: ApiContext): string {
   try {
     return Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes))).key;
   } catch {
-    return null;
+    return "";
   }
-}
-
-/** Revokes the key with this secret, if there is one. Made-up text of the form of imported keys is looked up at most 100 times in a second. */
-async function revokeIfKnown(c: ApiContext, secretKey: string): Promise<void> {
-  const db = connect(c.env.DB);
-  const now = Date.now();
-  const reported =
-    keyVerifier(c.env).verify(secretKey) ?? (await findImported(db, importSecretsIn(c.env), secretKey, now).catch(() => null));
-  if (reported === null) return;
-  await revokeReported(
-    {
-      db,
-      logOf: (logWriter: string) => logOf(c.env, logWriter),
-      now,
-      commit: commitTo(outboxFor(c)),
-      guards: guardsOf(c.env),
-    },
-    reported,
-  );
 }

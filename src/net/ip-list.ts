@@ -53,3 +53,31 @@ export function isWithin(inner: readonly string[], outer: readonly string[]): bo
   const ranges = parseIpList(outer);
   return parseIpList(inner).every(([network, bits]) => ranges.some((range) => range[1] <= bits && contains(range, network)));
 }
+
+/**
+ * Returns the address in a text that a server or a proxy states for its client, or undefined if there is none. Removes a port, brackets and a zone. An
+ * IPv4-mapped address is returned as IPv4.
+ */
+export function clientIpIn(text: string): string | undefined {
+  const [, bracketed, bare = text.trim()] = /^\s*\[([^\]]*)\](?::\d{1,5})?\s*$/.exec(text) ?? [];
+  const [address = ""] = (bracketed ?? bare.replace(/^([\d.]+):\d{1,5}$/, "$1")).split("%");
+  if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return undefined;
+  return ipaddr.process(address).toString();
+}
+
+const ipv6NetworkBits = 64;
+
+/**
+ * Returns the name of the network that one client can choose addresses from: an IPv4 address, or the /64 of an IPv6 address. Returns the text itself if it is no
+ * address.
+ */
+export function networkOf(ip: string): string {
+  if (!ip.includes(":") || !ipaddr.IPv6.isValid(ip)) return ip;
+  const address = ipaddr.process(ip);
+  return address instanceof ipaddr.IPv6
+    ? address
+        .toByteArray()
+        .slice(0, ipv6NetworkBits / 8)
+        .join(".")
+    : address.toString();
+}

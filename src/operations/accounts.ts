@@ -1,41 +1,46 @@
 import { eq } from "drizzle-orm";
-import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
+import { type Account, insertAccount, newAccount, readAccount, updateAccount } from "../accounts/account.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
 import { callGuard, type Guards } from "../admission/guards.ts";
 import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import { isKeyId } from "../credentials/key-format.ts";
-import type { Db } from "../db/client.ts";
+import type { Db, Statement } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
-import { createSetupLink } from "../identity/invitations.ts";
+import { newSetupLink } from "../identity/invitations.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { defaultQuotaBytes, maxStored, type Stored } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
 import { actorOf, type Operating, operatorCommit } from "./operating.ts";
-import { storeOperation } from "./operator-audit.ts";
 
 // Account changes that only an operator may make.
 
+type NewAccount = Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>;
+
 /** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
-export async function makeAccount(
-  operating: Operating,
-  input: Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>,
-): Promise<{ account: Account; setupToken: string }> {
-  const account = await makeTeamAccount(operating, input);
-  return { account, setupToken: await createSetupLink(operating, account.id) };
+export async function makeAccount(operating: Operating, input: NewAccount): Promise<{ account: Account; setupToken: string }> {
+  const account = newAccount(operating.now, input);
+  const { token: setupToken, statements } = newSetupLink(operating, account.id);
+  const made = { account, setupToken };
+  await storeAccount(operating, account, made, statements);
+  return made;
 }
 
 /** Creates an account without a setup link. Throws `conflict` if another account has the external id. */
-export const makeTeamAccount = (
-  operating: Operating,
-  input: Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>,
-): Promise<Account> => {
-  const id = newAccountId(operating.now);
-  const made = storeOperation(operating.db, { ...operating, action: "account.made", accountId: id });
-  return orExternalIdTaken(createAccount(operating, { id, ...input }, [made]));
+export async function makeTeamAccount(operating: Operating, input: NewAccount): Promise<Account> {
+  const account = newAccount(operating.now, input);
+  await storeAccount(operating, account, account, []);
+  return account;
+}
+
+const storeAccount = <Result>(operating: Operating, account: Account, result: Result, more: Statement[]): Promise<unknown> => {
+  const { db } = operating;
+  const commit = operatorCommit(operating, "account.made", { accountId: account.id });
+  const statements = [insertAccount(db, account), ...more];
+  return orExternalIdTaken(commit({ evenWhereFull: true, result, events: [], statements }));
 };
 
 /** The values of an account that the team sets through the team API. */
@@ -56,9 +61,10 @@ export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<
  * working. Returns the token for the setup link. Throws `not_found`.
  */
 export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
-  const { db } = operating;
-  await readAccount(db, accountId);
-  return createSetupLink(operating, accountId, [storeOperation(db, { ...operating, action: "owner.linked", accountId })]);
+  await readAccount(operating.db, accountId);
+  const { token, statements } = newSetupLink(operating, accountId);
+  await operatorCommit(operating, "owner.linked", { accountId })({ evenWhereFull: true, result: token, events: [], statements });
+  return token;
 }
 
 export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });

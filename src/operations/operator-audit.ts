@@ -35,9 +35,15 @@ export const storeOperation = (
     when,
   );
 
-/** Stores an entry in the operator audit. This write is separate from the writes of the action. */
-export const recordOperation = async (db: Db, operation: NewOperation): Promise<void> => {
-  await storeOperation(db, operation);
+/**
+ * Stores an entry in the operator audit for an action that has no batch of its own: it reads, or works in many pieces. Call it before the action, so that no
+ * action is without its entry.
+ */
+export const recordOperation = async (
+  { db, now, operator, tokenId }: { db: Db } & Pick<NewOperation, "now" | "operator" | "tokenId">,
+  about: Omit<NewOperation, "now" | "operator" | "tokenId">,
+): Promise<void> => {
+  await storeOperation(db, { now, operator, tokenId, ...about });
 };
 
 /** Which actions of operators to list. Times are in milliseconds since the epoch. */

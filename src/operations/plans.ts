@@ -18,22 +18,18 @@ import { always, conflicted, type Precondition, requirePrecondition, retryOnConf
 import { Failure } from "../errors/failure.ts";
 import { requireServed } from "../keys/scopes.ts";
 import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
-import type { Operating } from "./operating.ts";
-import { storeOperation } from "./operator-audit.ts";
+import { type Operating, operatorCommit } from "./operating.ts";
 
 // What operators do with plans. A change of a plan is written to its accounts one after another.
 
 export type PlanContent = Pick<Plan, "name" | "accountLimits" | "keyLimits" | "defaultScopes" | "retentionDays">;
 
 /** Creates a plan. Throws `conflict` if another plan has the name. */
-export async function makePlan({ db, now, operator, tokenId }: Operating, content: PlanContent): Promise<Plan> {
+export async function makePlan(operating: Operating, content: PlanContent): Promise<Plan> {
+  const { db, now, operator } = operating;
   const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
-  await orNameTaken(
-    db.batch([
-      insertPlan(db, plan),
-      storeOperation(db, { now, operator, tokenId, action: "plan.made", targetId: plan.id, details: content }),
-    ]),
-  );
+  const commit = operatorCommit(operating, "plan.made", { targetId: plan.id, details: content });
+  await orNameTaken(commit({ evenWhereFull: true, result: plan, events: [], statements: [insertPlan(db, plan)] }));
   return plan;
 }
 
@@ -42,22 +38,24 @@ export async function makePlan({ db, now, operator, tokenId }: Operating, conten
  * caller's precondition does not hold.
  */
 export async function changePlan(
-  { db, now, operator, tokenId }: Operating,
+  operating: Operating,
   id: string,
   given: Partial<PlanContent>,
   precondition: Precondition = always,
 ): Promise<Plan> {
+  const { db, now, operator } = operating;
   return retryOnConflict(async () => {
     const before = await readPlan(db, id);
     requirePlan(before, precondition);
     if (given.defaultScopes) requireServed(given.defaultScopes, before.defaultScopes ?? [], "/default_scopes");
     const patch = differing(given, before);
     if (isEmpty(patch)) return before;
-    const written = await orNameTaken(updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }));
-    const [plan] = written;
-    if (!plan) return conflicted;
-    await storeOperation(db, { now, operator, tokenId, action: "plan.changed", targetId: id, details: patch });
-    return plan;
+    const statements = [updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now })];
+    const commit = operatorCommit(operating, "plan.changed", { targetId: id, details: patch });
+    const [written] = await orNameTaken(
+      commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, before) }),
+    );
+    return wrote(written) ? readPlan(db, id) : conflicted;
   });
 }
 
@@ -65,19 +63,17 @@ const requirePlan = ({ version }: Plan, precondition: Precondition) =>
   requirePrecondition({ revision: String(version) }, precondition, "plan");
 
 /** Deletes a plan. Throws `not_found`, `precondition_failed`, and `conflict` if an account has the plan. */
-export async function deletePlan(
-  { db, now, operator, tokenId }: Operating,
-  id: string,
-  precondition: Precondition = always,
-): Promise<void> {
+export async function deletePlan(operating: Operating, id: string, precondition: Precondition = always): Promise<void> {
+  const { db } = operating;
   const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
   return retryOnConflict(async () => {
     const plan = await readPlan(db, id);
     requirePlan(plan, precondition);
     if ((await progressOf(db, plan)).accounts > 0) throw used();
     try {
-      const entry = { now, operator, tokenId, action: "plan.deleted", targetId: id, details: { name: plan.name } };
-      const [, removed] = await db.batch([storeOperation(db, entry, isPlanAsRead(db, plan)), removePlan(db, plan)]);
+      const commit = operatorCommit(operating, "plan.deleted", { targetId: id, details: { name: plan.name } });
+      const statements = [removePlan(db, plan)];
+      const [removed] = await commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, plan) });
       return wrote(removed) ? undefined : conflicted;
     } catch (error) {
       // An account can get the plan between the two statements.

@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import { type Account, updateAccount } from "../accounts/account.ts";
-import { auditEntry, deleteAuditOfKeys, deleteAuditOfWebhooks, recordAudit } from "../audit/audit.ts";
+import { auditEntry, deleteAuditOfKeys, deleteAuditOfWebhooks, storeAudit } from "../audit/audit.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { idBound } from "../ids/ids.ts";
@@ -71,8 +71,8 @@ export async function removeSampleData(
     deleteAuditOfWebhooks(db, id, sampleUntil),
     ...sampleTables.map((table) => raw(db, sql`DELETE FROM ${sql.identifier(table.name)} WHERE ${isRemovable(table, id, sampleUntil)}`)),
     updateAccount(db, id, { sampleUntil: null }),
+    ...storeAudit(db, [auditEntry(context, "account.sample_data_removed", { type: "account", id, name })]),
   ]);
-  await recordAudit(context, auditEntry(context, "account.sample_data_removed", { type: "account", id, name }));
 }
 
 /** Revokes all keys that were created before `time`. The guard of a key must revoke the key before the row of the key is deleted. */

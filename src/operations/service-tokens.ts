@@ -10,8 +10,7 @@ import { insertToken, listTokens, readToken, revokeTokenRow, type TokenPosition,
 import { everyRight, reasonAgainst, type TokenRights } from "../service-tokens/token.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { Operating } from "./operating.ts";
-import { storeOperation } from "./operator-audit.ts";
+import { type Operating, operatorCommit } from "./operating.ts";
 
 /** The context of changes of service tokens. `rights`: the rights of the token that makes the change. */
 export interface ChangingTokens extends Operating {
@@ -30,7 +29,7 @@ const pushTimeoutMs = 5 * secondMs;
  * the object of the tokens does not respond.
  */
 export async function makeToken(changing: ChangingTokens, input: NewToken): Promise<{ row: TokenRow; token: string }> {
-  const { db, now, operator, tokenId, env, rights } = changing;
+  const { db, now, operator, env, rights } = changing;
   const reason = reasonAgainst(rights, input);
   if (reason !== null) throw new Failure("forbidden", reasons[reason]);
   if (input.expiresAt !== null && input.expiresAt <= now)
@@ -45,7 +44,12 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   const token = newServiceToken(id, signing);
   const row: TokenRow = { id, ...input, tokenHash: hashOf(token), createdBy: operator, createdAt: now, revokedAt: null };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
-  await db.batch([insertToken(db, row), storeOperation(db, { now, operator, tokenId, action: "token.made", targetId: id, details })]);
+  await operatorCommit(changing, "token.made", { targetId: id, details })({
+    evenWhereFull: true,
+    result: { row, token },
+    events: [],
+    statements: [insertToken(db, row)],
+  });
   await push(() => serviceTokensOf(env).put(row) as unknown as Promise<void>);
   return { row, token };
 }
@@ -69,15 +73,18 @@ async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<v
  * Revokes a service token for good. Requests with the token are denied within five seconds. Revoking it again changes nothing. Throws `not_found`, and
  * `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within a minute.
  */
-export async function revokeToken({ db, now, operator, tokenId, env, rights }: ChangingTokens, id: string): Promise<void> {
+export async function revokeToken(changing: ChangingTokens, id: string): Promise<void> {
+  const { db, now, env, rights } = changing;
   const known = isTokenId(id) ? await readToken(db, id) : null;
   // A service token sees only tokens that it could have created itself.
   if (!known || reasonAgainst(rights, known) !== null) throw new Failure("not_found", "There is no such service token.");
   if (known.revokedAt === null)
-    await db.batch([
-      revokeTokenRow(db, id, now),
-      storeOperation(db, { now, operator, tokenId, action: "token.revoked", targetId: id, details: { name: known.name } }),
-    ]);
+    await operatorCommit(changing, "token.revoked", { targetId: id, details: { name: known.name } })({
+      evenWhereFull: true,
+      result: null,
+      events: [],
+      statements: [revokeTokenRow(db, id, now)],
+    });
   forgetToken(known.tokenHash);
   await push(() => serviceTokensOf(env).put({ ...known, revokedAt: known.revokedAt ?? now }) as unknown as Promise<void>);
 }

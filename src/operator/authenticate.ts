@@ -9,8 +9,7 @@ import { denyOperatorToken } from "../operations/sign-in-failures.ts";
 import { authenticateToken } from "../service-tokens/authenticate-token.ts";
 import { everyRight, type TokenScope } from "../service-tokens/token.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
-import { isForwarded } from "../verification/forward.ts";
-import { type OperatorContext, type OperatorEnv, requireTokenScope } from "./context.ts";
+import { type OperatorContext, type OperatorEnv, requireScope } from "./context.ts";
 import type { ActingToken } from "./team-router.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
 
@@ -41,28 +40,28 @@ const tooManyTokens = () =>
  */
 export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null) =>
   createMiddleware<OperatorEnv>(async function requireToken(c, next) {
-    const scope = scopeOf(c);
-    const sent = sentToken(c);
-    const token = await tokenOf(c, sent, scope);
-    if (token === null) {
-      // A forged service token costs no I/O. Only operator tokens can be guessed, so only their failures are counted.
-      if (sent !== "" && !looksLikeServiceToken(sent) && (await isTooMany(c))) throw tooManyTokens();
-      throw noToken(c, sent);
-    }
+    const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
+    const token = await authenticateFor(c, sent, scopeOf(c));
     c.set("operator", token.name);
     c.set("token", token);
-    if (scope !== null) requireTokenScope(c, scope);
     return next();
   });
 
-/** Returns the token of a request. In forward auth, the header `Authorization` belongs to the client of the proxy. */
-function sentToken(c: OperatorContext): string {
-  if (isForwarded(c.req.raw.url)) return c.req.header("X-Service-Token")?.trim() ?? "";
-  const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
-  return sent;
+/** Returns the token that a request was sent with. Throws `invalid_token`, and `insufficient_scope` if the token lacks a scope that is not null. */
+export async function authenticateFor(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<NamedToken> {
+  const token = await tokenOf(c, sent, scope);
+  if (token === null) {
+    // A forged service token costs no I/O. Only operator tokens can be guessed, so only their failures are counted.
+    if (sent !== "" && !looksLikeServiceToken(sent) && (await isTooMany(c))) throw tooManyTokens();
+    throw noToken(c, sent);
+  }
+  if (scope !== null) requireScope(token, scope);
+  return token;
 }
 
-async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<(ActingToken & { name: string }) | null> {
+type NamedToken = ActingToken & { name: string };
+
+async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<NamedToken | null> {
   if (sent === "") return null;
   if (looksLikeServiceToken(sent)) return authenticateToken(c.env, signingSecrets(c.env), { token: sent, scope: scope ?? "operate" });
   const operator = operatorOf(c.env, sent);

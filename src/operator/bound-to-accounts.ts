@@ -3,26 +3,18 @@ import { Failure } from "../errors/failure.ts";
 import { mayActOn } from "../service-tokens/token.ts";
 import type { OperatorEnv } from "./context.ts";
 
-/** The operations that look at the account themselves: they find it by a key or an external id, or list only what the token may see. */
-const looksAtAccount =
-  /^\/operator\/api\/(?:accounts$|accounts\/by-external-id\/|keys\/|verify$|verify\/forward|reports$|tokens|openapi\.json$)/;
-const ofAnAccount = /^\/operator\/api\/accounts\/([^/]+)/;
-
-/** Returns whether an operation affects all accounts, so that a token that is bound to accounts may not use it. `path`: the path of the operation. */
-export const affectsAllAccounts = (path: string): boolean => !looksAtAccount.test(path) && !ofAnAccount.test(path);
-
 /**
- * Keeps a token that is bound to accounts to these accounts. All others do not exist for it, and it may not work on the whole deployment. Operations
- * of the team API that are added later are closed to bound tokens, unless their path begins with an account.
+ * Keeps a token that is bound to accounts to these accounts. All others do not exist for it, and it may not work on the whole deployment. A route declares which
+ * accounts it reaches. A route without this declaration is closed to bound tokens.
  */
 export const boundToAccounts = createMiddleware<OperatorEnv>(async function boundToAccounts(c, next) {
-  const { path } = c.req;
   const token = c.get("token");
+  const policy = c.get("policy");
   // An unknown path and an unsupported method get the same response as for any other token.
-  if (token.accountIds === null || !c.get("policy")?.isOperation || looksAtAccount.test(path)) return next();
-  const [, accountId] = ofAnAccount.exec(path) ?? [];
-  if (accountId === undefined) throw affectsAll();
-  if (!mayActOn(token, accountId)) throw new Failure("not_found", "There is no such account.");
+  if (token.accountIds === null || !policy || policy.reach === "handler") return next();
+  if (policy.reach !== "path") throw affectsAll();
+  const at = policy.route.split("/").indexOf("{id}");
+  if (!mayActOn(token, c.req.path.split("/")[at] ?? "")) throw new Failure("not_found", "There is no such account.");
   return next();
 });
 

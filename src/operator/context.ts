@@ -25,9 +25,12 @@ export const operating = (c: OperatorContext): Operating & { guards: Guards; bud
   env: c.env,
 });
 
-/** Returns the context for the operator's changes to an account's keys. `action`: the name of the action in the operator audit. */
-export function keyContext(c: OperatorContext, { id, logWriter }: Account, action: string, targetId?: string) {
-  const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
+/**
+ * Returns the context for the operator's changes to an account's keys. `action`: the name of the action in the operator audit. `context`: the context whose outbox
+ * writes the changes.
+ */
+export function keyContext(c: OperatorContext, { id, logWriter }: Account, action: string, targetId?: string, context = operating(c)) {
+  const commit = operatorCommit(context, action, { accountId: id, ...(targetId !== undefined && { targetId }) });
   return contexts.keyContext(c, { actor: actorOf(operating(c), id), logWriter, scopes: null }, commit);
 }
 
@@ -37,9 +40,9 @@ export async function accountFor(c: OperatorContext, id: string): Promise<Accoun
   return readAccount(connect(c.env.DB), id);
 }
 
-/** Throws `insufficient_scope` if the token of the request lacks a scope. */
-export function requireTokenScope(c: OperatorContext, scope: TokenScope): void {
-  if (hasScope(c.get("token"), scope)) return;
+/** Throws `insufficient_scope` if a token lacks a scope. */
+export function requireScope(token: TokenRights, scope: TokenScope): void {
+  if (hasScope(token, scope)) return;
   throw new Failure("insufficient_scope", `This operation needs a service token with the scope ${scope}.`, {
     headers: { "WWW-Authenticate": `Bearer realm="operator", error="insufficient_scope", scope="${scope}"` },
   });

@@ -90,6 +90,12 @@ function requestMetrics(counts: ReadonlyMap<string, WriterCounts>): Metric[] {
         [{ version, outcome: "failed", writer }, failed] as const,
       ]),
     },
+    {
+      name: "dvo_forward_options_refused",
+      type: "counter",
+      help: "Calls of forward auth that were denied, because the options in X-Service-Token were not valid.",
+      values: [...counts].map(([writer, { refusedOptions }]) => [{ writer }, refusedOptions] as const),
+    },
   ];
 }
 

@@ -28,8 +28,17 @@ export const teamScheme = "serviceToken";
 /** The security scheme of forward auth. There, the header `Authorization` belongs to the client of the proxy. */
 export const forwardScheme = "forwardToken";
 
+/**
+ * The accounts that an operation reaches, for tokens that are bound to accounts. `path`: the account that its path names, which is checked before its handler
+ * runs. `handler`: the accounts that its handler checks or lists. `deployment`: all accounts, so a bound token may not use the operation.
+ */
+export type Reach = "path" | "handler" | "deployment";
+
 /** The part of a route object that requires a service token with the given scope, or an operator token. */
-export const requireTokenScope = (scope: TokenScope) => ({ security: [{ [teamScheme]: [scope] }] });
+export const requireTokenScope = (scope: TokenScope | null, reach: Reach = "deployment") => ({
+  security: [{ [teamScheme]: scope === null ? [] : [scope] }],
+  "x-reach": reach,
+});
 
 /**
  * Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response.

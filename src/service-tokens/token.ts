@@ -2,6 +2,14 @@
 export const tokenScopes = ["verify", "accounts:read", "accounts:write", "keys:write", "metrics:read", "tokens:write", "operate"] as const;
 export type TokenScope = (typeof tokenScopes)[number];
 
+/** The scope that an effect needs, by every operation that has the effect. Effects that one operation alone has are named by its route. */
+export const scopeOf = {
+  /** Creates, changes, disables, enables, limits, rotates or revokes a key. */
+  key: "keys:write",
+  /** Sets the plan, the limits, the retention, the quotas or `on_unavailable` of an account, suspends it or erases it. */
+  accountTerms: "operate",
+} as const satisfies Record<string, TokenScope>;
+
 /** A service token as its object stores it. Times are in milliseconds since the epoch. */
 export interface StoredToken {
   id: string;

@@ -4,7 +4,7 @@ import { securityScheme } from "../api/route-parts/access.ts";
 import { RoutePolicies, rejectOtherMethods, routesOf } from "../api/route-policies.ts";
 import { type ApiRouter, createRouter } from "../api/router.ts";
 import { activityLog } from "../http/activity-log.ts";
-import { admit, authenticate } from "../http/authenticate.ts";
+import { admit, authenticate, claimForKey } from "../http/authenticate.ts";
 import { maxBodyBytes, receiveBody } from "../http/body.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
 import { problem } from "../http/problem.ts";
@@ -28,7 +28,7 @@ export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
     }),
     options((c) => policies.of(c)?.methods),
     authenticate((c) => policies.of(c)),
-    receiveBody({ maxBytes: maxBodyBytes, ownerOf: (c) => c.get("credential").keyId }),
+    receiveBody({ maxBytes: maxBodyBytes, claimFor: claimForKey }),
     admit,
     checkRequest,
     requireResponse,

@@ -1,9 +1,8 @@
-import type { Context } from "hono";
 import { matchedRoutes } from "hono/route";
 import { checkRequest } from "../api/check-request.ts";
-import type { ApiRoute } from "../api/context.ts";
 import { RoutePolicies, rejectOtherMethods } from "../api/route-policies.ts";
 import { receiveBody } from "../http/body.ts";
+import { BodyBudget } from "../http/body-budget.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
@@ -14,24 +13,15 @@ import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surfac
 import { requireToken } from "../operator/authenticate.ts";
 import { boundToAccounts } from "../operator/bound-to-accounts.ts";
 import type { OperatorContext } from "../operator/context.ts";
-import { idempotentPosts } from "../operator/idempotency.ts";
-import { forward } from "../operator/resources/forward.ts";
 import { teamBase, teamScheme } from "../operator/team-router.ts";
 import { teamRouters } from "../operator/team-routers.ts";
 import type { TokenScope } from "../service-tokens/token.ts";
-import { forwardPath, isForwarded, suffixIn } from "../verification/forward.ts";
-
-/** A proxy may send the body of the client's request along. It is not read. */
-const forwardPolicy = { route: forwardPath, isPublic: false, scope: "verify", isCounted: true, cost: 1, takesBody: false };
 
 /** The largest body: 500 reports, or 100 keys to import with their metadata. In bytes. */
-const maxTeamBodyBytes = 1024 * 1024;
+const maxTeamBodyBytes = 2 * 1024 * 1024;
 
-/** Denies a request to forward auth whose path leads somewhere else. */
-async function rejectOtherPaths(c: Context, next: () => Promise<void>): Promise<void> {
-  if (isForwarded(c.req.raw.url) && !isAt(forwardPath, c.req.path)) suffixIn(c.req.raw.url);
-  return next();
-}
+/** Memory for the bodies of the team's own programs. No account can use it up. */
+const bodies = new BodyBudget(24 * 1024 * 1024);
 
 /**
  * Creates the team API. The team behind this deployment calls it from its own API, from the command line and from scripts. Every path requires a
@@ -42,10 +32,6 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
   const policies = new RoutePolicies(teamRouters, { base: teamBase, scheme: teamScheme });
   /** Sets the policy of the request, and returns the scope that it needs. */
   const scopeOf = (c: OperatorContext): TokenScope | null => {
-    if (isForwarded(c.req.raw.url)) {
-      c.set("policy", forwardPolicy as ApiRoute);
-      return "verify";
-    }
     const policy = policies.of(c);
     c.set("policy", policy);
     if (policy) return policy.scope as TokenScope | null;
@@ -54,14 +40,14 @@ export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface 
   app.use(
     requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
     requireToken(scopeOf),
-    rejectOtherPaths,
     boundToAccounts,
-    receiveBody({ maxBytes: maxTeamBodyBytes, ownerOf: (c) => (c as unknown as OperatorContext).get("operator") }),
+    receiveBody({
+      maxBytes: maxTeamBodyBytes,
+      claimFor: (c) => bodies.open((c as unknown as OperatorContext).get("operator"), Date.now()),
+    }),
     checkRequest,
     requireResponse,
-    idempotentPosts,
   );
-  app.route("/", forward);
   for (const router of teamRouters) {
     app.route(teamBase, router);
     rejectOtherMethods(app, router, teamBase);

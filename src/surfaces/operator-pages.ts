@@ -1,5 +1,5 @@
 import { errorPage } from "../dashboard/pages/error.tsx";
-import { formLimit } from "../http/form-limit.ts";
+import { addressOf, receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
@@ -15,7 +15,13 @@ const bases = ["/operator", "/docs/team"];
 /** Creates the pages for the team that runs this deployment. Operators and members have separate sessions. */
 export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(errorPage);
-  app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);
+  app.use(
+    requestContext({ isLocal, finish: [standardHeaders, requestLine] }),
+    pageSecurityHeaders,
+    sameOrigin,
+    receiveForm(addressOf),
+    requireResponse,
+  );
   app.route("/", operatorPages);
   app.route("/", teamDocs);
   return { serves: (path) => bases.some((base) => isAt(base, path)), app };

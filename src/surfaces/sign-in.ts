@@ -2,7 +2,7 @@ import { accessPages } from "../dashboard/pages/access.tsx";
 import { errorPage } from "../dashboard/pages/error.tsx";
 import { signInPages } from "../dashboard/pages/sign-in.tsx";
 import { leaveIfSignedIn } from "../dashboard/session.ts";
-import { formLimit } from "../http/form-limit.ts";
+import { addressOf, receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
@@ -19,7 +19,7 @@ export function createSignIn(build: Build): Surface {
   app.use(
     requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
     pageSecurityHeaders,
-    formLimit,
+    receiveForm(addressOf),
     sameOrigin,
     requireResponse,
   );

@@ -1,7 +1,8 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { z } from "zod";
+import { newId } from "../ids/ids.ts";
 import { type ReportAnswer, report } from "./reports.ts";
-import { ReportsRequest, VerifyRequest } from "./schemas.ts";
+import { type ReportRequest, ReportsRequest, VerifyRequest } from "./schemas.ts";
 import { type VerifyAnswer, verify } from "./verify.ts";
 
 /**
@@ -12,10 +13,16 @@ import { type VerifyAnswer, verify } from "./verify.ts";
 export class Verify extends WorkerEntrypoint<Env> {
   async verify(request: z.input<typeof VerifyRequest>): Promise<VerifyAnswer> {
     const origin = this.env.PUBLIC_ORIGIN.split(",")[0]?.trim() ?? "";
-    return verify(this.env, { accountIds: null, origin, waitUntil: (work) => this.ctx.waitUntil(work) }, parsed(VerifyRequest, request));
+    const caller = {
+      accountIds: null,
+      origin,
+      requestId: newId("req", Date.now()),
+      waitUntil: (work: Promise<void>) => this.ctx.waitUntil(work),
+    };
+    return verify(this.env, caller, parsed(VerifyRequest, request));
   }
 
-  async report(request: z.input<typeof ReportsRequest>): Promise<ReportAnswer[]> {
+  async report(request: { reports: readonly ReportRequest[] }): Promise<ReportAnswer[]> {
     return report(this.env, null, parsed(ReportsRequest, request).reports);
   }
 }

@@ -2,43 +2,19 @@ import { looksLikeKey } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
+import { clientIpIn } from "../net/ip-list.ts";
 import { credentialIn } from "./credential.ts";
 import { scopeForm } from "./schemas.ts";
 import type { VerifyAnswer } from "./verify.ts";
 
-// Forward auth: a proxy asks about a request before it passes the request on. nginx (`auth_request`), Caddy (`forward_auth`) and Traefik
-// (ForwardAuth) send the original method and path in headers. Envoy (`ext_authz` over HTTP) sends the original method and appends the original path
-// to the path that it calls.
+// Forward auth: a proxy asks about a request before it passes the request on, as nginx (`auth_request`), Caddy (`forward_auth`) and Traefik (ForwardAuth) do.
+// The path, the query and nearly all headers of such a call can be the client's. Only one header cannot: the one with the service token.
 
-/** The headers in which a proxy other than Envoy states the path of its client's request. */
-export const statedPathHeaders = ["X-Forwarded-Uri", "X-Original-URI"] as const;
-
-/** The path of forward auth in the team API. */
+/** The path of forward auth. */
 export const forwardPath = "/operator/api/verify/forward";
 
-/**
- * Returns what a URL of forward auth has behind `forwardPath`, with the query, or null for the path itself. Throws `forbidden` if `URL` would read
- * another path than the one that was sent: a client behind Envoy could otherwise choose the path with dot segments or backslashes.
- */
-export function suffixIn(url: string): string | null {
-  const sent = url.slice(url.indexOf("/", url.indexOf("//") + 2));
-  const [path = ""] = sent.split("?");
-  if (new URL(url).pathname !== path) throw new Failure("forbidden", "The path has dot segments or other parts that change it.");
-  const suffix = sent.slice(forwardPath.length);
-  // A slash at the end of the path in the configuration of a proxy would make its options those of a client.
-  if (suffix.startsWith("/?") && [...new URLSearchParams(suffix.slice(2)).keys()].some((name) => names.includes(name)))
-    throw invalid("scope", "The path of forward auth has no slash at its end.");
-  return path === forwardPath ? null : suffix;
-}
-
-/** Returns whether a request was sent to forward auth, even if `URL` reads another path. */
-export const isForwarded = (url: string): boolean => {
-  const pathAt = url.indexOf("/", url.indexOf("//") + 2);
-  return (
-    url.startsWith(forwardPath, pathAt) &&
-    (url.length === pathAt + forwardPath.length || "/?\\".includes(url[pathAt + forwardPath.length] ?? ""))
-  );
-};
+/** The header with the service token and the options. */
+export const tokenHeader = "X-Service-Token";
 
 /** The options of forward auth. A proxy sets them for each location. */
 export interface ForwardOptions {
@@ -52,37 +28,48 @@ export interface ForwardOptions {
   passMissing: boolean;
 }
 
-const names = ["scope", "cost", "report", "deny", "unknown", "missing"];
+const maxTokenHeader = 1024;
+const option = /^(scope|cost|report|deny|unknown|missing)=(.+)$/;
+const valuesOf: Record<string, RegExp> = {
+  scope: scopeForm,
+  cost: /^(?:[1-9][0-9]{0,2}|1000)$/,
+  report: /^1$/,
+  deny: /^403$/,
+  unknown: /^pass$/,
+  missing: /^pass$/,
+};
 
-/** Parses the options. Throws `invalid_parameter`. */
-export function forwardOptions(query: URLSearchParams): ForwardOptions {
-  const unknown = [...query.keys()].find((name) => !names.includes(name));
-  if (unknown !== undefined) throw invalid(unknown.slice(0, 100), `Must be one of ${names.join(", ")}.`);
-  const twice = names.find((name) => query.getAll(name).length > 1);
-  if (twice !== undefined) throw invalid(twice, "Must be given once.");
-  const only = (name: string, value: string): boolean => {
-    const given = query.get(name);
-    if (given !== null && given !== value) throw invalid(name, `Must be ${value}.`);
-    return given !== null;
-  };
-  const cost = query.get("cost") ?? "1";
-  if (!/^[1-9][0-9]{0,3}$/.test(cost) || Number(cost) > 1000) throw invalid("cost", "Must be a whole number from 1 to 1000.");
-  const scope = query.get("scope") ?? undefined;
-  if (scope !== undefined && !scopeForm.test(scope)) throw invalid("scope", "Must be the name of a scope.");
+/**
+ * Parses the header with the service token and the options: `svc_...; scope=orders:read; cost=5`. Returns an empty token if there is no header. Returns no
+ * options if the header does not have exactly this form. A comma is never allowed, because it joins the header of a proxy with another one.
+ */
+export function parseTokenHeader(text: string): { token: string; options: ForwardOptions | null } {
+  const [token = "", ...given] = text.split("; ");
+  const pairs = given.map((each) => option.exec(each) ?? []).map(([, name = "", value = ""]) => [name, value] as const);
+  const named = new Map(pairs);
+  const isValid =
+    text.length <= maxTokenHeader &&
+    /^[\x20-\x7e]*$/.test(text) &&
+    !/[,"]/.test(text) &&
+    /^[^\s;]*$/.test(token) &&
+    named.size === given.length &&
+    pairs.every(([name, value]) => valuesOf[name]?.test(value));
+  if (!isValid) return { token: /^[^\s;,"]*/.exec(token)?.[0] ?? "", options: null };
   return {
-    scope,
-    cost: Number(cost),
-    report: only("report", "1"),
-    denyWith403: only("deny", "403"),
-    passUnknown: only("unknown", "pass"),
-    passMissing: only("missing", "pass"),
+    token,
+    options: {
+      scope: named.get("scope"),
+      cost: Number(named.get("cost") ?? 1),
+      report: named.has("report"),
+      denyWith403: named.has("deny"),
+      passUnknown: named.has("unknown"),
+      passMissing: named.has("missing"),
+    },
   };
 }
 
-const invalid = (parameter: string, detail: string) =>
-  new Failure("invalid_parameter", "The query has parameters that are not valid.", {
-    fieldErrors: [{ parameter, detail, code: "invalid_value" }],
-  });
+export const invalidOptions = (): Failure =>
+  new Failure("invalid_header", `The header ${tokenHeader} must hold one service token, and then options: svc_...; scope=NAME; cost=N.`);
 
 /** The request that a proxy has received, as far as its headers say. */
 export interface ForwardedRequest {
@@ -104,36 +91,26 @@ interface HeaderSettings {
 
 const defaultKeyHeaders = "Authorization, X-API-Key";
 const defaultIpHeader = "X-Real-IP";
-const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
-const address = /^[0-9A-Fa-f:.]{2,45}$/;
 
 /**
- * Reads the request that a proxy has received. `suffix`: the path behind `forwardPath`, with the query, or null if there is none. Throws
- * `invalid_header` if the request has two different credentials. Never reads `X-Forwarded-For`, because its first address comes from the client.
+ * Reads the request that a proxy has received. Its method and its path are for the log alone. Throws `invalid_header` if the request has two different
+ * credentials. Never reads `X-Forwarded-For`, because its first address comes from the client.
  */
-export async function forwardedRequest(
-  db: Db,
-  headers: Headers,
-  ownMethod: string,
-  suffix: string | null,
-  settings: HeaderSettings,
-): Promise<ForwardedRequest> {
+export async function forwardedRequest(db: Db, headers: Headers, settings: HeaderSettings): Promise<ForwardedRequest> {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
   const key = await credentialIn(
     db,
-    keyHeaders.map((name) => headers.get(name) ?? undefined),
+    // A header that was sent twice arrives as one value with a comma.
+    keyHeaders.flatMap((name) => headers.get(name)?.split(",") ?? []),
     keyHeaders.join(", "),
   );
-  // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first. Envoy sends neither.
-  const ofProxy = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
-  const statedMethod = suffix === null ? ofProxy("X-Forwarded-Method", "X-Original-Method") : ownMethod;
-  const statedPath = suffix === null ? ofProxy(...statedPathHeaders) : suffix;
-  const stated = headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader)?.trim() ?? "";
+  // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first.
+  const stated = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
   return {
     key,
-    method: statedMethod && method.test(statedMethod) ? statedMethod : undefined,
-    path: statedPath?.slice(0, 4096),
-    ip: address.test(stated) ? stated : undefined,
+    method: stated("X-Forwarded-Method", "X-Original-Method"),
+    path: stated("X-Forwarded-Uri", "X-Original-URI"),
+    ip: clientIpIn(headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader) ?? ""),
     userAgent: headers.get("User-Agent") ?? "",
   };
 }
@@ -161,10 +138,10 @@ const passedByNginx = [401, 403];
 
 /** Returns the response to a proxy: its status, headers and body. */
 export function forwardResponse(
-  answer: VerifyAnswer,
-  { denyWith403 }: ForwardOptions,
+  answer: Pick<VerifyAnswer, "allowed" | "status" | "headers" | "problem"> & Partial<VerifyAnswer>,
+  { denyWith403 }: Pick<ForwardOptions, "denyWith403">,
 ): { status: number; headers: Record<string, string>; body: string | null } {
-  if (answer.allowed) return { status: 200, headers: { ...answer.headers, ...verifiedHeaders(answer) }, body: null };
+  if (answer.allowed) return { status: 200, headers: { ...answer.headers, ...verifiedHeaders(answer as VerifyAnswer) }, body: null };
   const body = JSON.stringify(answer.problem);
   const headers = { ...answer.headers, "Content-Type": problemType, ...(denyWith403 && { "X-Verified-Problem": inAscii(body) }) };
   return { status: denyWith403 && !passedByNginx.includes(answer.status) ? 403 : answer.status, headers, body };

@@ -8,7 +8,8 @@ import { messagesOf } from "../db/failures.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { ReportRequest } from "./schemas.ts";
+import { routeIn } from "./described.ts";
+import { type ReportRequest, reportIn } from "./schemas.ts";
 
 const timeoutMs = 5 * secondMs;
 
@@ -40,7 +41,8 @@ const notReached = outcome(503, "unavailable");
  * Completes the log entries of admitted requests with the responses that the team's own API has sent. Returns one answer for each report, in order.
  * The first report of an entry wins. If a log writer cannot be reached, its reports get 503, and the caller can send them again.
  */
-export async function report(env: Env, accountIds: readonly string[] | null, given: readonly ReportRequest[]): Promise<ReportAnswer[]> {
+export async function report(env: Env, accountIds: readonly string[] | null, rows: readonly unknown[]): Promise<ReportAnswer[]> {
+  const given = rows.map(reportIn);
   const now = Date.now();
   const signing = signingSecrets(env);
   const receipts = given.map(({ receipt }) => {
@@ -93,6 +95,6 @@ const reportOf = ({ accountId, entryId }: Receipt, { status, duration_ms, route 
   accountId,
   id: entryId,
   status,
-  durationMs: Math.round(duration_ms),
-  ...(route !== undefined && { route: maskSecrets(route, 200) }),
+  durationMs: duration_ms,
+  ...(route !== undefined && { route: maskSecrets(routeIn(route), 200) }),
 });

@@ -3,13 +3,20 @@ import "../inputs/values.ts";
 
 // The requests of the team's own API. The team API and the RPC entrypoint validate them with the same schemas.
 
-const maxKeyLength = 4096;
 /** The characters that the challenge of RFC 6750 allows in a scope. */
 export const scopeForm = /^[!#-[\]-~]{1,100}$/;
 
+/** A value that only describes a request, as text. `described` cuts it, encodes it or leaves it out. */
+const description = (maxLength: number, text: string, example: string) =>
+  z
+    .string()
+    .optional()
+    .meta({ description: `${text} A value that does not fit is cut or left out, and never rejected.`, maxLength, example });
+
 export const VerifyRequest = z.strictObject({
-  key: z.string().max(maxKeyLength).meta({
-    description: "The credential as the client sent it, with or without `Bearer`. An empty text if there is none.",
+  key: z.string().meta({
+    description:
+      "The credential as the client sent it, with or without `Bearer`. An empty text if there is none. Text of more than 4,096 characters is no key.",
     example: "Bearer dvo_...",
   }),
   scope: z
@@ -17,27 +24,10 @@ export const VerifyRequest = z.strictObject({
     .regex(scopeForm, "Must be the name of a scope.")
     .optional()
     .meta({ description: "The scope that the key needs.", example: "orders:read" }),
-  ip: z
-    .union([z.ipv4(), z.ipv6()], "Must be an IPv4 or IPv6 address.")
-    .optional()
-    .meta({ description: "The IP address of the client. Keys with `allowed_ips` need it.", example: "203.0.113.7" }),
-  method: z
-    .string()
-    .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/, "Must be an HTTP method.")
-    .optional()
-    .meta({ description: "The method of the request, for the log.", example: "GET" }),
-  path: z
-    .string()
-    .min(1)
-    .max(4096)
-    .optional()
-    .meta({ description: "The path of the request, for the log. Its query is left out.", example: "/orders/7" }),
-  route: z
-    .string()
-    .min(1)
-    .max(200)
-    .optional()
-    .meta({ description: "The route of the request, for the log and the figures.", example: "/orders/{id}" }),
+  ip: description(64, "The IP address of the client, also with a port. Keys with `allowed_ips` need it.", "203.0.113.7"),
+  method: description(32, "The method of the request, for the log.", "GET"),
+  path: description(1024, "The path of the request, for the log. Its query is left out.", "/orders/7"),
+  route: description(200, "The route of the request, for the log and the figures.", "/orders/{id}"),
   cost: z.int().min(1).max(1000).default(1).meta({ description: "The units that the request uses of each limit.", example: 1 }),
   request_id: z
     .string()
@@ -54,20 +44,62 @@ export type VerifyRequest = z.output<typeof VerifyRequest>;
 
 export const maxReports = 500;
 
-export const ReportRequest = z.strictObject({
-  receipt: z.string().min(1).max(4000).meta({ description: "The receipt of the verification.", example: "aWyJhY2Nf..." }),
-  status: z.int().min(100).max(599).meta({ description: "The status of your response.", example: 200 }),
-  duration_ms: z.number().min(0).max(86_400_000).meta({ description: "The time that your API took, in milliseconds.", example: 12.5 }),
-  route: z
-    .string()
-    .min(1)
-    .max(200)
-    .optional()
-    .meta({ description: "The route, if the verification did not name it.", example: "/orders/{id}" }),
-});
-export type ReportRequest = z.output<typeof ReportRequest>;
+const maxDurationMs = 86_400_000;
+
+/** A report of a response, as the contract describes it. */
+export interface ReportRequest {
+  receipt: string;
+  status: number;
+  duration_ms: number;
+  route?: string | undefined;
+}
+
+/** Reads a report. A row is decided by itself, and a bad value never rejects it: all but the receipt is replaced by the nearest value that is possible. */
+export function reportIn(row: unknown): ReportRequest {
+  const { receipt, status, duration_ms: durationMs, route } = (row ?? {}) as Record<string, unknown>;
+  const sent = Math.floor(Number(status));
+  return {
+    receipt: String(receipt),
+    status: sent >= 100 && sent <= 599 ? sent : 599,
+    duration_ms: Math.min(maxDurationMs, Math.max(0, Math.round(Number(durationMs)) || 0)),
+    route: typeof route === "string" && route !== "" ? route : undefined,
+  };
+}
+
+const report = {
+  type: "object",
+  required: ["receipt", "status", "duration_ms"],
+  properties: {
+    receipt: { type: "string", description: "The receipt of the verification.", example: "aWyJhY2Nf..." },
+    status: {
+      type: "integer",
+      minimum: 100,
+      maximum: 599,
+      description: "The status of your response. Another value is stored as 599.",
+      example: 200,
+    },
+    duration_ms: {
+      type: "number",
+      minimum: 0,
+      maximum: maxDurationMs,
+      description: "The time that your API took, in milliseconds. It is rounded, and at most a day.",
+      example: 12.5,
+    },
+    route: {
+      type: "string",
+      maxLength: 200,
+      description: "The route, if the verification did not name it. It is cut.",
+      example: "/orders/{id}",
+    },
+  },
+};
+
 export const ReportsRequest = z.strictObject({
-  reports: z.array(ReportRequest).min(1).max(maxReports).meta({ description: "The reports, at most 500." }),
+  reports: z
+    .array(z.unknown())
+    .min(1)
+    .max(maxReports)
+    .meta({ description: "The reports, at most 500. Each is decided by itself.", items: report }),
 });
 
 const meta = (description: string, example: unknown) => ({ description, example });

@@ -9,20 +9,25 @@ import { importSecretsIn } from "../credentials/imported-secret.ts";
 import { maskPath, maskSecrets } from "../credentials/mask-keys.ts";
 import { newReceipt } from "../credentials/receipt.ts";
 import { keyVerifier, signingSecrets } from "../credentials/signing-secrets.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { connect } from "../db/client.ts";
 import { type FailureCode, failures } from "../errors/failure.ts";
 import { type ProblemBody, problemBody, retryAfter } from "../http/problem.ts";
 import { rateLimitHeadersOf, remainingOf } from "../http/rate-limit-headers.ts";
-import { newId } from "../ids/ids.ts";
 import { findImported } from "../keys/find-imported.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import { credentialIn } from "./credential.ts";
+import { described } from "./described.ts";
 import type { VerifyRequest } from "./schemas.ts";
 
-/** The caller of a verification. `accountIds`: the accounts about which it may ask, or null for all. `origin`: the origin of the links to the documentation. */
+/**
+ * The caller of a verification. `accountIds`: the accounts about which it may ask, or null for all. `origin`: the origin of the links to the documentation.
+ * `requestId`: the id of the request in its response and in the log.
+ */
 export interface Caller {
   accountIds: readonly string[] | null;
   origin: string;
+  requestId: string;
   waitUntil: (work: Promise<void>) => void;
 }
 
@@ -53,37 +58,42 @@ export interface VerifyAnswer {
   problem: ProblemBody | null;
 }
 
+/** Returns 128 bits of a hash. A guard keeps hashes of attempts, because their size does not depend on the client. */
+const shortHash = (text: string): string => hashOf(text).slice(0, 32);
+
 /** The method, the path and the route in the log of a request for which they were not given. */
 const notGiven = "-";
 
 /** Decides about a request that the team's own API has received, counts it, and logs it. */
-export async function verify(env: Env, caller: Caller, request: Verified): Promise<VerifyAnswer> {
+export async function verify(env: Env, caller: Caller, given: Verified): Promise<VerifyAnswer> {
   const startedAt = Date.now();
+  const request = described(given);
   const { scope = null, ip = "", cost, request_id: id } = request;
-  const entryId = newId("req", startedAt);
+  const { requestId: entryId } = caller;
   const verifying = {
     guards: guardsOf(env),
     verifiedKeys: keyVerifier(env),
-    findImported: (text: string) => findImported(connect(env.DB), importSecretsIn(env), text, Date.now()),
+    findImported: (text: string) => findImported(connect(env.DB), importSecretsIn(env), text, ip),
     readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
   };
-  const attempt = id === undefined ? undefined : { id, about: JSON.stringify([request.method, request.path, scope, cost]) };
+  const attempt =
+    id === undefined ? undefined : { id: shortHash(id), about: shortHash(JSON.stringify([request.method, request.path, scope, cost])) };
   const about = { scope, ip, cost, accountIds: caller.accountIds, entryId, attempt };
   const verdict = await verifyKey(
     verifying,
-    { credential: () => credentialIn(connect(env.DB), [request.key], "Authorization"), ...about },
+    { credential: () => credentialIn(connect(env.DB), request.key.split(","), "Authorization"), ...about },
     startedAt,
   );
   const { principal } = verdict;
   // If the token may not ask about the account of the key, the request is not logged there.
   const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);
   if (isKnown) log(env, caller, request, verdict, principal, startedAt);
-  return answerOf(env, caller, request, { ...verdict, principal: isKnown ? principal : undefined }, entryId);
+  return answerOf(env, caller, request, { ...verdict, principal: isKnown ? principal : undefined });
 }
 
 function log(
   env: Env,
-  { waitUntil }: Caller,
+  { requestId, waitUntil }: Caller,
   request: Verified,
   { denial, degraded }: Verdict,
   principal: Principal,
@@ -110,7 +120,7 @@ function log(
     startedAt,
     endedAt: Date.now(),
     details: () => ({
-      id: admission.verified?.entryId ?? newId("req", startedAt),
+      id: admission.verified?.entryId ?? requestId,
       path: shownPathOf(request),
       ...limitDetails(admission, cost),
       // The API's own operations name their scope in the documentation. Only the team's API knows what this request needed.
@@ -123,13 +133,12 @@ function log(
 
 function answerOf(
   env: Env,
-  { origin }: Caller,
+  caller: Caller,
   request: Verified,
   { denial, degraded, principal }: Omit<Verdict, "principal"> & { principal: Principal | undefined },
-  entryId: string,
 ): VerifyAnswer {
   const admission = principal?.admission;
-  const requestId = admission?.verified?.entryId ?? entryId;
+  const requestId = admission?.verified?.entryId ?? caller.requestId;
   const status = denial === null ? 200 : failures[denial.code].status;
   const limits = admission && !degraded ? limitsIn(admission) : [];
   const now = Date.now();
@@ -153,7 +162,9 @@ function answerOf(
       ...denial?.headers,
       ...retryAfter(status, admission),
     },
-    problem: denial && problemBody(denial, { origin, instance: request.path === undefined ? "/" : shownPathOf(request), requestId }),
+    problem:
+      denial &&
+      problemBody(denial, { origin: caller.origin, instance: request.path === undefined ? "/" : shownPathOf(request), requestId }),
   };
 }
 

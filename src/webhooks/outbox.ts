@@ -89,6 +89,8 @@ export interface Outbox {
   authority?: Authority;
   /** The request that causes the changes. */
   requestId?: string;
+  /** Returns what is written in the batch of a change, besides the change itself. */
+  alongside?: (change: AnyChange) => { statements: Statement[]; adds: NonNullable<AnyChange["adds"]> };
 }
 
 const authorityHolds = "the one who acts still may";
@@ -102,8 +104,10 @@ const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
  * statements of the change. Returns the results of the change's own statements. If `authority` no longer permits the change, writes nothing and
  * throws the error from `authority`. Throws `unavailable` if the database is full, and `limit_reached` if the account is full.
  */
-export async function commitChange(outbox: Outbox, change: AnyChange, first: Statement[] = []): Promise<unknown[]> {
+export async function commitChange(outbox: Outbox, given: AnyChange, first: Statement[] = []): Promise<unknown[]> {
   const { db, enqueue = () => {}, requestId } = outbox;
+  const more = outbox.alongside?.(given);
+  const change = more ? { ...given, adds: [...(given.adds ?? []), ...more.adds] } : given;
   const { events, statements, when = sql`true`, audit = [], auditWhen = sql`true`, due = () => [] } = change;
   const { ofEvents, ofAudit } = recordingOf(change);
   const { inserts, fanOuts } = eventStatements(db, events, ofEvents === null ? when : sql`${when} AND ${ofEvents}`, requestId);
@@ -113,7 +117,7 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
   const required = conditionsOf(outbox, change);
   const conditions = required.length > 0 ? [requireInBatch(db, ...required)] : [];
   const entries = storeAudit(db, audit, sql`${when} AND ${auditWhen} AND ${ofAudit ?? sql`true`}`);
-  const before = [...conditions, ...first, ...entries, ...dropped, ...inserts];
+  const before = [...conditions, ...first, ...(more?.statements ?? []), ...entries, ...dropped, ...inserts];
   const [head, ...tail] = [...before, ...fanOuts, ...statements];
   if (!head) return [];
   let outcomes: unknown[];
@@ -128,7 +132,7 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
   return own;
 }
 
-type AnyChange = Omit<Change<unknown>, "result">;
+type AnyChange = Omit<Change<unknown>, "result"> & { result?: unknown };
 
 /** Returns the account whose used storage grows with a change. If the change names no account, returns undefined. */
 const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | undefined =>

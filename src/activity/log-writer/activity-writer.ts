@@ -69,6 +69,7 @@ export interface WriterStatus {
 export interface WriterCounts {
   served: Served;
   versions: Versions;
+  refusedOptions: number;
 }
 
 /**
@@ -323,7 +324,7 @@ export class ActivityWriter extends DurableObject<Env> {
   counts(): WriterCounts {
     this.#commits.commit();
     this.#counters.store(Date.now());
-    return { served: this.#logs.served(), versions: this.#counters.versions };
+    return { served: this.#logs.served(), versions: this.#counters.versions, refusedOptions: this.#counters.refusedOptions };
   }
 
   /** Counts requests that are in no log. `version` is the id of the sender's version. */

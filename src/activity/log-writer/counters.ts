@@ -24,6 +24,8 @@ interface Counts {
   served: Served;
   versions: Versions;
   lost: Lost;
+  /** The calls of forward auth whose options were not valid. */
+  refusedOptions: number;
 }
 
 /**
@@ -43,7 +45,7 @@ export class Counters {
     const [row] = sql.exec<{ counts: string }>("SELECT counts FROM counters");
     this.#stored = row
       ? (JSON.parse(row.counts) as Counts)
-      : { served: nothingServed(), versions: {}, lost: { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 } };
+      : { served: nothingServed(), versions: {}, lost: { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 }, refusedOptions: 0 };
     this.#versions = this.#stored.versions;
     this.#lost = this.#stored.lost;
   }
@@ -64,16 +66,22 @@ export class Counters {
     return this.#stored.lost;
   }
 
+  get refusedOptions(): number {
+    return this.#stored.refusedOptions;
+  }
+
   addVersion(version: string, entries: readonly Entry[], now: number): void {
     this.#versions = addVersion(this.#versions, version, entries, now);
   }
 
-  /** Counts requests that failed and have no entry. Costs one written row. */
-  addFailures(failures: readonly Failures[], version: string, now: number): void {
+  /** Counts requests that failed and have no entry. Costs one written row. A status below 500 is that of options of forward auth that were not valid. */
+  addFailures(given: readonly Failures[], version: string, now: number): void {
     const served = this.served([]);
+    const failures = given.filter(({ status }) => status >= 500);
     for (const failure of failures) addServed(served, { ...failure, durationMs: null });
     if (version !== "") this.#versions = addVersion(this.#versions, version, failures, now);
-    this.#store(served);
+    const refused = given.reduce((sum, { status, count }) => (status < 500 ? sum + count : sum), this.refusedOptions);
+    this.#store(served, refused);
   }
 
   addLost(lost: Partial<Pick<Lost, "dropped" | "tooOld" | "closedReports">>, now: number): void {
@@ -104,8 +112,8 @@ export class Counters {
     this.#storedAt = now;
   }
 
-  #store(served: Served): void {
-    const counts = { served, versions: this.#versions, lost: this.#lost };
+  #store(served: Served, refusedOptions = this.refusedOptions): void {
+    const counts = { served, versions: this.#versions, lost: this.#lost, refusedOptions };
     this.#sql.exec("INSERT OR REPLACE INTO counters (only, counts) VALUES (1, ?)", JSON.stringify(counts));
     this.#stored = counts;
   }

@@ -47,7 +47,7 @@ const classOf = ({ route, method }: Pick<Entry, "route" | "method">): RouteClass
 
 /** Requests that failed in the same way, and have no entry. */
 export interface Failures extends Pick<Entry, "method" | "route"> {
-  /** A status of 500 or above. */
+  /** A status of 500 or above, or 403 for a call of forward auth whose options were not valid. */
   status: number;
   count: number;
 }

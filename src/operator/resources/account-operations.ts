@@ -16,9 +16,11 @@ import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased,
 import { exportAccount } from "../../operations/export-account.ts";
 import { exportLog } from "../../operations/export-log.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
+import { scopeOf } from "../../service-tokens/token.ts";
 import { defaultQuotaBytes, maxStored, storedNames } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { type OperatorContext, operating, setupUrl } from "../context.ts";
+import { runTeamPost } from "../idempotency.ts";
 import { accountPath, createTeamRouter, requireTokenScope, teamJson, teamLines, teamPostJson } from "../team-router.ts";
 import { lowered, setupUrlData } from "./accounts.ts";
 
@@ -31,7 +33,7 @@ export const routes = createTeamRouter();
 
 const tags = ["Accounts"];
 /** The shared parts of the routes in this file. */
-const operation = { tags, ...requireTokenScope("operate") };
+const operation = { tags, ...requireTokenScope(scopeOf.accountTerms, "path") };
 
 const keys = z.int().meta({ description: "The number of keys that the change reached.", example: 3 });
 const Reached = z.strictObject({ keys });
@@ -44,9 +46,8 @@ const suspend = createRoute({
   description:
     "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
   ...operation,
-  ...withIdempotencyKey,
   request: { params: accountPath },
-  responses: { 200: teamPostJson(Reached, "The account is suspended.") },
+  responses: { 200: teamJson(Reached, "The account is suspended.") },
 });
 
 routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operating(c), c.req.valid("param").id) }, 200));
@@ -58,10 +59,9 @@ const resume = createRoute({
   summary: "Resume an account",
   description: "Ends a suspension. It is in force when the response is sent.",
   ...operation,
-  ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: { params: accountPath },
-  responses: { 200: teamPostJson(Reached, "The account is active.") },
+  responses: { 200: teamJson(Reached, "The account is active.") },
 });
 
 routes.openapi(resume, async (c) => {
@@ -203,7 +203,11 @@ const createOwnerLink = createRoute({
 routes.openapi(createOwnerLink, async (c) => {
   const { id } = c.req.valid("param");
   await requireNotErased(connect(c.env.DB), id);
-  return respondJson(c, { setup_url: setupUrl(c, await makeOwnerLink(operating(c), id)) }, 201);
+  return runTeamPost(
+    c,
+    (context) => makeOwnerLink(context, id),
+    (token) => ({ status: 201, body: { setup_url: setupUrl(c, token) as string | null }, stored: { setup_url: null } }),
+  );
 });
 
 /** Responds with one page of an export. The response header `X-Next` contains the cursor of the next page. */
@@ -233,12 +237,13 @@ const readExport = createRoute({
 });
 
 routes.openapi(readExport, async (c) => {
-  const { db, now, operator, tokenId } = operating(c);
   const { id } = c.req.valid("param");
   const { after = "" } = c.req.valid("query");
+  const context = operating(c);
+  const { db } = context;
   await readAccount(db, id);
   // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
-  await recordOperation(db, { now, operator, tokenId, action: "account.exported", accountId: id, details: { continued: after !== "" } });
+  await recordOperation(context, { action: "account.exported", accountId: id, details: { continued: after !== "" } });
   return respondLines(c, await exportAccount({ db, env: c.env }, id, after));
 });
 
@@ -266,11 +271,12 @@ const readLog = createRoute({
 });
 
 routes.openapi(readLog, async (c) => {
-  const { db, now, operator, tokenId } = operating(c);
+  const context = operating(c);
+  const { db } = context;
   const { from, to, after } = c.req.valid("query");
   const account = await readAccount(db, c.req.valid("param").id);
   const details = { continued: after !== undefined, from: isoOrNull(from ?? null), to: isoOrNull(to ?? null) };
-  await recordOperation(db, { now, operator, tokenId, action: "account.log_exported", accountId: account.id, details });
+  await recordOperation(context, { action: "account.log_exported", accountId: account.id, details });
   return respondLines(c, await exportLog({ db, env: c.env }, account, { from, to, after }));
 });
 
@@ -303,7 +309,6 @@ const erase = createRoute({
   summary: "Erase an account",
   description: "Permanently deletes the account and all its data. Repeat the call until `status` is `erased`.",
   ...operation,
-  ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: {
     params: accountPath,
@@ -313,7 +318,7 @@ const erase = createRoute({
       }),
     ),
   },
-  responses: { 200: teamPostJson(ErasureReport, "What was erased so far.") },
+  responses: { 200: teamJson(ErasureReport, "What was erased so far.") },
 });
 
 routes.openapi(erase, async (c) => {

@@ -20,10 +20,11 @@ import { externalId, limitsInput, metadata, metadataPatch, patched } from "../..
 import { makeAccount, makeTeamAccount } from "../../operations/accounts.ts";
 import { changeAccount } from "../../operations/change-account.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
-import { mayActOn } from "../../service-tokens/token.ts";
+import { mayActOn, scopeOf } from "../../service-tokens/token.ts";
 import { defaultQuotaBytes } from "../../storage/storage.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
-import { accountFor, requireTokenScope as checkTokenScope, type OperatorContext, operating, setupUrl } from "../context.ts";
+import { accountFor, type OperatorContext, operating, requireScope, setupUrl } from "../context.ts";
+import { runTeamPost } from "../idempotency.ts";
 import { accountPath, createTeamRouter, requireTokenScope, teamBase, teamJson, teamNotModified, teamPostJson } from "../team-router.ts";
 
 const bodyOf = (account: Account): z.infer<typeof AccountData> => ({
@@ -60,7 +61,7 @@ const AccountData = z
     metadata: z.record(z.string(), z.unknown()).meta({ description: "Your own values.", example: { plan: "pro" } }),
     status: z.enum(["active", "suspended"]).meta({ description: "Whether the account is suspended.", example: "active" }),
     on_unavailable: z
-      .enum(["deny", "allow"])
+      .enum(["deny", "known"])
       .meta({ description: "What `verify` does with a request while the guard of its key cannot be reached.", example: "deny" }),
     plan_id: z.string().nullable().meta({ description: "The plan of the account, or null.", example: null }),
     limits: z.array(limitData).meta({
@@ -105,9 +106,17 @@ const AccountPatch = z.strictObject({
   external_id: externalId.nullable().optional(),
   metadata: metadataPatch.optional(),
   on_unavailable: z
-    .enum(["deny", "allow"])
+    .enum(["deny", "known"], {
+      error: ({ input }) =>
+        input === "allow"
+          ? 'Must be "deny" or "known". "allow" does not exist anymore, because it let requests through whose key nobody had checked.'
+          : 'Must be "deny" or "known".',
+    })
     .optional()
-    .meta({ description: "What `verify` does while a guard cannot be reached.", example: "allow" }),
+    .meta({
+      description: "What `verify` does while a guard cannot be reached. With `known`, D1 decides without counting.",
+      example: "known",
+    }),
   max_live_keys: z.int().min(1).max(1000).optional().meta({ description: "The maximum number of live keys.", example: 1000 }),
   plan_id: z.string().nullable().optional().meta({ description: "The new plan, or null for none.", example: null }),
   limits: limitsInput(fixedPeriods)
@@ -131,8 +140,8 @@ export const setupUrlData = z.string().nullable().meta({
   example: "https://overview.acme.dev/setup#x",
 });
 
-/** The members of a change that need the scope `operate`. */
-const ofOperate = ["on_unavailable", "plan_id", "max_live_keys"] as const;
+/** The members of a change that set the terms of an account. */
+const ofTerms = ["on_unavailable", "plan_id", "max_live_keys", "limits", "retention_days"] as const;
 
 const etagOf = (account: Account) => etagOfContent(bodyOf(account));
 const createdHeaders = (account: Account) => ({ Location: `${teamBase}/accounts/${account.id}`, ETag: etagOf(account) });
@@ -150,7 +159,7 @@ const list = createRoute({
   summary: "List accounts",
   description: "Lists the accounts, oldest first.",
   tags,
-  ...requireTokenScope("accounts:read"),
+  ...requireTokenScope("accounts:read", "handler"),
   request: {
     query: z.strictObject({
       ...pageQuery,
@@ -212,7 +221,7 @@ const create = createRoute({
   description:
     "Creates an account. The response contains a setup link for its first owner. If nobody of the customer uses the overview, ignore the link.",
   tags,
-  ...requireTokenScope("accounts:write"),
+  ...requireTokenScope("accounts:write", "handler"),
   ...withIdempotencyKey,
   ...failsWith("conflict", "forbidden"),
   request: { body: body(NewAccount) },
@@ -227,8 +236,16 @@ routes.openapi(create, async (c) => {
   // If `PUBLIC_ORIGIN` is not set, this call throws before anything is created.
   setupUrl(c, "");
   const input = omitUndefined({ name, email, externalId: external, metadata: values });
-  const { account, setupToken } = await makeAccount(operating(c), { ...input, name, email, logWriter: await leastBusyWriter(c.env) });
-  return respondJson(c, { ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201, createdHeaders(account));
+  const logWriter = await leastBusyWriter(c.env);
+  return runTeamPost(
+    c,
+    (context) => makeAccount(context, { ...input, name, email, logWriter }),
+    ({ account, setupToken }) => {
+      const shown = { ...bodyOf(account), setup_url: null };
+      const body = { ...shown, setup_url: setupUrl(c, setupToken) as string | null };
+      return { status: 201, body, stored: shown, headers: createdHeaders(account) };
+    },
+  );
 });
 
 const boundToken = () => new Failure("forbidden", "A service token that is bound to accounts cannot create accounts.");
@@ -241,7 +258,7 @@ const upsert = createRoute({
   description:
     "Creates the account with this external id, or updates its name, its email address and its metadata. Members that are absent stay as they are. Sending the same request again changes nothing.",
   tags,
-  ...requireTokenScope("accounts:write"),
+  ...requireTokenScope("accounts:write", "handler"),
   ...failsWith("conflict"),
   ...withConditions,
   request: {
@@ -299,7 +316,7 @@ const read = createRoute({
   summary: "Get an account",
   description: "Returns one account.",
   tags,
-  ...requireTokenScope("accounts:read"),
+  ...requireTokenScope("accounts:read", "path"),
   ...withConditions,
   request: { params: accountPath },
   responses: { 200: teamJson(AccountData, "The account.", "ETag"), ...teamNotModified },
@@ -316,9 +333,9 @@ const change = createRoute({
   operationId: "updateAccount",
   summary: "Change an account",
   description:
-    "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `max_live_keys` and `on_unavailable` need the scope `operate`.",
+    "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `limits`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
   tags,
-  ...requireTokenScope("accounts:write"),
+  ...requireTokenScope("accounts:write", "path"),
   ...failsWith("conflict"),
   ...withConditions,
   request: { params: accountPath, body: mergePatch(AccountPatch) },
@@ -335,7 +352,7 @@ routes.openapi(change, async (c) => {
     max_live_keys: maxKeys,
     ...terms
   } = c.req.valid("json");
-  if (ofOperate.some((member) => c.req.valid("json")[member] !== undefined)) checkTokenScope(c, "operate");
+  if (ofTerms.some((member) => c.req.valid("json")[member] !== undefined)) requireScope(c.get("token"), scopeOf.accountTerms);
   const { id } = c.req.valid("param");
   await accountFor(c, id);
   await requireNotErased(connect(c.env.DB), id);

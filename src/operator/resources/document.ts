@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { respondBytes } from "../../api/respond.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { readDocument } from "../../openapi/document.ts";
-import { createTeamRouter, teamJson, teamScheme } from "../team-router.ts";
+import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -13,7 +13,7 @@ const read = createRoute({
   summary: "Get this document",
   description: "Returns the OpenAPI document of the team API. Every service token may read it.",
   tags: ["Service tokens"],
-  security: [{ [teamScheme]: [] as string[] }],
+  ...requireTokenScope(null, "handler"),
   responses: { 200: teamJson(z.looseObject({ openapi: z.literal("3.1.0") }), "The OpenAPI 3.1.0 document.") },
 });
 

@@ -1,32 +1,31 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
-import { Hono } from "hono";
+import { countFailure } from "../../activity/count-failures.ts";
 import { denialCodes } from "../../admission/admission.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
+import { tokenIdOf } from "../../credentials/service-token.ts";
+import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { connect } from "../../db/client.ts";
-import { Failure } from "../../errors/failure.ts";
 import { failureOf, problemBody } from "../../http/problem.ts";
-import { requestOrigin, urlOf } from "../../http/request-url.ts";
+import { publicOrigin } from "../../http/request-url.ts";
 import { respond } from "../../http/standard-headers.ts";
 import { isRegistered } from "../../keys/find-imported.ts";
 import {
+  type ForwardOptions,
   forwardedRequest,
-  forwardOptions,
   forwardPath,
   forwardResponse,
+  invalidOptions,
   isPassed,
-  statedPathHeaders,
-  suffixIn,
+  parseTokenHeader,
+  tokenHeader,
   verifiedHeaders,
 } from "../../verification/forward.ts";
-import { type VerifyAnswer, verify } from "../../verification/verify.ts";
-import type { OperatorContext, OperatorEnv } from "../context.ts";
+import { verify } from "../../verification/verify.ts";
+import { authenticateFor } from "../authenticate.ts";
+import type { OperatorContext } from "../context.ts";
 import { forwardScheme } from "../team-router.ts";
 
-/** The header in which Envoy sends the options, because the query that it sends is the client's own. */
-const optionsHeader = "X-Verify-Options";
-
 const header = (description: string) => ({ description, schema: { type: "string" as const } });
-const option = (description: string, example: string) => z.string().optional().meta({ description, example });
 
 /** Forward auth in the document of the team API. The document names one method, but every method is served. */
 export const forwardOperation = {
@@ -35,19 +34,10 @@ export const forwardOperation = {
   operationId: "forwardAuth",
   summary: "Verify a request for a proxy",
   description:
-    "Forward auth for nginx, Caddy, Traefik and Envoy: the proxy asks before it passes a request on. Every method is served, here and on every path below. The proxy sends the service token in the header `X-Service-Token`, and the key of the client in one of the headers that `KEY_HEADERS` lists. A response that lets a request through has all `X-Verified-*` headers. A header without a value is `-`.",
+    "Forward auth for nginx, Caddy and Traefik: the proxy asks before it passes a request on. Every method is served. The proxy sends the service token and the options in the header `X-Service-Token`, for example `svc_...; scope=orders:read; cost=5`. Options are read nowhere else. `scope` and `cost` say what the request needs, `report=1` asks for a receipt, `deny=403` turns all denials but 401 into 403, and `missing=pass` and `unknown=pass` let requests without a key through. The key of the client is in one of the headers that `KEY_HEADERS` lists. A response that lets a request through has all `X-Verified-*` headers. A header without a value is `-`.",
   tags: ["Verify"],
   security: [{ [forwardScheme]: ["verify"] }],
-  request: {
-    query: z.strictObject({
-      scope: option("The scope that the key needs.", "orders:read"),
-      cost: option("The units that the request uses of each limit, from 1 to 1,000.", "1"),
-      report: option("With `1`, your API reports the response, and `X-Verified-Receipt` has the receipt.", "1"),
-      deny: option("With `403`, every denial other than 401 has the status 403, because nginx accepts only these two.", "403"),
-      unknown: option("With `pass`, credentials that have no form of a key are let through.", "pass"),
-      missing: option("With `pass`, requests without a credential are let through.", "pass"),
-    }),
-  },
+  request: { query: z.looseObject({}) },
   responses: {
     200: {
       description: "The request may run.",
@@ -64,59 +54,58 @@ export const forwardOperation = {
   ...failsWith("invalid_header", "missing_key", ...denialCodes.filter((code) => code !== "conflict")),
 } as const satisfies RouteConfig;
 
-/** Forward auth: any method on the path, and on every path below it. */
-export const forward = new Hono<OperatorEnv>();
-
-forward.all(forwardPath, decide);
-forward.all(`${forwardPath}/*`, decide);
-
-async function decide(c: OperatorContext): Promise<Response> {
-  const suffix = suffixIn(c.req.raw.url);
-  if (suffix === null && isOfEnvoy(c)) throw new Failure("forbidden", "The path of the client's request has dot segments.");
-  // Behind a path suffix, the query is the client's own. It must not change how the client's request is verified. Without one, the header may be the client's own.
-  const options = forwardOptions(suffix === null ? urlOf(c).searchParams : new URLSearchParams(c.req.header(optionsHeader) ?? ""));
-  let answer: VerifyAnswer;
+/** Decides about a request that a proxy has received. Never throws, because the proxy needs a decision in every case. */
+export async function decideForward(c: OperatorContext): Promise<Response> {
+  const { token: sent, options } = parseTokenHeader(c.req.header(tokenHeader) ?? "");
   try {
+    if (options === null) return refuseOptions(c, sent);
+    const { accountIds } = await authenticateFor(c, sent, "verify");
     const db = connect(c.env.DB);
-    const request = await forwardedRequest(db, c.req.raw.headers, c.req.method, suffix, c.env);
+    const request = await forwardedRequest(db, c.req.raw.headers, c.env);
     const isKnownForm = options.passUnknown && (await isRegistered(db, request.key, Date.now()));
     if (isPassed(request.key, options, isKnownForm)) return respond(c, null, 200, verifiedHeaders(null));
     const caller = {
-      accountIds: c.get("token").accountIds,
-      origin: requestOrigin(c),
+      accountIds,
+      origin: publicOrigin(c),
+      requestId: c.get("requestId"),
       waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
     };
     const { scope, cost, report } = options;
-    answer = await verify(c.env, caller, { ...request, scope, cost, report });
+    return respondTo(c, await verify(c.env, caller, { ...request, scope, cost, report }), options);
   } catch (error) {
-    answer = deniedBy(c, failureOf(error, c.get("requestId")));
+    return deny(c, error, options ?? { denyWith403: true });
   }
-  const { status, headers, body } = forwardResponse(answer, options);
-  return respond(c, body, status, headers);
 }
 
-/**
- * Returns whether a request without a path suffix comes from Envoy: it has the options of Envoy, and none of the headers in which other proxies state the path.
- * Envoy always appends the path of the client. If the suffix is missing, something before this Worker has removed it together with dot segments, and the query
- * is the client's own.
- */
-const isOfEnvoy = (c: OperatorContext): boolean =>
-  c.req.header(optionsHeader) !== undefined && statedPathHeaders.every((name) => c.req.header(name) === undefined);
+/** Denies a request whose options are not valid, so that a wrong configuration never lets anybody through. */
+function refuseOptions(c: OperatorContext, sent: string): Response {
+  // Anybody can send odd headers to this path. Only those with a token of this service come from a proxy.
+  if (tokenIdOf(sent, signingSecrets(c.env)) !== null)
+    countFailure(c.env, (work) => c.executionCtx.waitUntil(work), { method: c.req.method, route: forwardPath, status: 403 });
+  return deny(c, invalidOptions(), { denyWith403: true }, 403);
+}
 
-/** Returns the answer for a request that could not be verified at all, for example because it has two credentials. */
-function deniedBy(c: OperatorContext, failure: Failure): VerifyAnswer {
-  const problem = problemBody(failure, { origin: requestOrigin(c), instance: "/", requestId: c.get("requestId") });
-  return {
-    allowed: false,
-    status: problem.status,
-    code: failure.code,
-    degraded: false,
-    request_id: c.get("requestId"),
-    receipt: null,
-    account: null,
-    key: null,
-    rate_limits: [],
-    headers: failure.headers,
-    problem,
-  };
+function deny(c: OperatorContext, error: unknown, options: Pick<ForwardOptions, "denyWith403">, status?: number): Response {
+  const failure = failureOf(error, c.get("requestId"));
+  const problem = problemBody(failure, { origin: publicOrigin(c), instance: "/", requestId: c.get("requestId") });
+  c.set("failure", failure);
+  return respondTo(
+    c,
+    {
+      allowed: false,
+      status: status ?? problem.status,
+      headers: failure.headers,
+      problem: { ...problem, status: status ?? problem.status },
+    },
+    options,
+  );
+}
+
+function respondTo(
+  c: OperatorContext,
+  answer: Parameters<typeof forwardResponse>[0],
+  options: Pick<ForwardOptions, "denyWith403">,
+): Response {
+  const { status, headers, body } = forwardResponse(answer, options);
+  return respond(c, body, status, headers);
 }

@@ -3,7 +3,7 @@ import { periods } from "../../admission/window.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { algorithms, digestBytes, importSecretsIn, storedAlgorithm, strips } from "../../credentials/imported-secret.ts";
 import { connect } from "../../db/client.ts";
@@ -14,10 +14,10 @@ import { type ImportedKey, type ImportResult, importKeys } from "../../keys/impo
 import { addKeyForm, deleteKeyForm, type KeyForm, listKeyForms } from "../../keys/key-forms.ts";
 import { externalId, limitFields, limitsInput, metadata, scopesInput } from "../../keys/schemas.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
-import { recordOperation } from "../../operations/operator-audit.ts";
+import { operatorCommit } from "../../operations/operating.ts";
 import { iso } from "../../time/clock.ts";
 import { accountFor, keyContext, operating } from "../context.ts";
-import { accountPath, createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -120,13 +120,12 @@ const importRoute = createRoute({
   description:
     "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
   tags,
-  ...requireTokenScope("keys:write"),
-  ...withIdempotencyKey,
+  ...requireTokenScope("keys:write", "path"),
   request: {
     params: accountPath,
     body: body(z.strictObject({ keys: z.array(z.unknown()).min(1).max(maxRows) })),
   },
-  responses: { 200: teamPostJson(z.strictObject({ data: z.array(Result) }), "One result for each row, in order.") },
+  responses: { 200: teamJson(z.strictObject({ data: z.array(Result) }), "One result for each row, in order.") },
 });
 
 routes.openapi(importRoute, async (c) => {
@@ -159,14 +158,17 @@ const NewForm = z
   .strictObject({
     prefix: z
       .string()
-      .regex(/^[\x21-\x7e]{0,100}$/, "Must be at most 100 printable ASCII characters.")
+      .regex(
+        /^[\x21-\x2b\x2d-\x7e]{0,100}$/,
+        "Must be at most 100 printable ASCII characters without commas, which separate values of a header.",
+      )
       .refine((prefix) => !/^(?:dvo|dvop|svc|whsec)_/.test(prefix), "Must not be a prefix of this service's own secrets.")
       .meta({ description: "The text with which every secret of the form begins.", example: "sk_live_" }),
     min_length: z.int().min(16).max(512).meta({ description: "The length of the shortest secret, with the prefix.", example: 32 }),
     max_length: z.int().min(16).max(512).meta({ description: "The length of the longest secret, with the prefix.", example: 64 }),
     alphabet: z
       .string()
-      .regex(/^[\x21-\x7e]{1,200}$/, "Must be a name of an alphabet or a list of printable ASCII characters.")
+      .regex(/^[\x21-\x2b\x2d-\x7e]{1,200}$/, "Must be a name of an alphabet or a list of printable ASCII characters without commas.")
       .meta({ description: "The characters after the prefix.", example: "base62" }),
   })
   .refine(({ min_length: min, max_length: max }) => min <= max, { message: "Must be at least `min_length`.", path: ["max_length"] });
@@ -210,22 +212,23 @@ const addForm = createRoute({
     "Registers a form. Text of no registered form is denied without a look-up. A new form is in use everywhere after ten seconds.",
   tags,
   ...requireTokenScope("keys:write"),
-  ...withIdempotencyKey,
   ...failsWith("limit_reached"),
   request: { body: body(NewForm) },
   responses: {
-    200: teamPostJson(FormData, "The same form was registered before."),
-    201: teamPostJson(FormData, "The new form.", "Location"),
+    200: teamJson(FormData, "The same form was registered before."),
+    201: teamJson(FormData, "The new form.", "Location"),
   },
 });
 
 routes.openapi(addForm, async (c) => {
   const { prefix, min_length: minLength, max_length: maxLength, alphabet } = c.req.valid("json");
-  const { db, now, operator, tokenId } = operating(c);
-  const { form, isNew } = await addKeyForm(db, { prefix, minLength, maxLength, alphabet }, now);
+  const context = operating(c);
+  const { form, isNew } = await addKeyForm(
+    { ...context, commit: operatorCommit(context, "key_form.added", { details: { prefix } }) },
+    { prefix, minLength, maxLength, alphabet },
+  );
   forgetForms();
   if (!isNew) return respondJson(c, formOf(form), 200);
-  await recordOperation(db, { now, operator, tokenId, action: "key_form.added", targetId: form.id, details: { prefix } });
   return respondJson(c, formOf(form), 201, { Location: `${teamBase}/key-forms/${form.id}` });
 });
 
@@ -243,9 +246,8 @@ const removeForm = createRoute({
 
 routes.openapi(removeForm, async (c) => {
   const { id } = c.req.valid("param");
-  const { db, now, operator, tokenId } = operating(c);
-  await deleteKeyForm(db, id);
+  const context = operating(c);
+  await deleteKeyForm({ ...context, commit: operatorCommit(context, "key_form.deleted", { targetId: id }) }, id);
   forgetForms();
-  await recordOperation(db, { now, operator, tokenId, action: "key_form.deleted", targetId: id });
   return respondEmpty(c, 204);
 });

@@ -17,7 +17,7 @@ import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses } from "../../keys/key.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
-import { rotateKey } from "../../keys/rotate-key.ts";
+import { pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
 import {
   KeyLimits,
   KeyRotation,
@@ -33,10 +33,11 @@ import { accountOfKey } from "../../operations/accounts.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
 import { actorOf } from "../../operations/operating.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
-import { mayActOn } from "../../service-tokens/token.ts";
+import { mayActOn, scopeOf } from "../../service-tokens/token.ts";
 import { secondMs } from "../../time/clock.ts";
 import { openLog } from "../../usage/open-log.ts";
 import { accountFor, keyContext, type OperatorContext, operating } from "../context.ts";
+import { runTeamPost } from "../idempotency.ts";
 import {
   accountPath,
   createTeamRouter,
@@ -90,7 +91,7 @@ const list = createRoute({
   summary: "List the keys of an account",
   description: "Lists the keys of an account, newest first, including revoked keys.",
   tags,
-  ...requireTokenScope("accounts:read"),
+  ...requireTokenScope("accounts:read", "path"),
   request: {
     params: accountPath,
     query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Returns only keys with one of these statuses") }),
@@ -120,7 +121,7 @@ const create = createRoute({
   summary: "Create a key",
   description: "Creates a key for an account and shows its secret once.",
   tags,
-  ...requireTokenScope("keys:write"),
+  ...requireTokenScope(scopeOf.key, "path"),
   ...withIdempotencyKey,
   ...failsWith("conflict", "limit_reached"),
   request: { params: accountPath, body: body(TeamNewKey) },
@@ -131,12 +132,20 @@ routes.openapi(create, async (c) => {
   const given = c.req.valid("json");
   const account = await accountFor(c, c.req.valid("param").id);
   await requireNotErased(connect(c.env.DB), account.id);
-  const { key, secretKey } = await createKey(keyContext(c, account, "key.made"), { ...newKeyOf(given), ...teamValuesOf(given) });
-  return respondJson(c, { ...teamKeyData(key, Date.now()), secret_key: secretKey }, 201, {
-    Location: `${teamBase}/keys/${key.id}`,
-    ETag: etagOf(key, Date.now()),
-  });
+  const input = { ...newKeyOf(given), ...teamValuesOf(given) };
+  return runTeamPost(
+    c,
+    (context) => createKey(keyContext(c, account, "key.made", undefined, context), input),
+    (made) => ({ status: 201, ...withSecret(made, { Location: `${teamBase}/keys/${made.key.id}` }) }),
+  );
 });
+
+/** Returns the response with a new secret. A repeated request gets null in its place. */
+function withSecret({ key, secretKey }: { key: Key; secretKey: string }, headers: Record<string, string> = {}) {
+  const now = Date.now();
+  const shown = { ...teamKeyData(key, now), secret_key: null };
+  return { body: { ...shown, secret_key: secretKey as string | null }, stored: shown, headers: { ...headers, ETag: etagOf(key, now) } };
+}
 
 const read = createRoute({
   method: "get",
@@ -145,7 +154,7 @@ const read = createRoute({
   summary: "Get a key",
   description: "Returns one key without its secret.",
   tags,
-  ...requireTokenScope("accounts:read"),
+  ...requireTokenScope("accounts:read", "handler"),
   ...withConditions,
   request: { params: keyId },
   responses: { 200: teamJson(TeamKey, "The key.", "ETag"), ...teamNotModified },
@@ -166,7 +175,7 @@ const change = createRoute({
   summary: "Change a key",
   description: "Changes a key. When the response is sent, new restrictions are in force.",
   tags,
-  ...requireTokenScope("keys:write"),
+  ...requireTokenScope(scopeOf.key, "handler"),
   ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params: keyId, body: mergePatch(TeamKeyPatch) },
@@ -191,7 +200,7 @@ const revoke = createRoute({
   summary: "Revoke a key",
   description: "Revokes a key for good. When the response is sent, no request with the key is allowed.",
   tags,
-  ...requireTokenScope("keys:write"),
+  ...requireTokenScope(scopeOf.key, "handler"),
   ...withConditions,
   request: { params: keyId },
   responses: { 204: teamEmpty("The key is revoked.") },
@@ -209,7 +218,7 @@ const rotate = createRoute({
   summary: "Rotate the secret of a key",
   description: "Creates a new secret and shows it once. The old secret works until the overlap ends.",
   tags,
-  ...requireTokenScope("keys:write"),
+  ...requireTokenScope(scopeOf.key, "handler"),
   ...withIdempotencyKey,
   ...failsWith("conflict"),
   request: { params: keyId, body: optionalBody(KeyRotation) },
@@ -219,23 +228,25 @@ const rotate = createRoute({
 routes.openapi(rotate, async (c) => {
   const { id } = c.req.valid("param");
   const { account } = await accountOf(c, id);
-  const context = keyContext(c, account, "key.rotated", id);
-  const { key, secretKey } = await rotateKey(context, id, c.req.valid("json").overlap_seconds * secondMs);
-  return respondJson(c, { ...teamKeyData(key, Date.now()), secret_key: secretKey }, 200, { ETag: etagOf(key, Date.now()) });
+  const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
+  return runTeamPost(
+    c,
+    (context) => rotateKey(keyContext(c, account, "key.rotated", id, context), id, overlapMs),
+    (rotated) => ({ status: 200, ...withSecret(rotated) }),
+    () => pushIfWaiting({ ...reading(c, account), guards: guardsOf(c.env) }, id),
+  );
 });
 
 /** Revokes a key, even if D1 has lost its row. */
 async function revokeFor(c: OperatorContext, id: string, precondition: Precondition): Promise<void> {
   const { account, hasRow } = await accountOf(c, id);
+  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, only its guard is changed.
+  if (!hasRow) await recordOperation(operating(c), { action: "key.revoked", accountId: account.id, targetId: id });
   await revokeKey(keyContext(c, account, "key.revoked", id), id, precondition);
-  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, the audit entry is written here.
-  if (hasRow) return;
-  const { db, now, operator, tokenId } = operating(c);
-  await recordOperation(db, { now, operator, tokenId, action: "key.revoked", accountId: account.id, targetId: id });
 }
 
 /** The shared parts of the routes for operators. Programs change keys with `PATCH`. */
-const operation = { tags, ...requireTokenScope("operate"), request: { params: keyId } };
+const operation = { tags, ...requireTokenScope(scopeOf.key, "handler"), request: { params: keyId } };
 const Done = z.strictObject({
   id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
   done: z.string().meta({ description: "The action, as the audit names it.", example: "key.disabled" }),
@@ -255,8 +266,7 @@ const revokeById = createRoute({
   summary: "Revoke a key, also one that D1 has lost",
   description: "Revokes a key for good. It is in force when the response is sent.",
   ...operation,
-  ...withIdempotencyKey,
-  responses: { 200: teamPostJson(Done, "The key is revoked.") },
+  responses: { 200: teamJson(Done, "The key is revoked.") },
 });
 
 routes.openapi(revokeById, async (c) => {
@@ -272,9 +282,8 @@ const disable = createRoute({
   summary: "Disable a key",
   description: "Denies requests with the key until it is enabled again. It is in force when the response is sent.",
   ...operation,
-  ...withIdempotencyKey,
   ...failsWith("conflict"),
-  responses: { 200: teamPostJson(Done, "The key is disabled.") },
+  responses: { 200: teamJson(Done, "The key is disabled.") },
 });
 
 routes.openapi(disable, (c) => onKey(c, c.req.valid("param").id, "key.disabled", { state: "disabled" }));
@@ -286,9 +295,8 @@ const enable = createRoute({
   summary: "Enable a key",
   description: "Enables a disabled key. It is in force when the response is sent.",
   ...operation,
-  ...withIdempotencyKey,
   ...failsWith("conflict"),
-  responses: { 200: teamPostJson(Done, "The key is active.") },
+  responses: { 200: teamJson(Done, "The key is active.") },
 });
 
 routes.openapi(enable, (c) => onKey(c, c.req.valid("param").id, "key.enabled", { state: "active" }));

@@ -4,7 +4,7 @@ import { writerAt } from "../../activity/writers.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { optionalBody, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { optionalBody } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
@@ -22,7 +22,7 @@ import { encryptionSecrets } from "../../webhooks/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
 import { operating } from "../context.ts";
-import { createTeamRouter, requireTokenScope, teamJson, teamPostJson } from "../team-router.ts";
+import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 
 // Operator actions that affect all accounts. In a long action, each call processes one page. The caller repeats the call for the next page. Each
 // call writes an audit entry, because a caller can start the action at any cursor.
@@ -47,11 +47,10 @@ const lineUpGuards = createRoute({
   summary: "Reconcile guards",
   description: "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
   ...operation,
-  ...withIdempotencyKey,
   ...failsWith("invalid_cursor"),
   request: { body: optionalBody(After) },
   responses: {
-    200: teamPostJson(
+    200: teamJson(
       z.strictObject({
         checked: z.int().meta({ description: "The number of guards that were checked.", example: 50 }),
         accounts: ids("The accounts whose guards had other limits than their rows."),
@@ -67,8 +66,9 @@ const lineUpGuards = createRoute({
 
 routes.openapi(lineUpGuards, async (c) => {
   const { after } = c.req.valid("json");
-  const { db, now, operator, tokenId, guards, budgets, env } = operating(c);
-  await recordOperation(db, { now, operator, tokenId, action: "guards.lined_up", details: { continued: after !== "" } });
+  const context = operating(c);
+  const { db, guards, budgets, env } = context;
+  await recordOperation(context, { action: "guards.lined_up", details: { continued: after !== "" } });
   return respondJson(c, await reconcileGuards({ db, guards, budgets, env }, after), 200);
 });
 
@@ -136,9 +136,8 @@ const resealSecrets = createRoute({
   summary: "Encrypt webhook secrets again",
   description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
   ...operation,
-  ...withIdempotencyKey,
   responses: {
-    200: teamPostJson(
+    200: teamJson(
       z.strictObject({
         resealed: z.int().meta({ description: "The number of webhook secrets that were encrypted again.", example: 0 }),
         has_more: z.boolean().meta({ description: "Whether other webhook secrets are left.", example: false }),
@@ -149,9 +148,10 @@ const resealSecrets = createRoute({
 });
 
 routes.openapi(resealSecrets, async (c) => {
-  const { db, now, operator, tokenId } = operating(c);
-  const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
-  await recordOperation(db, { now, operator, tokenId, action: "webhooks.resealed", details: { webhooks: count } });
+  const context = operating(c);
+  const { db } = context;
+  await recordOperation(context, { action: "webhooks.resealed" });
+  const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), context.now);
   return respondJson(c, { resealed: count, has_more: hasMore }, 200);
 });
 
@@ -197,10 +197,9 @@ const drainDeliveries = createRoute({
   summary: "Send due deliveries",
   description: "Puts due deliveries into the queue. Repeat the call with the cursor of the response.",
   ...operation,
-  ...withIdempotencyKey,
   request: { body: optionalBody(After) },
   responses: {
-    200: teamPostJson(
+    200: teamJson(
       z.strictObject({ enqueued: z.int().meta({ description: "The deliveries that were put into the queue.", example: 0 }), next, due }),
       "What was put into the queue.",
     ),
@@ -209,15 +208,16 @@ const drainDeliveries = createRoute({
 
 routes.openapi(drainDeliveries, async (c) => {
   const { after } = c.req.valid("json");
-  const { db, now, operator, tokenId, env } = operating(c);
-  await recordOperation(db, { now, operator, tokenId, action: "deliveries.drained", details: { continued: after !== "" } });
+  const context = operating(c);
+  const { db, env } = context;
+  await recordOperation(context, { action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
     throw new Failure(
       "unavailable",
       "The queue does not accept messages right now. A scheduled job sends the due deliveries, 25 per minute.",
     );
   };
-  const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, now, after, enqueuedAtOnce);
+  const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, context.now, after, enqueuedAtOnce);
   return respondJson(c, { enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due }, 200);
 });
 
@@ -232,10 +232,9 @@ const flushLog = createRoute({
   description:
     "Stores the log entries that are still in log writers in their databases, for example before a backup. Repeat the call with the cursor of the response. Entries whose response can still be reported stay in the log writers.",
   ...operation,
-  ...withIdempotencyKey,
   request: { body: optionalBody(After) },
   responses: {
-    200: teamPostJson(
+    200: teamJson(
       z.strictObject({
         flushed: z.int().meta({ description: "The number of accounts whose entries were stored.", example: 20 }),
         failed: ids("The accounts whose entries could not be stored."),
@@ -248,8 +247,9 @@ const flushLog = createRoute({
 
 routes.openapi(flushLog, async (c) => {
   const { after } = c.req.valid("json");
-  const { db, now, operator, tokenId, env } = operating(c);
-  await recordOperation(db, { now, operator, tokenId, action: "log.flushed", details: { continued: after !== "" } });
+  const context = operating(c);
+  const { db, env } = context;
+  await recordOperation(context, { action: "log.flushed", details: { continued: after !== "" } });
   const accounts = await accountsAfter(db, after, flushedAtOnce);
   const outcomes = await Promise.allSettled(
     accounts.map(({ id, logWriter }) => withDeadline(writerAt(env, logWriter).flush(id), minuteMs, `Storing the log of ${id}`)),
@@ -266,9 +266,8 @@ const postTestAlert = createRoute({
   summary: "Test the alerts",
   description: "Posts an alert that begins, and then its end, to `ALERT_URL`.",
   ...operation,
-  ...withIdempotencyKey,
   responses: {
-    200: teamPostJson(
+    200: teamJson(
       z.strictObject({
         posted: z.int().meta({ description: "The number of messages that the receiver took.", example: 2 }),
         problem: z.string().nullable().meta({ description: "Why no further message was posted, or null.", example: null }),
@@ -279,9 +278,9 @@ const postTestAlert = createRoute({
 });
 
 routes.openapi(postTestAlert, async (c) => {
-  const { db, env, now, operator, tokenId } = operating(c);
-  await recordOperation(db, { now, operator, tokenId, action: "alerts.tested", details: {} });
-  return respondJson(c, await testAlert(env, now), 200);
+  const context = operating(c);
+  await recordOperation(context, { action: "alerts.tested" });
+  return respondJson(c, await testAlert(context.env, context.now), 200);
 });
 
 const OperationData = z

@@ -16,6 +16,7 @@ import { limitsInput, scopesInput, scopesPatch } from "../../keys/schemas.ts";
 import { applyPlan, changePlan, deletePlan, makePlan } from "../../operations/plans.ts";
 import { iso, secondMs } from "../../time/clock.ts";
 import { operating } from "../context.ts";
+import { runTeamPost } from "../idempotency.ts";
 import {
   createTeamRouter,
   idPath,
@@ -155,15 +156,21 @@ const create = createRoute({
 
 routes.openapi(create, async (c) => {
   const { name, account_limits, key_limits, default_scopes, retention_days } = c.req.valid("json");
-  const plan = await makePlan(operating(c), {
+  const content = {
     name,
     accountLimits: inPeriodOrder(account_limits),
     keyLimits: inPeriodOrder(key_limits),
     defaultScopes: default_scopes,
     retentionDays: retention_days,
-  });
-  const made = bodyOf(plan, { accounts: 0, waiting: 0 });
-  return respondJson(c, made, 201, { Location: `${teamBase}/plans/${plan.id}`, ETag: etagOf(plan, made) });
+  };
+  return runTeamPost(
+    c,
+    (context) => makePlan(context, content),
+    (plan) => {
+      const made = bodyOf(plan, { accounts: 0, waiting: 0 });
+      return { status: 201, body: made, headers: { Location: `${teamBase}/plans/${plan.id}`, ETag: etagOf(plan, made) } };
+    },
+  );
 });
 
 const read = createRoute({

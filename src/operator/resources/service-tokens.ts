@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { respondEmpty, respondJson } from "../../api/respond.ts";
+import { respondEmpty } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
@@ -10,6 +10,7 @@ import { type ListedToken, makeToken, readTokens, revokeToken } from "../../oper
 import { tokenScopes } from "../../service-tokens/token.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { operating } from "../context.ts";
+import { runTeamPost } from "../idempotency.ts";
 import { createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
@@ -85,7 +86,7 @@ const list = createRoute({
   summary: "List service tokens",
   description: "Lists the service tokens, newest first. The list never contains the tokens themselves.",
   tags,
-  ...requireTokenScope("tokens:write"),
+  ...requireTokenScope("tokens:write", "handler"),
   request: {
     query: z.strictObject({
       ...pageQuery,
@@ -113,7 +114,7 @@ const create = createRoute({
   summary: "Create a service token",
   description: "Creates a service token and shows it once. A service token can create only narrower tokens, and none with `tokens:write`.",
   tags,
-  ...requireTokenScope("tokens:write"),
+  ...requireTokenScope("tokens:write", "handler"),
   ...withIdempotencyKey,
   ...failsWith("forbidden", "limit_reached"),
   request: { body: body(NewServiceToken) },
@@ -122,13 +123,25 @@ const create = createRoute({
 
 routes.openapi(create, async (c) => {
   const { name, scopes, accounts = null, expires_at: expiresAt = null } = c.req.valid("json");
-  const { row, token } = await makeToken(operating(c), {
+  const input = {
     name,
     scopes: tokenScopes.filter((scope) => scopes.includes(scope)),
     accountIds: accounts && [...new Set(accounts)],
     expiresAt,
-  });
-  return respondJson(c, { ...bodyOf({ ...row, lastUsedAt: null }), token }, 201, { Location: `${teamBase}/tokens/${row.id}` });
+  };
+  return runTeamPost(
+    c,
+    (context) => makeToken(context, input),
+    ({ row, token }) => {
+      const shown = { ...bodyOf({ ...row, lastUsedAt: null }), token: null };
+      return {
+        status: 201,
+        body: { ...shown, token: token as string | null },
+        stored: shown,
+        headers: { Location: `${teamBase}/tokens/${row.id}` },
+      };
+    },
+  );
 });
 
 const revoke = createRoute({
@@ -138,7 +151,7 @@ const revoke = createRoute({
   summary: "Revoke a service token",
   description: "Revokes a service token for good. Requests with it are denied within five seconds.",
   tags,
-  ...requireTokenScope("tokens:write"),
+  ...requireTokenScope("tokens:write", "handler"),
   ...failsWith("forbidden"),
   request: { params: idPath("svc_4fPq2rT8vX0zB6dH") },
   responses: { 204: teamEmpty("The token is revoked.") },

@@ -1,7 +1,7 @@
 import { createRoute, type z } from "@hono/zod-openapi";
 import { respondJson } from "../../api/respond.ts";
 import { body } from "../../api/route-parts/requests.ts";
-import { requestOrigin } from "../../http/request-url.ts";
+import { publicOrigin } from "../../http/request-url.ts";
 import { report } from "../../verification/reports.ts";
 import * as schemas from "../../verification/schemas.ts";
 import { verify } from "../../verification/verify.ts";
@@ -19,7 +19,7 @@ const verifyRequest = createRoute({
   description:
     "Decides whether a request that your API has received may run, and counts it. The response is always 200 if the service could look at the request: `allowed` is the decision. Send the same `request_id` again if the answer was lost: within ten seconds, the request counts only once.",
   tags,
-  ...requireTokenScope("verify"),
+  ...requireTokenScope("verify", "handler"),
   request: { body: body(schemas.VerifyRequest) },
   responses: { 200: teamJson(schemas.VerifyAnswer, "The decision.") },
 });
@@ -27,7 +27,8 @@ const verifyRequest = createRoute({
 routes.openapi(verifyRequest, async (c) => {
   const caller = {
     accountIds: c.get("token").accountIds,
-    origin: requestOrigin(c),
+    origin: publicOrigin(c),
+    requestId: c.get("requestId"),
     waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
   };
   return respondJson(c, (await verify(c.env, caller, c.req.valid("json"))) as z.infer<typeof schemas.VerifyAnswer>, 200);
@@ -41,7 +42,7 @@ const reportResponses = createRoute({
   description:
     "Adds the responses of your API to the request log. Each report is decided by itself. The first report of a receipt wins: the same report again is 200, a different one 409, and a report after ten minutes 422.",
   tags,
-  ...requireTokenScope("verify"),
+  ...requireTokenScope("verify", "handler"),
   request: { body: body(schemas.ReportsRequest) },
   responses: { 200: teamJson(schemas.ReportsAnswer, "One result for each report, in order.") },
 });

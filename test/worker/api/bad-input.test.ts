@@ -1,8 +1,41 @@
 import { describe, expect, it, vi } from "vitest";
-import { type Answer, type Call, call, makeKey, makeTenant } from "../support/client.ts";
+import { type Answer, type Call, call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
+import { makeToken, usedOf, verify } from "../support/team.ts";
 
 const createTask = (key: string, body: unknown, headers: Record<string, string> = {}) =>
   call("POST", "/api/v1/tasks", { key, body, ...headers });
+/** Sends bodies of 60 KB that lack their last character, with each key in turn. `release` sends the last characters, and returns all statuses. */
+function holdBodies(keys: readonly string[], count: number): { answers: Answer[]; release: () => Promise<number[]> } {
+  const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
+  const answers: Answer[] = [];
+  const text = `{"title":"x","description":"${"y".repeat(60_000)}"`;
+  const incomplete = () =>
+    new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode(text));
+        controllers.push(controller);
+      },
+    });
+  const requests = Array.from({ length: count }, async (_, n) => {
+    const answer = await createTask(keys[n % keys.length] ?? "", incomplete());
+    answers.push(answer);
+    return answer.status;
+  });
+  const release = () => {
+    for (const controller of controllers) {
+      try {
+        controller.enqueue(new TextEncoder().encode("}"));
+        controller.close();
+      } catch {
+        // If the Worker rejected the request, the Worker has already canceled the request body.
+      }
+    }
+    return Promise.all(requests);
+  };
+  return { answers, release };
+}
+
 const gzip = async (text: string): Promise<Uint8Array> => {
   const compressed = new Response(text).body?.pipeThrough(new CompressionStream("gzip"));
   return new Uint8Array(await new Response(compressed).arrayBuffer());
@@ -186,42 +219,57 @@ describe("The API", () => {
     }
   });
 
-  it("returns 503 while bodies of the key use half of the isolate's 16 MiB, and accepts bodies of other keys", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
-    const text = `{"title":"x","description":"${"y".repeat(60_000)}"}`;
-    /** Returns a request body that lacks its last character. The test sends the last character later. */
-    const incompleteBody = () =>
-      new ReadableStream<Uint8Array>({
-        start(controller) {
-          controller.enqueue(new TextEncoder().encode(text.slice(0, -1)));
-          controllers.push(controller);
-        },
-      });
-    const responses: Answer[] = [];
-    const requests = Array.from({ length: 200 }, async () => {
-      const response = await createTask(key, incompleteBody());
-      responses.push(response);
-      return response;
-    });
-    const first = await vi.waitUntil(() => responses[0], { timeout: 5000, interval: 10 });
-    expect([first.status, first.body.code]).toEqual([503, "unavailable"]);
-    expect((await createTask(other.key, { title: "x" })).status).toBe(201);
-    for (const controller of controllers) {
-      try {
-        controller.enqueue(new TextEncoder().encode("}"));
-        controller.close();
-      } catch {
-        // If the Worker rejected the request, the Worker has already canceled the request body.
-      }
-    }
-    const statuses = (await Promise.all(requests)).map(({ status }) => status);
-    expect(new Set(statuses)).toEqual(new Set([422, 503]));
-    // 60 KB of each body have arrived. Each request therefore claims between 60 KB and 64 KiB of the body budget.
-    expect(statuses.filter((status) => status === 422).length).toBeGreaterThan(115);
-    expect(statuses.filter((status) => status === 422).length).toBeLessThan(140);
+  it("lets no account hold more than an eighth of the memory for bodies, by any number of its keys", async () => {
+    const { accountId, key } = await makeTenant();
+    const [victim, token] = [await makeTenant(), await makeToken(["verify"])];
+    const keys = [key, ...(await Promise.all(Array.from({ length: 9 }, () => makeKey(accountId)))).map((made) => made.key)];
+    const held = holdBodies(keys, 200);
+    const denied = await vi.waitUntil(() => held.answers[0], { timeout: 5000, interval: 10 });
+    expect([denied.status, denied.body.code]).toEqual([503, "unavailable"]);
+    const large = { title: "x", description: "y".repeat(9000) };
+    expect((await createTask(victim.key, large)).status).toBe(201);
+    expect((await verify(token, { key: victim.key, path: `/${"p".repeat(20_000)}` })).body.allowed).toBe(true);
+    // A small body needs no share.
     expect((await createTask(key, { title: "x" })).status).toBe(201);
+    const statuses = await held.release();
+    expect(new Set(statuses)).toEqual(new Set([422, 503]));
+    // 2 MiB are room for 32 bodies of 64 KiB.
+    expect(statuses.filter((status) => status === 422)).toHaveLength(32);
+    expect((await createTask(key, large)).status).toBe(201);
+  });
+
+  it.each<[string, (tenant: Tenant) => Promise<string>, number]>([
+    [
+      "revoked",
+      async ({ accountId }) => {
+        const { key, keyId } = await makeKey(accountId);
+        await operate("DELETE", `/keys/${keyId}`);
+        return key;
+      },
+      401,
+    ],
+    ["expired", async ({ accountId }) => (await makeKey(accountId, { expiresAt: Date.now() + 50 })).key, 401],
+    [
+      "used up",
+      async ({ accountId }) => {
+        const { key } = await makeKey(accountId, { hourlyLimit: 1 });
+        await call("GET", "/api/v1/me", { key });
+        return key;
+      },
+      429,
+    ],
+  ])("holds nothing beyond 4 KiB for keys that are %s, and counts nothing when it looks", async (_, makeDenied, status) => {
+    const tenant = await makeTenant();
+    const keys = await Promise.all(Array.from({ length: 10 }, () => makeDenied(tenant)));
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    // No body ends. All requests are denied before.
+    const held = holdBodies(keys, 40);
+    await vi.waitUntil(() => held.answers.length === 40, { timeout: 5000, interval: 10 });
+    expect(held.answers.map((answer) => answer.status)).toEqual(held.answers.map(() => status));
+    await held.release();
+    const before = await usedOf(tenant);
+    expect((await createTask(tenant.key, { title: "x", description: "y".repeat(9000) })).status).toBe(201);
+    expect(await usedOf(tenant)).toBe(before + 1);
   });
 
   it("stores nothing when it rejects a body", async () => {

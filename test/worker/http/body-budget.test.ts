@@ -1,46 +1,40 @@
 import { expect, it } from "vitest";
-import { type Claim, claimBudget, grow, release } from "../../../src/http/body-budget.ts";
+import { BodyBudget, type Claim } from "../../../src/http/body-budget.ts";
 
 const mib = 1024 * 1024;
 
-/**
- * Repeatedly claims 1 MiB of the body budget for a key, until a claim is denied. Returns all claims. The last claim in the list is the
- * denied claim.
- */
-function claimAll(keyId: string, now: number): Claim[] {
+/** Repeatedly claims 256 KiB for an owner, until a claim is denied. Returns all claims. The last claim in the list is the denied claim. */
+function claimAll(budget: BodyBudget, owner: string, now: number): Claim[] {
   const claims: Claim[] = [];
   for (;;) {
-    const claim = claimBudget(keyId, now);
+    const claim = budget.open(owner, now);
     claims.push(claim);
-    if (!grow(claim, mib)) return claims;
+    if (!claim.grow(mib / 4)) return claims;
   }
 }
 
-it("One key can claim half of an isolate's body budget of 16 MiB, and a further key always finds room", () => {
+it("An account holds at most an eighth of a body budget, and a further account always finds room", () => {
+  const budget = new BodyBudget(16 * mib);
   const now = Date.now();
-  const claims = ["a", "b", "c"].map((keyId) => claimAll(keyId, now));
-  expect(claims.map(({ length }) => length - 1)).toEqual([8, 4, 2]);
-  const further = claimBudget("d", now);
-  expect(grow(further, mib)).toBe(true);
-  for (const claim of [...claims.flat(), further]) release(claim);
+  const owners = Array.from({ length: 20 }, (_, n) => `acc_${n}`);
+  const claims = owners.map((owner) => claimAll(budget, owner, now).length - 1);
+  expect(claims.slice(0, 6)).toEqual([8, 8, 8, 8, 8, 8]);
+  expect(budget.open("acc_further", now).grow(mib / 16)).toBe(true);
 });
 
-it("A key can claim more of the body budget after a release, and one request of the key can claim no more than the key", () => {
+it("An owner can claim more of a body budget after a release, and one request can claim no more than its owner", () => {
+  const budget = new BodyBudget(16 * mib);
   const now = Date.now();
-  const [first, ...others] = claimAll("a", now);
-  const denied = others.at(-1);
-  if (!first || !denied) throw new Error("the key has no claims");
-  expect(grow(first, 2 * mib)).toBe(false);
-  release(first);
-  expect(grow(denied, mib)).toBe(true);
-  for (const claim of others) release(claim);
+  const [first, ...others] = claimAll(budget, "a", now);
+  expect(first?.grow(mib)).toBe(false);
+  first?.release();
+  expect(others.at(-1)?.grow(mib / 4)).toBe(true);
 });
 
-it("A claim on the body budget ends after a minute if the platform ended its request without a release", () => {
+it("A claim on a body budget ends after a minute if the platform ended its request without a release", () => {
+  const budget = new BodyBudget(16 * mib);
   const now = Date.now();
-  claimAll("a", now);
-  expect(grow(claimBudget("a", now + 59_000), mib)).toBe(false);
-  const later = claimBudget("a", now + 61_000);
-  expect(grow(later, mib)).toBe(true);
-  release(later);
+  claimAll(budget, "a", now);
+  expect(budget.open("a", now + 59_000).grow(mib)).toBe(false);
+  expect(budget.open("a", now + 61_000).grow(mib)).toBe(true);
 });

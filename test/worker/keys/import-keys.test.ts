@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { describe, expect, inject, it, vi } from "vitest";
-import { importSecretsIn } from "../../../src/credentials/imported-secret.ts";
-import { findImported, forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
+import { newId } from "../../../src/ids/ids.ts";
+import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
 import { verify as verifyRequest } from "../../../src/verification/verify.ts";
-import { call, db, makeTenant, origin, within2s } from "../support/client.ts";
+import { call, makeTenant, origin, within2s } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { operate } from "../support/operate.ts";
 import { makeToken, verifiedEntries, verify } from "../support/team.ts";
@@ -238,83 +238,92 @@ describe("A made-up credential", () => {
     }
   });
 
-  it("of a registered form costs D1 at most 100 look-ups a second, and then gets 503, never 401", async () => {
-    const makeSecret = await makeForm();
-    const token = await makeToken(["verify"]);
-    vi.setSystemTime(Math.ceil(Date.now() / 1000) * 1000 + 60_000);
-    try {
-      const codes = await Promise.all(
-        Array.from({ length: maxMissesPerSecond + 50 }, async () => (await verify(token, { key: makeSecret() })).body.code),
-      );
-      const counts = Map.groupBy(codes, (code) => code);
-      expect([counts.get("invalid_key")?.length, counts.get("unavailable")?.length]).toEqual([100, 50]);
-    } finally {
-      vi.useRealTimers();
-      forgetForms();
-    }
-  });
-
-  it("costs D1 no more look-ups if requests of two seconds arrive mixed", async () => {
-    const makeSecret = await makeForm();
-    const [earlier, later] = [Date.now() + 300_000, Date.now() + 301_000];
-    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
-    try {
-      await Promise.allSettled(
-        Array.from({ length: 4 * maxMissesPerSecond }, (_, n) =>
-          findImported(db, importSecretsIn(env), makeSecret(), n % 2 === 0 ? earlier : later),
-        ),
-      );
-      const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
-      expect(lookUps).toBeLessThanOrEqual(2 * maxMissesPerSecond);
-    } finally {
-      queries.mockRestore();
-      forgetForms();
-    }
-  });
-
-  it("wakes no object, and costs D1 at most 100 look-ups a second, however many come", { tags: ["long"], timeout: 600_000 }, async () => {
-    const count = inject("isLong") ? 1_000_000 : 10_000;
-    const makeSecret = await makeForm();
-    const caller = { accountIds: null, origin, waitUntil: () => {} };
-    const objects = vi.spyOn(Object.getPrototypeOf(env.KEY_GUARD), "getByName");
-    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
-    const codes = new Map<string | null, number>();
-    const startedAt = Date.now();
-    try {
-      const verifyOne = async () => {
-        const { code } = await verifyRequest(env, caller, { key: makeSecret(), cost: 1, report: true });
-        codes.set(code, (codes.get(code) ?? 0) + 1);
-      };
-      for (let sent = 0; sent < count; sent += 500)
-        await invocation("500 verifications", () => Promise.all(Array.from({ length: 500 }, verifyOne)));
-      const seconds = Math.ceil((Date.now() - startedAt) / 1000) + 1;
-      const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
-      expect([...codes.keys()].toSorted()).toEqual(["invalid_key", "unavailable"]);
-      expect(codes.get("invalid_key")).toBe(lookUps);
-      expect(lookUps).toBeLessThanOrEqual(maxMissesPerSecond * seconds);
-      expect(objects).not.toHaveBeenCalled();
-    } finally {
-      objects.mockRestore();
-      queries.mockRestore();
-      forgetForms();
-      // The look-ups of this second are used up.
-      await new Promise((resolve) => setTimeout(resolve, 1100));
-    }
-  });
-
-  it("does not keep keys from working that this isolate has found before", async () => {
+  it("of a registered form is 401 at most 20 times a second for one network, and then 429, never for keys that this isolate knows", async () => {
     const { accountId } = await makeTenant();
     const makeSecret = await makeForm();
     const token = await makeToken(["verify"]);
     const secret = makeSecret();
     await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256" });
     await verify(token, { key: secret });
-    vi.setSystemTime(Math.ceil(Date.now() / 1000) * 1000 + 120_000);
+    // All addresses are in one /64.
+    const ipOf = (n: number) => `2001:db8:7:1::${n.toString(16)}`;
+    vi.setSystemTime(Math.ceil(Date.now() / 1000) * 1000 + 60_000);
     try {
-      await Promise.all(Array.from({ length: maxMissesPerSecond }, () => verify(token, { key: makeSecret() })));
-      expect((await verify(token, { key: secret })).body.allowed).toBe(true);
+      const codes = await Promise.all(
+        Array.from(
+          { length: maxMissesPerSecond + 30 },
+          async (_, n) => (await verify(token, { key: makeSecret(), ip: ipOf(n) })).body.code,
+        ),
+      );
+      const counts = Map.groupBy(codes, (code) => code);
+      expect([counts.get("invalid_key")?.length, counts.get("too_many_unknown_keys")?.length]).toEqual([20, 30]);
+      const { body } = await verify(token, { key: makeSecret(), ip: ipOf(99) });
+      expect(body).toMatchObject({ status: 429, headers: { "Retry-After": "1" }, rate_limits: [] });
+      expect(body.problem).not.toHaveProperty("violated-policies");
+      expect((await verify(token, { key: secret, ip: ipOf(99) })).body.allowed).toBe(true);
+      expect((await verify(token, { key: makeSecret(), ip: "2001:db8:7:2::1" })).body.code).toBe("invalid_key");
+      const report = { body: { key: makeSecret() }, "CF-Connecting-IP": ipOf(99) };
+      const { status, headers } = await call("POST", "/api/v1/keys/revoke-leaked", report);
+      expect([status, headers.get("Retry-After")]).toEqual([429, "1"]);
     } finally {
       vi.useRealTimers();
+      forgetForms();
+    }
+  });
+
+  it("wakes no object, and a flood from 1,000 addresses neither denies nor delays a key that was never seen", {
+    tags: ["long"],
+    timeout: 600_000,
+  }, async () => {
+    const seconds = inject("isLong") ? 30 : 1;
+    const { accountId, key: ownKey } = await makeTenant();
+    const makeSecret = await makeForm();
+    const caller = { accountIds: null, origin, requestId: newId("req", Date.now()), waitUntil: () => {} };
+    const good = Array.from({ length: 30 * seconds }, makeSecret);
+    for (let from = 0; from < good.length; from += 100) {
+      const rows = good.slice(from, from + 100).map((secret) => ({ name: "Old", hash: sha256(secret), algorithm: "sha256" }));
+      await operate("PATCH", `/accounts/${accountId}`, { max_live_keys: 1000 });
+      expect((await importInto(accountId, ...rows)).map(({ status }: { status: number }) => status)).toEqual(rows.map(() => 201));
+    }
+    const verifyOne = async (secret: string, ip: string) => {
+      const startedAt = Date.now();
+      const { code } = await verifyRequest(env, caller, { key: secret, ip, cost: 1, report: true });
+      return { code, ms: Date.now() - startedAt };
+    };
+    const objects = vi.spyOn(Object.getPrototypeOf(env.KEY_GUARD), "getByName");
+    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
+    const [flood, found]: [Promise<{ code: string | null }>[], { code: string | null; ms: number }[]] = [[], []];
+    try {
+      await invocation(
+        "a flood",
+        async () => {
+          for (let second = 0; second < seconds; second++)
+            for (let tick = 0; tick < 20; tick++) {
+              for (let n = 0; n < 100; n++) flood.push(verifyOne(makeSecret(), `198.51.${(tick * 100 + n) % 4}.${n % 250}`));
+              if (tick % 2 === 0) found.push(await verifyOne(good.pop() ?? "", "203.0.113.7"));
+              await new Promise((resolve) => setTimeout(resolve, 40));
+            }
+          expect(new Set((await Promise.all(flood)).map(({ code }) => code))).toEqual(new Set(["invalid_key"]));
+        },
+        { isExempt: true },
+      );
+      expect(found.map(({ code }) => code)).toEqual(found.map(() => null));
+      expect(Math.max(...found.map(({ ms }) => ms))).toBeLessThan(1000);
+      const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
+      expect(lookUps).toBeLessThan(flood.length / 4);
+      // Only the keys that exist have woken their guards.
+      expect(objects.mock.calls.filter(([name]) => String(name).startsWith("key_")).length).toBe(found.length);
+      // A leaked key is reported in the middle of the flood.
+      const leaked = good.pop() ?? "";
+      const more = Array.from({ length: 300 }, (_, n) => verifyOne(makeSecret(), `198.51.7.${n % 250}`));
+      const report = call("POST", "/api/v1/keys/revoke-leaked", { body: { key: leaked } });
+      await Promise.all(more);
+      expect((await report).status).toBe(202);
+      expect((await verifyOne(leaked, "203.0.113.7")).code).toBe("revoked_key");
+      expect((await call("GET", "/api/v1/me", { key: ownKey })).status).toBe(200);
+    } finally {
+      objects.mockRestore();
+      queries.mockRestore();
       forgetForms();
     }
   });

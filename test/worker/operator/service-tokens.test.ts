@@ -2,7 +2,6 @@ import { abortAllDurableObjects } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { newServiceToken, newTokenId } from "../../../src/credentials/service-token.ts";
-import { hashOf } from "../../../src/crypto/hash.ts";
 import { hourMs, iso, minuteMs } from "../../../src/time/clock.ts";
 import { answerOf, makeTenant, origin, signing } from "../support/client.ts";
 import { operate, operatorToken } from "../support/operate.ts";
@@ -268,26 +267,6 @@ describe("A POST of the team API with an Idempotency-Key", () => {
     expect((await post(`/accounts/${accountId}/keys`, { name: "K" }, key)).status).toBe(201);
     const other = await post(`/accounts/${accountId}/keys`, { name: "Other" }, key);
     expect([other.status, other.body.code]).toEqual([422, "idempotency_key_reused"]);
-  });
-
-  it("does not run a second time if the first request was broken off", async () => {
-    const key = crypto.randomUUID();
-    const body = { name: "Once", email: `${key}@acme.dev` };
-    const first = await post("/accounts", body, key);
-    expect(first.headers.get("Location")).toBe(`/operator/api/accounts/${first.body.id}`);
-    expect((await post("/accounts", body, key)).headers.get("Location")).toBe(first.headers.get("Location"));
-    // The state after the Worker has ended between the change and the storing of its response.
-    const breakOff = (minutesAgo: number) =>
-      env.DB.prepare("UPDATE idempotency_keys SET status = 102, created_at = ? WHERE key_hash = ?")
-        .bind(Date.now() - minutesAgo * 60_000, hashOf(key))
-        .run();
-    await breakOff(1);
-    expect((await post("/accounts", body, key)).body.code).toBe("request_in_progress");
-    await breakOff(3);
-    const again = await post("/accounts", body, key);
-    expect([again.status, again.body.code]).toEqual([409, "conflict"]);
-    expect(again.body.detail).toContain("may have taken effect");
-    expect((await operate("GET", `/accounts?email=${body.email}`)).body.data).toHaveLength(1);
   });
 
   it("creates one account for many requests at once", async () => {

@@ -193,7 +193,8 @@ describe.each(takes("Idempotency-Key"))("%s", (_, operation) => {
     const { path, body } = await requestOf(operation, await makeCustomer());
     const headers = { "Idempotency-Key": crypto.randomUUID() };
     await operate("POST", path, body, undefined, headers);
-    const other = await operate("POST", path, { none: 1 }, undefined, headers);
+    const change = body && "name" in (body as object) ? { name: "Another" } : { overlap_seconds: 7 };
+    const other = await operate("POST", path, { ...(body as object | undefined), ...change }, undefined, headers);
     expect([other.status, other.body.code]).toEqual([422, "idempotency_key_reused"]);
     await deleteSampleForms();
   });

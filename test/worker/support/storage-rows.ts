@@ -48,10 +48,6 @@ export const readIds = async (table: string, accountId: string): Promise<string[
 /** Returns the size of the main database, in bytes. */
 export const readDatabaseSize = async (): Promise<number> => (await env.DB.prepare("SELECT 1").run()).meta.size_after ?? 0;
 
-/** Replaces the request fingerprints of an account's stored responses. */
-export const setFingerprints = (accountId: string, fingerprint: string) =>
-  env.DB.prepare("UPDATE idempotency_keys SET fingerprint = ? WHERE account_id = ?").bind(fingerprint, accountId).run();
-
 /** Moves the creation times of an account's stored responses back by `ms` milliseconds. */
 export const ageStoredResponses = (accountId: string, ms: number) =>
   env.DB.prepare("UPDATE idempotency_keys SET created_at = created_at - ? WHERE account_id = ?").bind(ms, accountId).run();

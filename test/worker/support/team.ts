@@ -14,9 +14,20 @@ export const verify = (token: string, body: object): Promise<Answer> => operate(
 
 export const report = async (token: string, reports: object[]) => (await operate("POST", "/reports", { reports }, token)).body.data;
 
-/** Sends a request of a proxy. `headers`: what the proxy sends, with the headers of its client. */
-export const forward = async (query: string, headers: Record<string, string>, method = "GET"): Promise<Answer> =>
-  answerOf(await exports.default.fetch(new Request(`${origin}/operator/api/verify/forward${query}`, { method, headers })));
+/** Sends a request of a proxy. `service`: the header with the service token and the options. `headers`: the other headers, with those of the client. */
+export const forward = async (
+  service: string,
+  headers: Record<string, string> = {},
+  { method = "GET", suffix = "" }: { method?: string; suffix?: string } = {},
+): Promise<Answer> =>
+  answerOf(
+    await exports.default.fetch(
+      new Request(`${origin}/operator/api/verify/forward${suffix}`, {
+        method,
+        headers: service === "" ? headers : { ...headers, "X-Service-Token": service },
+      }),
+    ),
+  );
 
 /** Returns the entries of requests that were verified. The requests of the tests themselves are left out. */
 export const verifiedEntries = async ({ key }: Tenant, query = "") =>

@@ -1,29 +1,22 @@
-import { createExecutionContext } from "cloudflare:test";
-import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
-import { isForwarded, suffixIn } from "../../../src/verification/forward.ts";
-import { makeKey, makeTenant, origin, within2s } from "../support/client.ts";
+import { describe, expect, it, vi } from "vitest";
+import { parseTokenHeader } from "../../../src/verification/forward.ts";
+import { makeKey, makeTenant, within2s } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
 import { forward, makeToken, usedOf, verifiedEntries } from "../support/team.ts";
 
 const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+const newToken = () => makeToken(["verify"]);
+const names = ["account", "external-id", "key", "scopes", "receipt"].map((name) => `X-Verified-${name}`);
 
 describe("Forward auth", () => {
   it.each([
-    ["nginx", { "X-Original-Method": "POST", "X-Original-URI": "/orders/7?x=1", "X-Real-IP": "203.0.113.9" }, "", "GET"],
-    ["Caddy", { "X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/orders/7?x=1", "X-Real-IP": "203.0.113.9" }, "", "GET"],
-    [
-      "Traefik",
-      { "X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/orders/7?x=1", "X-Forwarded-For": "1.1.1.1", "X-Real-IP": "203.0.113.9" },
-      "",
-      "GET",
-    ],
-    ["Envoy", { "X-Real-IP": "203.0.113.9" }, "/orders/7?x=1", "POST"],
-  ])("decides about the request that %s has received", async (_, headers, suffix, method) => {
+    ["nginx", { "X-Original-Method": "POST", "X-Original-URI": "/orders/7?x=1" }],
+    ["Caddy", { "X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/orders/7?x=1" }],
+    ["Traefik", { "X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/orders/7?x=1", "X-Forwarded-For": "1.1.1.1" }],
+  ])("decides about the request that %s has received, by any method", async (_, headers) => {
     const tenant = await makeTenant({ hourlyLimit: 10 });
-    const token = await makeToken(["verify"]);
-    const sent = { ...headers, ...bearer(tenant.key), "X-Service-Token": token } as unknown as Record<string, string>;
-    const { status, headers: answered, text } = await forward(suffix, sent, method);
+    const sent = { ...headers, "X-Real-IP": "203.0.113.9", ...bearer(tenant.key) } as unknown as Record<string, string>;
+    const { status, headers: answered, text } = await forward(await newToken(), sent, { method: "PUT" });
     expect([status, text]).toEqual([200, ""]);
     expect(answered.get("X-Verified-Account")).toBe(tenant.accountId);
     expect(answered.get("X-Verified-Key")).toBe(tenant.keyId);
@@ -36,158 +29,220 @@ describe("Forward auth", () => {
       (found) => found.length === 1,
     );
     expect(entry).toMatchObject({ method: "POST", path: "/orders/7", ip: "203.0.113.9", status: null });
-  });
-
-  it("gives a receipt only if it is asked for one", async () => {
-    const { key } = await makeTenant();
-    const token = await makeToken(["verify"]);
-    const { headers } = await forward("?report=1", { ...bearer(key), "X-Service-Token": token });
-    expect(headers.get("X-Verified-Receipt")?.length).toBeGreaterThan(20);
+    expect(entry.id).toBe(answered.get("X-Request-Id"));
   });
 
   it.each([
     ["an X-API-Key header", (key: string): Record<string, string> => ({ "X-API-Key": key })],
     ["the user of Basic", (key: string): Record<string, string> => ({ Authorization: `Basic ${btoa(`${key}:`)}` })],
     ["the password of Basic", (key: string): Record<string, string> => ({ Authorization: `Basic ${btoa(`me:${key}`)}` })],
-    ["the same key twice", (key: string): Record<string, string> => ({ Authorization: `Bearer ${key}`, "X-API-Key": key })],
+    ["two headers with the same key", (key: string): Record<string, string> => ({ Authorization: `Bearer ${key}`, "X-API-Key": key })],
+    ["one header that was sent twice", (key: string): Record<string, string> => ({ Authorization: `Bearer ${key}, Bearer ${key}` })],
   ])("finds the key in %s", async (_, headersOf) => {
     const { key } = await makeTenant();
-    const token = await makeToken(["verify"]);
-    expect((await forward("", { ...headersOf(key), "X-Service-Token": token })).status).toBe(200);
+    expect((await forward(await newToken(), headersOf(key))).status).toBe(200);
   });
 
-  it("denies a request with two different credentials with 400", async () => {
+  it.each([
+    ["in two headers", (one: string, other: string): Record<string, string> => ({ ...bearer(one), "X-API-Key": other })],
+    ["in one header that was sent twice", (one: string, other: string): Record<string, string> => bearer(`${one}, Bearer ${other}`)],
+  ])("denies a request with two different credentials %s with 400", async (_, headersOf) => {
     const [one, other] = [await makeTenant(), await makeTenant()];
-    const token = await makeToken(["verify"]);
-    const answer = await forward("", { ...bearer(one.key), "X-API-Key": other.key, "X-Service-Token": token });
-    expect([answer.status, answer.body.code]).toEqual([400, "invalid_header"]);
+    const { status, body } = await forward(await newToken(), headersOf(one.key, other.key));
+    expect([status, body.code]).toEqual([400, "invalid_header"]);
   });
 
   it("does not find a key in the query of the request", async () => {
     const tenant = await makeTenant();
-    const token = await makeToken(["verify"]);
-    const answer = await forward("", { "X-Original-URI": `/orders?key=${tenant.key}`, "X-Service-Token": token });
+    const answer = await forward(await newToken(), { "X-Original-URI": `/orders?key=${tenant.key}` });
     expect([answer.status, answer.body.code]).toEqual([401, "missing_key"]);
     expect(JSON.stringify([answer.text, ...answer.headers])).not.toContain(tenant.key.slice(21));
   });
 
   it.each([
-    ["no service token", {}],
-    ["an unknown service token", { "X-Service-Token": "svc_0000000000000000_00000000000000000000000000000000a0000000" }],
-    ["an operator's Authorization header alone", { Authorization: "Bearer dvop_token-of-the-tests" }],
-  ])("returns 401 for %s, and says nothing about the key", async (_, headers) => {
+    ["no service token", ""],
+    ["an unknown service token", "svc_0000000000000000_00000000000000000000000000000000a0000000; missing=pass"],
+  ])("returns 401 for %s, and says nothing about the key", async (_, service) => {
     const { key } = await makeTenant();
-    const answer = await forward("", { ...bearer(key), ...(headers as Record<string, string>) });
+    const answer = await forward(service, bearer(key));
     expect([answer.status, answer.body.code]).toEqual([401, "invalid_token"]);
-    expect(answer.headers.get("X-Verified-Key")).toBeNull();
-    expect(answer.headers.get("RateLimit")).toBeNull();
+    for (const name of ["X-Verified-Key", "RateLimit"]) expect(answer.headers.get(name)).toBeNull();
+    expect((await forward("", { Authorization: "Bearer dvop_token-of-the-tests" })).status).toBe(401);
   });
 
-  it("returns 401, 403 and 429 with the headers and the problem", async () => {
+  it("returns 401, 403 and 429 with the headers and the problem, and one id", async () => {
     const tenant = await makeTenant({ hourlyLimit: 1, scopes: ["users:read"] });
-    const token = await makeToken(["verify"]);
-    const headers = { ...bearer(tenant.key), "X-Service-Token": token };
-    const scoped = await forward("?scope=orders:write", headers);
+    const token = await newToken();
+    const scoped = await forward(`${token}; scope=orders:write`, bearer(tenant.key));
     expect([scoped.status, scoped.body.code]).toEqual([403, "insufficient_scope"]);
     expect(scoped.headers.get("Content-Type")).toBe("application/problem+json");
-    await forward("", headers);
-    const limited = await forward("", headers);
+    expect(scoped.headers.get("WWW-Authenticate")).toBe('Bearer realm="api", error="insufficient_scope", scope="orders:write"');
+    await forward(token, bearer(tenant.key));
+    const limited = await forward(token, bearer(tenant.key));
     expect([limited.status, limited.body.code]).toEqual([429, "rate_limit_exceeded"]);
     expect(Number(limited.headers.get("Retry-After"))).toBeGreaterThan(0);
-    const none = await forward("", { "X-Service-Token": token });
+    const none = await forward(token);
     expect([none.status, none.headers.get("WWW-Authenticate")]).toEqual([401, 'Bearer realm="api"']);
+    for (const { body, headers } of [scoped, limited, none]) {
+      expect(body.request_id).toBe(headers.get("X-Request-Id"));
+      expect(body.type).not.toContain("localhost");
+    }
+  });
+
+  it("says nothing about the host of the service: no HSTS, no CSP, and links with its public origin", async () => {
+    const token = await newToken();
+    const { key } = await makeTenant();
+    for (const answer of [await forward(token, bearer(key)), await forward(token), await forward("")])
+      for (const name of ["Strict-Transport-Security", "Content-Security-Policy", "X-Content-Type-Options"])
+        expect(answer.headers.get(name)).toBeNull();
+    expect((await forward(token)).body.type).toBe("https://overview.acme.dev/docs/errors/missing_key");
   });
 
   it("turns other denials into 403 for nginx, with the problem in a header", async () => {
     const tenant = await makeTenant({ hourlyLimit: 1 });
-    const token = await makeToken(["verify"]);
-    const headers = { ...bearer(tenant.key), "X-Service-Token": token, "X-Original-URI": "/é" };
-    await forward("?deny=403", headers);
-    const answer = await forward("?deny=403", headers);
+    const token = await newToken();
+    const headers = { ...bearer(tenant.key), "X-Original-URI": "/%C3%A9" };
+    await forward(`${token}; deny=403`, headers);
+    const answer = await forward(`${token}; deny=403`, headers);
     expect(answer.status).toBe(403);
     expect(JSON.parse(answer.headers.get("X-Verified-Problem") ?? "")).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
-    expect((await forward("?deny=403", { "X-Service-Token": token })).status).toBe(401);
+    expect((await forward(`${token}; deny=403`)).status).toBe(401);
+    const two = await forward(`${token}; deny=403`, { ...bearer(tenant.key), "X-API-Key": "another" });
+    expect([two.status, JSON.parse(two.headers.get("X-Verified-Problem") ?? "").status]).toEqual([403, 400]);
   });
 
   it("lets requests without a credential and with an unknown one through only if the location says so", async () => {
     const { key } = await makeTenant();
-    const token = { "X-Service-Token": await makeToken(["verify"]) };
-    expect((await forward("?missing=pass", token)).status).toBe(200);
-    const passed = await forward("?unknown=pass", { ...token, ...bearer("eyJhbGciOi.session.jwt") });
-    expect([passed.status, passed.headers.get("X-Verified-Account")]).toEqual([200, "-"]);
-    expect((await forward("?unknown=pass", token)).status).toBe(401);
-    expect((await forward("?missing=pass", { ...token, ...bearer("eyJhbGciOi.session.jwt") })).status).toBe(401);
-    expect((await forward("?unknown=pass", { ...token, ...bearer(`${key.slice(0, -1)}!`) })).status).toBe(401);
-  });
-
-  it("ignores options in the query that Envoy passes on from the client", async () => {
-    const token = { "X-Service-Token": await makeToken(["verify"]) };
-    expect((await forward("/orders?missing=pass", token)).status).toBe(401);
-    expect((await forward("/orders?x=1", { ...token, "X-Verify-Options": "missing=pass" })).status).toBe(200);
-  });
-
-  it.each(["?other=1", "?deny=404", "?missing=yes", "?cost=0"])("rejects the options %s", async (query) => {
-    const answer = await forward(query, { "X-Service-Token": await makeToken(["verify"]) });
-    expect([answer.status, answer.body.code]).toEqual([400, "invalid_parameter"]);
-  });
-
-  it("takes the IP address from one header alone, never from X-Forwarded-For", async () => {
-    const tenant = await makeTenant();
-    const bound = await makeKey(tenant.accountId, { allowedIps: ["203.0.113.9"] });
-    const headers = { ...bearer(bound.key), "X-Service-Token": await makeToken(["verify"]) };
-    expect((await forward("", { ...headers, "X-Forwarded-For": "203.0.113.9" })).body.code).toBe("ip_not_allowed");
-    expect((await forward("", { ...headers, "X-Real-IP": "203.0.113.9" })).status).toBe(200);
-    expect(await usedOf(tenant)).toBe(0);
-  });
-
-  it.each([
-    "/../forward?missing=pass",
-    "/orders/%2e%2e/%2e%2e/forward?missing=pass&unknown=pass",
-    "/orders\\..\\..\\forward?missing=pass",
-    "/../../../../docs",
-    "/orders\\..\\..\\..\\..\\..\\docs",
-    "/./orders",
-  ])("denies the path %s, with which a client behind Envoy could choose what decides about it", async (suffix) => {
-    // `Request` would normalize the path, so the Worker is called with a URL as it arrives.
-    const url = `${origin}/operator/api/verify/forward${suffix}`;
-    expect(isForwarded(url)).toBe(true);
-    expect(() => suffixIn(url)).toThrow("dot segments");
-    const request = new Proxy(new Request(origin, { headers: { "X-Service-Token": await makeToken(["verify"]) } }), {
-      get: (target, name) => {
-        if (name === "url") return url;
-        const value = Reflect.get(target, name) as unknown;
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
-    const response = await createApp({ isLocal: true }).fetch(request, env, createExecutionContext());
-    expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([403, "forbidden"]);
-  });
-
-  it("denies a request of Envoy whose path was removed with its dot segments before it reached the Worker", async () => {
-    const { key } = await makeTenant();
-    const ofEnvoy = { "X-Service-Token": await makeToken(["verify"]), "X-Verify-Options": "scope=orders:read" };
-    for (const query of ["", "?missing=pass", "?unknown=pass"]) {
-      expect((await forward(query, ofEnvoy)).status).toBe(403);
-      expect((await forward(query, { ...ofEnvoy, Authorization: `Bearer ${key}` })).status).toBe(403);
+    const token = await newToken();
+    const session = bearer("eyJhbGciOi.session.jwt");
+    const statusOf = async (options: string, headers: Record<string, string>) => {
+      const answer = await forward(`${token}${options}`, headers);
+      if (answer.status === 200) expect(names.map((name) => answer.headers.get(name))).toEqual(names.map(() => "-"));
+      return answer.status;
+    };
+    for (const [options, missing, unknown] of [
+      ["", 401, 401],
+      ["; missing=pass", 200, 401],
+      ["; unknown=pass", 401, 200],
+      ["; missing=pass; unknown=pass", 200, 200],
+    ] as const) {
+      expect([await statusOf(options, {}), await statusOf(options, session)]).toEqual([missing, unknown]);
+      expect(await statusOf(options, bearer(`${key.slice(0, -1)}!`))).toBe(401);
     }
   });
 
-  it("does not take options from the header of a client behind a proxy with a fixed path", async () => {
-    const token = { "X-Service-Token": await makeToken(["verify"]) };
-    const ofClient = { ...token, "X-Verify-Options": "missing=pass" };
-    for (const header of ["X-Forwarded-Uri", "X-Original-URI"])
-      expect((await forward("", { ...ofClient, [header]: "/orders" })).status).toBe(401);
-    expect((await forward("/?missing=pass", token)).status).toBe(400);
-    expect((await forward("?scope=a&scope=b", token)).status).toBe(400);
-    expect((await forward("?scope=a%0ab", token)).status).toBe(400);
+  it.each(["missing=pass", "unknown=pass", "cost=1000", "scope=none:none", "deny=403", "page=2", "report=1"])(
+    "does not read the option %s from the query, the path or another header",
+    async (option) => {
+      const tenant = await makeTenant({ hourlyLimit: 100 });
+      const token = await newToken();
+      const others = { "X-Verify-Options": option, "X-Options": option, "X-Forwarded-Uri": `/?${option}`, "X-Original-URI": `/?${option}` };
+      for (const suffix of [`?${option}`, `?a=1&${option}`, ""]) {
+        const answers = [await forward(token, others, { suffix }), await forward(token, { ...others, ...bearer("nonsense") }, { suffix })];
+        expect(answers.map(({ status, body }) => [status, body.code])).toEqual([
+          [401, "missing_key"],
+          [401, "invalid_key"],
+        ]);
+        const admitted = await forward(token, { ...others, ...bearer(tenant.key) }, { suffix });
+        expect([admitted.status, admitted.headers.get("X-Verified-Receipt")]).toEqual([200, "-"]);
+      }
+      expect(await usedOf(tenant)).toBe(3);
+    },
+  );
+
+  it.each(["/", "/orders", "/?missing=pass", "/.", "/..", "/../forward/", "//"])(
+    "never allows a request at the path with %s at its end",
+    async (suffix) => {
+      const token = `${await newToken()}; missing=pass; unknown=pass`;
+      for (const headers of [{}, { "X-Verify-Options": "missing=pass" }, { Authorization: "Bearer nonsense" }]) {
+        const answer = await forward(token, headers, { suffix });
+        expect(answer.status).toBeGreaterThanOrEqual(400);
+        expect(answer.headers.get("X-Verified-Account")).toBeNull();
+      }
+    },
+  );
+
+  it("is not idempotent: an Idempotency-Key is ignored, and never replays an allowed request", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 100 });
+    const token = await newToken();
+    const header = { "Idempotency-Key": "one" };
+    for (const method of ["POST", "PUT", "GET"]) {
+      expect((await forward(token, { ...header, ...bearer(tenant.key) }, { method })).status).toBe(200);
+      expect((await forward(token, header, { method })).status).toBe(401);
+    }
+    await operate("DELETE", `/keys/${tenant.keyId}`);
+    expect((await forward(token, { ...header, ...bearer(tenant.key) }, { method: "POST" })).body.code).toBe("revoked_key");
+  });
+
+  it.each([
+    "; other=1",
+    "; deny=404",
+    "; missing=yes",
+    "; missing=",
+    "; cost=0",
+    "; cost=1001",
+    "; cost=1e3",
+    "; cost=5; cost=5",
+    "; scope=a,b",
+    '; scope="a"',
+    "; scope=é",
+    ", svc_other",
+    "; svc_other",
+    ";missing=pass",
+    "; missing=pass;",
+    " missing=pass",
+    `; scope=${"a".repeat(1000)}`,
+  ])("denies everybody with 403 if the header of the service token has %s", async (options) => {
+    const { key } = await makeTenant();
+    // A header holds bytes.
+    const service = Buffer.from(`${await newToken()}${options}`).toString("latin1");
+    for (const headers of [{}, bearer(key)]) {
+      const answer = await forward(service, headers as Record<string, string>);
+      expect([answer.status, answer.body.code, answer.body.status]).toEqual([403, "invalid_header", 403]);
+      expect(JSON.parse(answer.headers.get("X-Verified-Problem") ?? "").code).toBe("invalid_header");
+    }
+  });
+
+  it("counts options that are not valid in the metrics, if they come with a token of this service", async () => {
+    const sumOf = (text: string) =>
+      [...text.matchAll(/^dvo_forward_options_refused_total\{[^}]*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+    const read = async () => sumOf((await operate("GET", "/../../metrics")).text);
+    const token = await newToken();
+    // The isolate sends its counts once a second. Those of the other tests arrive first.
+    let before = -1;
+    await vi.waitUntil(
+      async () => {
+        const latest = await read();
+        const isSettled = latest === before;
+        before = latest;
+        return isSettled;
+      },
+      { timeout: 10_000, interval: 1200 },
+    );
+    await forward(`${token}; missing=yes`);
+    await forward("svc_0000000000000000_00000000000000000000000000000000a0000000; missing=yes");
+    expect(await vi.waitUntil(async () => ((await read()) > before ? read() : null), { timeout: 5000, interval: 100 })).toBe(before + 1);
+  });
+
+  it("takes the IP address from one header alone, never from X-Forwarded-For, and in each form that servers write it", async () => {
+    const tenant = await makeTenant();
+    const bound = await makeKey(tenant.accountId, { allowedIps: ["203.0.113.9", "2001:db8::/64"] });
+    const token = await newToken();
+    const codeOf = async (headers: Record<string, string>) =>
+      (await forward(token, { ...bearer(bound.key), ...headers })).body?.code ?? null;
+    expect(await codeOf({ "X-Forwarded-For": "203.0.113.9" })).toBe("ip_not_allowed");
+    for (const ip of ["203.0.113.9", "203.0.113.9:51234", "::ffff:203.0.113.9", "[2001:db8::1]:51234", "2001:db8::1%eth0", " 2001:DB8::1 "])
+      expect([ip, await codeOf({ "X-Real-IP": ip })]).toEqual([ip, null]);
+    for (const ip of ["unknown", "203.0.113.10", "203.0.113.9, 1.1.1.1", "203.0.113"])
+      expect([ip, await codeOf({ "X-Real-IP": ip })]).toEqual([ip, "ip_not_allowed"]);
+    expect((await forward(token, { ...bearer(tenant.key), "X-Real-IP": "unknown" })).status).toBe(200);
+    expect(await usedOf(tenant)).toBe(1);
   });
 
   it("logs the path that the proxy has overwritten, not the one that a client has added", async () => {
     const tenant = await makeTenant();
-    const token = await makeToken(["verify"]);
-    await forward("", {
+    await forward(await newToken(), {
       ...bearer(tenant.key),
-      "X-Service-Token": token,
       "X-Forwarded-Method": "DELETE",
       "X-Forwarded-Uri": "/real",
       "X-Original-Method": "GET",
@@ -199,4 +254,13 @@ describe("Forward auth", () => {
     );
     expect(entry).toMatchObject({ method: "DELETE", path: "/real" });
   });
+});
+
+it("The header of the service token holds a token and options in exactly one form", () => {
+  expect(parseTokenHeader("svc_a; scope=orders:read; cost=5; deny=403; missing=pass; unknown=pass; report=1")).toEqual({
+    token: "svc_a",
+    options: { scope: "orders:read", cost: 5, denyWith403: true, passMissing: true, passUnknown: true, report: true },
+  });
+  expect(parseTokenHeader("")).toMatchObject({ token: "", options: { cost: 1, passMissing: false } });
+  expect(parseTokenHeader('svc_a; x="').options).toBeNull();
 });

@@ -221,18 +221,98 @@ describe("Verify", () => {
     [{ key: 7 }, "/key"],
     [{ key: "k", cost: 0 }, "/cost"],
     [{ key: "k", cost: 1001 }, "/cost"],
-    [{ key: "k", ip: "not an address" }, "/ip"],
-    [{ key: "k", method: "G ET" }, "/method"],
     [{ key: "k", more: 1 }, "/more"],
   ])("rejects the body %j with a pointer to the member", async (body, pointer) => {
     const answer = await verify(await makeToken(["verify"]), body);
     expect([answer.status, answer.body.code, answer.body.errors?.[0]?.pointer]).toEqual([422, "invalid_body", pointer]);
   });
 
+  it.each([
+    ["a path of 5,000 characters", { path: `/${"a".repeat(5000)}` }, { path: `/${"a".repeat(383)}` }],
+    ["an empty path", { path: "" }, { path: "-" }],
+    ["control characters in the path", { path: "/x\n\u0000é" }, { path: "/x%0A%00%C3%A9" }],
+    ["an encoded path", { path: "/caf%C3%A9/a%2Fb?key=1" }, { path: "/caf%C3%A9/a%2Fb" }],
+    ["a method of 40 letters", { method: "A".repeat(40) }, { method: "-" }],
+    ["a method with a space", { method: "G ET" }, { method: "-" }],
+    ["a route of 300 characters", { route: `/${"b".repeat(300)}` }, { route: `/${"b".repeat(199)}` }],
+    ["an address with a port", { ip: "203.0.113.7:51234" }, { ip: "203.0.113.7" }],
+    ["an IPv6 address with a port", { ip: "[2001:db8::1]:51234" }, { ip: "2001:db8::1" }],
+    ["an address with a zone", { ip: "fe80::1%eth0" }, { ip: "fe80::1" }],
+    ["a mapped address", { ip: "::ffff:10.0.0.1" }, { ip: "10.0.0.1" }],
+    ["no address", { ip: "unknown" }, { ip: null }],
+    ["an empty address", { ip: "" }, { ip: null }],
+  ])("decides about a request with %s", async (_, described, logged) => {
+    const tenant = await makeTenant();
+    const { status, body } = await verify(await makeToken(["verify"]), { key: tenant.key, ...described });
+    expect([status, body.allowed]).toEqual([200, true]);
+    const [entry] = await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.length === 1,
+    );
+    expect(entry).toMatchObject(logged);
+  });
+
+  it("makes no receipt of more than 1,600 characters, for any path, route and method", async () => {
+    const { key } = await makeTenant();
+    const odd = '\u0001"\\é😀';
+    const { body } = await verify(await makeToken(["verify"]), {
+      key,
+      path: odd.repeat(900),
+      route: odd.repeat(50),
+      method: "~".repeat(32),
+    });
+    expect(body.allowed).toBe(true);
+    expect(body.receipt.length).toBeLessThan(1600);
+  });
+
+  it("denies a credential of more than 4,096 characters with 401, without a look-up", async () => {
+    const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
+    const { body } = await verify(await makeToken(["verify"]), { key: `Bearer ${"a".repeat(4200)}` });
+    expect(body).toMatchObject({ allowed: false, status: 401, code: "invalid_key" });
+    expect(queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets"))).toEqual([]);
+    queries.mockRestore();
+  });
+
+  it("takes an answer of the guard that it is busy as an answer, and never lets D1 decide then", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    await operate("PATCH", `/accounts/${tenant.accountId}`, { on_unavailable: "known" });
+    const away = vi.spyOn(Object.getPrototypeOf(env.KEY_GUARD), "getByName");
+    const never = new Promise<never>(() => {});
+    const answers = [
+      async () => ({ busy: true }),
+      () => never,
+      () => Promise.reject(Object.assign(new Error("too many requests"), { overloaded: true })),
+    ];
+    try {
+      for (const admit of answers) {
+        away.mockImplementation(function (this: DurableObjectNamespace, name: unknown, options: unknown) {
+          if (name === tenant.keyId) return { admit } as never;
+          return this.get(this.idFromName(String(name)), options as DurableObjectNamespaceGetDurableObjectOptions);
+        });
+        const startedAt = Date.now();
+        const { body } = await verify(token, { key: tenant.key });
+        expect(body).toMatchObject({ allowed: false, status: 503, code: "unavailable", degraded: false });
+        expect(Number(body.headers["Retry-After"])).toBeGreaterThan(0);
+        // The caller waits a second at most.
+        expect(Date.now() - startedAt).toBeLessThan(1000);
+      }
+    } finally {
+      away.mockRestore();
+    }
+  });
+
+  it("refuses an account that lets everybody through, and says why", async () => {
+    const { accountId } = await makeTenant();
+    const { status, body } = await operate("PATCH", `/accounts/${accountId}`, { on_unavailable: "allow" });
+    expect([status, body.errors[0].pointer]).toEqual([422, "/on_unavailable"]);
+    expect(body.errors[0].detail).toContain("nobody had checked");
+  });
+
   it("returns 503 for a key whose guard cannot be reached, or lets D1 decide if the account says so", async () => {
     const tenant = await makeTenant();
     const token = await makeToken(["verify"]);
-    await operate("PATCH", `/accounts/${tenant.accountId}`, { on_unavailable: "allow" });
+    await operate("PATCH", `/accounts/${tenant.accountId}`, { on_unavailable: "known" });
     const denying = await makeTenant();
     const away = vi.spyOn(Object.getPrototypeOf(env.KEY_GUARD), "getByName");
     away.mockImplementation(function (this: DurableObjectNamespace, name: unknown, options: unknown) {
@@ -338,13 +418,77 @@ describe("Reports", () => {
     expect(body.series.at(-1)?.not_reported).toBe(6);
   });
 
-  it.each([
-    [{ reports: [] }, "/reports"],
-    [{ reports: [{ receipt: "r", status: 99, duration_ms: 1 }] }, "/reports/0/status"],
-    [{ reports: [{ receipt: "r", status: 200, duration_ms: -1 }] }, "/reports/0/duration_ms"],
-  ])("rejects the body %j with a pointer", async (body, pointer) => {
-    const answer = await operate("POST", "/reports", body, await makeToken(["verify"]));
-    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([422, pointer]);
+  it("rejects a body without reports with a pointer", async () => {
+    const answer = await operate("POST", "/reports", { reports: [] }, await makeToken(["verify"]));
+    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([422, "/reports"]);
+  });
+
+  it("are decided row by row: odd values are clamped, and only a bad receipt is rejected", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const odd: [object, { status: number; duration_ms: number; route: string }][] = [
+      [
+        { status: 200, duration_ms: 1.4, route: "/a" },
+        { status: 200, duration_ms: 1, route: "/a" },
+      ],
+      [
+        { status: 999, duration_ms: 1 },
+        { status: 599, duration_ms: 1, route: "-" },
+      ],
+      [
+        { status: 99, duration_ms: 2 },
+        { status: 599, duration_ms: 2, route: "-" },
+      ],
+      [
+        { status: "204", duration_ms: -1 },
+        { status: 204, duration_ms: 0, route: "-" },
+      ],
+      [
+        { status: null, duration_ms: "x" },
+        { status: 599, duration_ms: 0, route: "-" },
+      ],
+      [
+        { status: 200, duration_ms: 90_000_000 },
+        { status: 200, duration_ms: 86_400_000, route: "-" },
+      ],
+      [
+        { status: 200, duration_ms: 3, route: `/${"r".repeat(300)}` },
+        { status: 200, duration_ms: 3, route: `/${"r".repeat(199)}` },
+      ],
+      [
+        { status: 200, duration_ms: 4, route: 7, more: true },
+        { status: 200, duration_ms: 4, route: "-" },
+      ],
+    ];
+    const made = await Promise.all(odd.map(async () => (await verify(token, { key: tenant.key })).body));
+    const rows = [
+      ...odd.map(([given], at) => ({ receipt: made[at].receipt, ...given })),
+      { receipt: "none", status: 200 },
+      null,
+      { status: 200 },
+    ];
+    const answers = await report(token, rows as object[]);
+    expect(answers.map(({ status }: { status: number }) => status)).toEqual([...odd.map(() => 200), 422, 422, 422]);
+    const entries = await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.length === odd.length && found.every(({ status }: { status: number | null }) => status !== null),
+    );
+    for (const [at, [, wanted]] of odd.entries())
+      expect(entries.find(({ id }: { id: string }) => id === made[at].request_id)).toMatchObject(wanted);
+  });
+
+  it("fit into one call, also 500 of the largest", async () => {
+    const { key } = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const path = `/${"p".repeat(1000)}`;
+    const { body } = await verify(token, { key, path, route: path, method: "~".repeat(32), ip: "2001:db8:1111:2222:3333:4444:5555:6666" });
+    const row = { receipt: body.receipt, status: 200, duration_ms: 86_399_999.123456, route: "é".repeat(200) };
+    expect(
+      await report(
+        token,
+        Array.from({ length: 500 }, () => row),
+      ),
+    ).toHaveLength(500);
   });
 });
 
