@@ -21,6 +21,8 @@ export interface Command {
   what: string;
   args: number;
   options?: Record<string, "string" | "boolean">;
+  /** False for a command that calls no Worker. */
+  needsWorker?: false;
   run: (given: Given) => Promise<unknown>;
 }
 

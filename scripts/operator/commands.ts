@@ -3,6 +3,7 @@ import { CommandError } from "../exit-codes.ts";
 import { connectToTarget } from "../operator-client.ts";
 import { accounts } from "./accounts.ts";
 import { backup } from "./backup.ts";
+import { checkProxyCommand } from "./check-proxy.ts";
 import { type Command, note, type Options, out } from "./command.ts";
 import { keys } from "./keys.ts";
 import { log } from "./log.ts";
@@ -29,6 +30,7 @@ export const nouns: Record<string, Record<string, Command>> = {
   deliveries,
   alerts,
   audit,
+  "check-proxy": { "": checkProxyCommand },
 };
 
 const head = "npm run --silent operator --";
@@ -57,13 +59,13 @@ const misuse = (message: string, noun?: string): CommandError => new CommandErro
 
 /** Runs a command. Throws `CommandError` for a failure that is expected. */
 export async function runOperator(argv: readonly string[]): Promise<void> {
-  const [noun, ...given] = argv.filter((arg) => arg !== "--help" && arg !== "-h");
+  const [noun, ...others] = argv.filter((arg) => arg !== "--help" && arg !== "-h");
   const isHelp = argv.includes("--help") || argv.includes("-h") || noun === "help";
   if (isHelp) return out(`${helpOf(noun && nouns[noun] ? noun : undefined)}\n`);
   if (noun === undefined || noun.startsWith("-")) throw misuse("Name what to work on, and what to do with it.");
   const verbs = nouns[noun];
   if (!verbs) throw misuse(`There is no "${noun}".`);
-  const [verb, ...rest] = verbs[""] ? ["", ...given] : given;
+  const [verb, ...rest] = verbs[""] ? ["", ...others] : others;
   const command = verb === undefined ? undefined : verbs[verb];
   if (!command) throw misuse(verb === undefined ? `Name what to do with ${noun}.` : `There is no "${noun} ${verb}".`, noun);
   const own = Object.fromEntries(Object.entries(command.options ?? {}).map(([name, type]) => [name, { type }]));
@@ -75,8 +77,11 @@ export async function runOperator(argv: readonly string[]): Promise<void> {
   if (positionals.length !== command.args) throw misuse(`It is called: ${noun} ${command.form}`, noun);
   const { env } = values as { env?: string };
   const remote = typeof values.remote === "string" ? values.remote : process.env.OPERATOR_REMOTE || undefined;
+  const given = { args: positionals, options: values, isJson: values.json === true };
+  // The type of a command that needs no Worker is the same, but it does not use the client.
+  if (command.needsWorker === false) return void (await command.run({ ...given, client: undefined as never }));
   const client = await connectToTarget({ remote, env });
   const place = client.isLocal ? ", on this machine" : client.deployment ? `, ${client.deployment.worker} (${client.deployment.env})` : "";
   note(`Worker: ${client.origin}${place}`);
-  await command.run({ client, args: positionals, options: values, isJson: values.json === true });
+  await command.run({ client, ...given });
 }

@@ -1,0 +1,124 @@
+// What a client can choose in a request, and by which it could try to pass a proxy. `operator check-proxy` sends these to a proxy of the team, and the tests send
+// them through nginx and Caddy.
+
+/** A request as its bytes go out. `headers` keep their spelling and their order. */
+export interface Probe {
+  name: string;
+  method: string;
+  /** The path and the query behind the path of the checked URL, or an absolute URL. */
+  target: (path: string) => string;
+  headers: readonly (readonly [name: string, value: string])[];
+  /** Whether an ordinary client sends such requests, so that a proxy must pass them on with a good key. */
+  isOrdinary?: boolean;
+}
+
+const at = (path: string): string => path;
+
+/** The options of forward auth. No request of a client may set them. */
+export const options = [
+  "missing=pass",
+  "unknown=pass",
+  "missing=pass&unknown=pass",
+  "cost=1000",
+  "deny=403",
+  "report=1",
+  "scope=none:none",
+];
+
+const spellings = [
+  "X-Verified-Account",
+  "X_Verified_Account",
+  "X-Verified_Account",
+  "x_verified-account",
+  "X.Verified.Account",
+  "X-VERIFIED-KEY",
+  "X_Verified_Key",
+];
+const ours = [
+  "X-Verified-Account",
+  "X-Verified-Key",
+  "X-Verified-Scopes",
+  "X-Verified-External-Id",
+  "X-Verified-Receipt",
+  "Authorization",
+  "X-Service-Token",
+  "X-Real-IP",
+];
+
+const withQuery = (query: string): Probe => ({
+  name: `the query ?${query}`,
+  method: "GET",
+  target: (path) => `${path}${path.includes("?") ? "&" : "?"}${query}`,
+  headers: [],
+  isOrdinary: true,
+});
+const withHeaders = (name: string, ...headers: [string, string][]): Probe => ({ name, method: "GET", target: at, headers });
+const header = (name: string, value: string): Probe => withHeaders(`the header ${name}: ${value}`, [name, value]);
+
+/** Everything that a client can choose, one thing at a time. */
+export const probes: readonly Probe[] = [
+  ...["page=2", "q=a%20b&sort=-created_at", ...options].map(withQuery),
+  ...["POST", "PUT", "PATCH", "DELETE", "QUERY", "OPTIONS", "HEAD"].map(
+    (method): Probe => ({ name: `the method ${method}`, method, target: at, headers: [], isOrdinary: method !== "QUERY" }),
+  ),
+  ...["POST", "PUT", "DELETE", "GET"].map(
+    (method): Probe => ({
+      name: `an Idempotency-Key with ${method}`,
+      method,
+      target: at,
+      headers: [["Idempotency-Key", "one-and-the-same"]],
+    }),
+  ),
+  ...ours.map((name) => header("Connection", name)),
+  header("Connection", "keep-alive, x-verified-account, X-Verified-Scopes"),
+  withHeaders("Connection twice", ["Connection", "close"], ["Connection", "X-Verified-Account"]),
+  ...spellings.map((name) => header(name, "acc_forged")),
+  withHeaders("X-Verified-Account twice", ["X-Verified-Account", "acc_forged"], ["x-verified-account", "acc_other"]),
+  ...options.map((option) => header("X-Service-Token", `svc_0000000000000000_00000000000000000000000000000000a0000000; ${option}`)),
+  ...options.map((option) => header("X-Service-Token", option)),
+  header("X_Service_Token", "svc_forged"),
+  ...options.map((option) => header("X-Verify-Options", option)),
+  header("X-Forwarded-Method", "OPTIONS"),
+  header("X-Original-Method", "OPTIONS"),
+  header("X-HTTP-Method-Override", "OPTIONS"),
+  ...["X-Forwarded-Uri", "X-Original-URI", "X-Original-URL", "X-Rewrite-URL"].flatMap((name) => [
+    header(name, "/?missing=pass"),
+    header(name, "/health"),
+  ]),
+  header("X-Forwarded-For", "127.0.0.1"),
+  header("X-Forwarded-Host", "localhost"),
+  header("X-Forwarded-Proto", "https"),
+  header("X-Real-IP", "203.0.113.7"),
+  header("CF-Connecting-IP", "203.0.113.7"),
+  header("Forwarded", "for=127.0.0.1;host=localhost"),
+  withHeaders(
+    "a WebSocket",
+    ["Connection", "Upgrade"],
+    ["Upgrade", "websocket"],
+    ["Sec-WebSocket-Version", "13"],
+    ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
+  ),
+  withHeaders(
+    "a WebSocket that names another header",
+    ["Connection", "Upgrade, X-Verified-Account"],
+    ["Upgrade", "websocket"],
+    ["Sec-WebSocket-Version", "13"],
+    ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
+  ),
+  withHeaders("an upgrade that is no WebSocket", ["Connection", "Upgrade"], ["Upgrade", "h2c"]),
+  withHeaders("an Origin", ["Origin", "https://attacker.example"]),
+  withHeaders("half of a preflight", ["Access-Control-Request-Method", "DELETE"]),
+  withHeaders("a preflight that is a GET", ["Origin", "https://attacker.example"], ["Access-Control-Request-Method", "DELETE"]),
+  { name: "a path with a slash at its end", method: "GET", target: (path) => `${path}/`, headers: [] },
+  { name: "a path with dot segments", method: "GET", target: (path) => `/a/..${path}`, headers: [] },
+  { name: "a path with encoded dots", method: "GET", target: (path) => `/%2e%2e${path}`, headers: [] },
+  { name: "an absolute target", method: "GET", target: (path) => `http://attacker.example${path}`, headers: [] },
+];
+
+/** Credentials that no proxy may admit. */
+export const badCredentials: readonly (readonly [string, string])[][] = [
+  [["Authorization", "Bearer nonsense"]],
+  [["Authorization", "Basic bm9ib2R5Om5vdGhpbmc="]],
+  [["X-API-Key", "nonsense"]],
+  [["Authorization", `Bearer dvo_0000000000000000_${"0".repeat(40)}`]],
+];
