@@ -2,6 +2,7 @@ import { createMiddleware } from "hono/factory";
 import { matchedRoutes } from "hono/route";
 import { Failure } from "../errors/failure.ts";
 import type { AppContext } from "../http/context.ts";
+import { addressOf, receiveForm } from "../http/form-limit.ts";
 import type { Build } from "../http/surface.ts";
 import type { PageContext, PageEnv } from "./context.ts";
 import { type Access, declaredBy } from "./needs.ts";
@@ -16,25 +17,32 @@ function accessOf(c: AppContext): Access | undefined {
   return declaredBy(matchedRoutes(c).find(({ method }) => method !== "ALL")?.handler);
 }
 
-/** Enforces the access that a route declares: session, permission and step-up. Throws `not_found` for a route without a declaration. */
-export const requireAccess = (build: Pick<Build, "isOpen">) =>
-  createMiddleware<PageEnv>(async function requireAccess(c, next) {
+/**
+ * Enforces the session that a route declares. Throws `not_found` for a route without a declaration, and `account_suspended` for a change in a suspended account.
+ */
+const requireDeclaredSession = (build: Pick<Build, "isOpen">) =>
+  createMiddleware<PageEnv>(async function requireDeclaredSession(c, next) {
     const access = accessOf(c as unknown as AppContext);
     if (access === undefined) {
       // Load the session, so that signed-in members also see the navigation on the error page.
       await loadSession(c, build);
       throw new Failure("not_found", "There is nothing at this path.");
     }
-    return (access.needs === "public" ? null : await denial(c, access, build)) ?? next();
+    return (access.needs === "public" ? null : await requireSession(c, build)) ?? next();
   });
 
-/**
- * Returns null if the route may handle the request. Otherwise, returns the response that replaces the page. Throws `account_suspended` for
- * a change in a suspended account.
- */
-async function denial(c: PageContext, { needs, stepUp }: Access, build: Pick<Build, "isOpen">): Promise<Response | null> {
-  const instead = await requireSession(c, build);
-  if (instead !== null || needs === "any session") return instead;
-  const forbidden = await requirePermission(c, needs === "public" || needs === "session" ? null : needs);
-  return forbidden ?? (stepUp === "always" ? askForStepUp(c) : null);
-}
+/** Enforces the permission and the step-up that a route declares. */
+const requireDeclaredPermission = createMiddleware<PageEnv>(async function requireDeclaredPermission(c, next) {
+  const { needs, stepUp } = accessOf(c as unknown as AppContext) as Access;
+  if (needs === "public" || needs === "any session") return next();
+  const forbidden = await requirePermission(c, needs === "session" ? null : needs);
+  return forbidden ?? (stepUp === "always" ? await askForStepUp(c) : null) ?? next();
+});
+
+/** Enforces the access that a route declares. A form is read only after its session is known, so that a visitor who may not come in holds no memory. */
+export const requireAccess = (build: Pick<Build, "isOpen">) =>
+  [
+    requireDeclaredSession(build),
+    receiveForm((c) => (c as unknown as PageContext).get("visitor")?.account.id ?? addressOf(c)),
+    requireDeclaredPermission,
+  ] as const;

@@ -1,8 +1,6 @@
 import { requireAccess } from "../dashboard/access.ts";
-import type { PageContext } from "../dashboard/context.ts";
 import { createPages } from "../dashboard/dashboard.ts";
 import { errorPage } from "../dashboard/pages/error.tsx";
-import { addressOf, receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
@@ -23,9 +21,7 @@ export function createDashboard(build: Build): Surface {
     pageSecurityHeaders,
     sameOrigin,
     requireResponse,
-    requireAccess(build),
-    // Nothing is read for a visitor who may not come in.
-    receiveForm((c) => (c as unknown as PageContext).get("visitor")?.account.id ?? addressOf(c)),
+    ...requireAccess(build),
   );
   app.route("/", createPages());
   app.route("/", searchPages);

@@ -36,7 +36,7 @@ describe("A route of the dashboard", () => {
 
   it("is denied if it declares nothing, even if a route with a declaration also matches", async () => {
     const app = new Hono()
-      .use(requireAccess({ isOpen: true }) as never)
+      .use(...(requireAccess({ isOpen: true }) as unknown as [never]))
       .get("/new-page", (c) => c.text("shown"))
       .get("/keys/new-page", (c) => c.text("shown"))
       .get("/keys/:id", needs("public"), (c) => c.text("shown"));

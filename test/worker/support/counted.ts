@@ -25,6 +25,8 @@ export interface Invocation {
    * The totals of the invocation's calls. `parameters` and `statementBytes` are not totals, but the highest values of any one statement.
    */
   counts: Record<Limited, number>;
+  /** Whether the invocation has written anything to D1. */
+  hasWritten: boolean;
 }
 
 interface State {
@@ -32,13 +34,20 @@ interface State {
   /** The invocations that have started since the current test began. */
   started: Invocation[];
   exceeded: Set<Invocation>;
+  /** The invocations that have written an audit entry alone, after another write. */
+  auditedLate: Set<string>;
 }
 
 const key = Symbol.for("budgets of invocations");
 const global = globalThis as unknown as Record<symbol, State | undefined>;
 // Each test file evaluates this module again, but only the first evaluation patches the prototypes.
 const isFirst = global[key] === undefined;
-const state: State = global[key] ?? { running: new AsyncLocalStorage(), started: [], exceeded: new Set() };
+const state: State = global[key] ?? {
+  running: new AsyncLocalStorage(),
+  started: [],
+  exceeded: new Set(),
+  auditedLate: new Set(),
+};
 global[key] = state;
 
 /** Runs `work` and counts its calls as a separate invocation. */
@@ -48,7 +57,7 @@ export function invocation<Result>(
   { owner = null, isExempt = false, isTest = false }: Partial<Pick<Invocation, "owner" | "isExempt" | "isTest">> = {},
 ): Result {
   const counts = { statements: 0, subrequests: 0, workerCalls: 0, parameters: 0, statementBytes: 0 };
-  const started = { name, owner, isExempt, isTest, counts };
+  const started = { name, owner, isExempt, isTest, counts, hasWritten: false };
   state.started.push(started);
   return state.running.run(started, work);
 }
@@ -74,6 +83,26 @@ export function takeExceeded(): string[] {
   return sentences;
 }
 
+/**
+ * Returns the names of the invocations, since the last call of this function, that have written an audit entry outside of the batch of its change. An entry that
+ * stands alone may come only before all other writes: it then records an action that has no batch of its own.
+ */
+export function takeAuditedLate(): string[] {
+  const names = [...state.auditedLate];
+  state.auditedLate.clear();
+  return names;
+}
+
+/** Notes the writes of one batch. */
+function noteWrites(statements: readonly string[]): void {
+  const running = state.running.getStore();
+  const writes = statements.filter((sql) => /^\s*(?:insert|update|delete|replace|with)\b/i.test(sql));
+  if (!running || running.isTest || writes.length === 0) return;
+  const isAudit = writes.every((sql) => /^\s*insert into "?(?:operator_audit|audit)"? /i.test(sql));
+  if (isAudit && running.hasWritten) state.auditedLate.add(running.name);
+  running.hasWritten ||= !isAudit;
+}
+
 /** Counts a call from the running invocation to another Worker. */
 export const countWorkerCall = (): void => {
   add("workerCalls", 1);
@@ -97,13 +126,18 @@ type Method = (this: unknown, ...args: unknown[]) => unknown;
  * Replaces a method of an object. The new method calls `before` with the arguments, and then calls the original method. `after` converts
  * the result of the original method.
  */
-function patch(object: object, name: string, before: (...args: unknown[]) => void, after = (result: unknown): unknown => result): void {
+function patch(
+  object: object,
+  name: string,
+  before: (this: unknown, ...args: unknown[]) => void,
+  after = (result: unknown): unknown => result,
+): void {
   const method = Reflect.get(object, name) as Method;
   Object.defineProperty(object, name, {
     configurable: true,
     writable: true,
     value(this: unknown, ...args: unknown[]) {
-      before(...args);
+      before.apply(this, args);
       return after(method.apply(this, args));
     },
   });
@@ -117,8 +151,11 @@ function prototypeWith(target: object, name: string): object {
 }
 
 /** Patches a method of all objects that share the prototype of `target`. */
-const patchAll = (target: object, name: string, ...patches: [(...args: unknown[]) => void, ((result: unknown) => unknown)?]) =>
-  patch(prototypeWith(target, name), name, ...patches);
+const patchAll = (
+  target: object,
+  name: string,
+  ...patches: [(this: unknown, ...args: unknown[]) => void, ((result: unknown) => unknown)?]
+) => patch(prototypeWith(target, name), name, ...patches);
 
 function countStatements(): void {
   const statement = env.DB.prepare("SELECT 1");
@@ -126,8 +163,16 @@ function countStatements(): void {
     add("statements", statements);
     add("subrequests", 1);
   };
-  for (const name of ["run", "all", "first", "raw"]) patchAll(statement, name, () => count(1));
-  patchAll(env.DB, "batch", (statements) => count((statements as unknown[]).length));
+  const sqlOf = (prepared: unknown) => String((prepared as { statement?: unknown }).statement ?? "");
+  for (const name of ["run", "all", "first", "raw"])
+    patchAll(statement, name, function (this: unknown) {
+      count(1);
+      noteWrites([sqlOf(this)]);
+    });
+  patchAll(env.DB, "batch", (statements) => {
+    count((statements as unknown[]).length);
+    noteWrites((statements as unknown[]).map(sqlOf));
+  });
   patchAll(env.DB, "exec", (sql) => count(String(sql).trim().split("\n").length));
   patchAll(env.DB, "prepare", (sql) => update("statementBytes", (before) => Math.max(before, Buffer.byteLength(String(sql)))));
   patchAll(statement, "bind", (...values) => update("parameters", (before) => Math.max(before, values.length)));

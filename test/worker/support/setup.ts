@@ -3,7 +3,7 @@ import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, aroundEach, beforeEach } from "vitest";
 import { hourMs, hourStart, minuteMs } from "../../../src/time/clock.ts";
-import { beginTest, invocation, takeExceeded } from "./counted.ts";
+import { beginTest, invocation, takeAuditedLate, takeExceeded } from "./counted.ts";
 import { untilClockReaches } from "./real-time.ts";
 
 const { MIGRATIONS, ...bindings } = env as unknown as Record<string, D1Database> & { MIGRATIONS: Record<string, D1Migration[]> };
@@ -24,5 +24,7 @@ aroundEach((runTest, { task }) => {
 
 afterEach(() => {
   const exceeded = takeExceeded();
+  const late = takeAuditedLate();
+  if (late.length > 0) throw new Error(`An audit entry was written outside of the batch of its change, by ${late.join(", ")}`);
   if (exceeded.length > 0) throw new Error(`Too near to Cloudflare's limits of an invocation (docs/limits.md):\n${exceeded.join("\n")}`);
 });

@@ -1,0 +1,197 @@
+/**
+ * What applies to each route. In the APIs: the scope, the accounts that a token which is bound to accounts reaches, whether a request is counted, whether the route
+ * takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional). On pages: the surface and the access.
+ */
+export const routesTable = `
+GET /api/v1/users | users:read
+POST /api/v1/users | users:write | idempotent
+GET /api/v1/users/{id} | users:read | conditional
+PATCH /api/v1/users/{id} | users:write | conditional
+DELETE /api/v1/users/{id} | users:write | conditional
+GET /api/v1/tasks | tasks:read
+POST /api/v1/tasks | tasks:write | idempotent
+GET /api/v1/tasks/{id} | tasks:read | conditional
+PATCH /api/v1/tasks/{id} | tasks:write | conditional
+DELETE /api/v1/tasks/{id} | tasks:write | conditional
+GET /api/v1/analytics | analytics:read | costs 5
+GET /api/v1/me | any
+GET /api/v1/rate-limit | any | not counted
+GET /api/v1/usage | usage:read
+GET /api/v1/usage/breakdown | usage:read
+GET /api/v1/activity | activity:read
+GET /api/v1/activity/{id} | activity:read | conditional
+GET /api/v1/keys | keys:read
+POST /api/v1/keys | keys:write | idempotent
+GET /api/v1/keys/{id} | keys:read | conditional
+PATCH /api/v1/keys/{id} | keys:write | conditional
+DELETE /api/v1/keys/{id} | keys:write | conditional
+POST /api/v1/keys/{id}/rotate | keys:write | idempotent
+POST /api/v1/keys/revoke-leaked | public
+GET /api/v1/account/limits | usage:read
+GET /api/v1/webhooks | webhooks:read
+POST /api/v1/webhooks | webhooks:write | idempotent
+GET /api/v1/webhooks/{id} | webhooks:read | conditional
+PATCH /api/v1/webhooks/{id} | webhooks:write | conditional
+DELETE /api/v1/webhooks/{id} | webhooks:write | conditional
+POST /api/v1/webhooks/{id}/rotate-secret | webhooks:write | idempotent
+GET /api/v1/webhooks/{id}/deliveries | webhooks:read
+GET /api/v1/deliveries/{id} | webhooks:read | conditional
+POST /api/v1/deliveries/{id}/redeliver | webhooks:write | idempotent
+POST /api/v1/deliveries/{id}/attempt | webhooks:write | idempotent
+POST /api/v1/webhooks/{id}/test | webhooks:write | idempotent
+POST /api/v1/webhooks/{id}/redeliver | webhooks:write | idempotent
+GET /api/v1/redeliveries/{id} | webhooks:read | conditional
+GET /api/v1/event-types | webhooks:read
+GET /api/v1/events | webhooks:read
+GET /api/v1/events/{id} | webhooks:read | conditional
+GET /api/v1/audit | audit:read
+GET /api/v1/openapi.json | public | conditional
+GET /api/v1/openapi.yaml | public | conditional
+POST /operator/api/verify | verify | reaches handler
+POST /operator/api/reports | verify | reaches handler
+GET /operator/api/accounts | accounts:read | reaches handler
+POST /operator/api/accounts | accounts:write | reaches handler | idempotent
+PUT /operator/api/accounts/by-external-id/{external_id} | accounts:write | reaches handler | conditional
+GET /operator/api/accounts/{id} | accounts:read | reaches path | conditional
+PATCH /operator/api/accounts/{id} | accounts:write | reaches path | conditional
+POST /operator/api/accounts/{id}/suspend | operate | reaches path
+POST /operator/api/accounts/{id}/resume | operate | reaches path
+PUT /operator/api/accounts/{id}/ceiling | operate | reaches path
+PUT /operator/api/accounts/{id}/retention-days | operate | reaches path
+GET /operator/api/accounts/{id}/storage | operate | reaches path
+PUT /operator/api/accounts/{id}/storage-quota | operate | reaches path
+POST /operator/api/accounts/{id}/owners | operate | reaches path | idempotent
+GET /operator/api/accounts/{id}/export | operate | reaches path
+GET /operator/api/accounts/{id}/log | operate | reaches path
+POST /operator/api/accounts/{id}/erase | operate | reaches path
+GET /operator/api/accounts/{id}/erasure | operate | reaches path
+GET /operator/api/accounts/{id}/keys | accounts:read | reaches path
+POST /operator/api/accounts/{id}/keys | keys:write | reaches path | idempotent
+GET /operator/api/keys/{id} | accounts:read | reaches handler | conditional
+PATCH /operator/api/keys/{id} | keys:write | reaches handler | conditional
+DELETE /operator/api/keys/{id} | keys:write | reaches handler | conditional
+POST /operator/api/keys/{id}/rotate | keys:write | reaches handler | idempotent
+POST /operator/api/keys/{id}/revoke | keys:write | reaches handler
+POST /operator/api/keys/{id}/disable | keys:write | reaches handler
+POST /operator/api/keys/{id}/enable | keys:write | reaches handler
+PUT /operator/api/keys/{id}/limit | keys:write | reaches handler
+PUT /operator/api/keys/{id}/limits | keys:write | reaches handler
+POST /operator/api/accounts/{id}/keys/import | keys:write | reaches path
+GET /operator/api/key-forms | accounts:read | reaches deployment
+POST /operator/api/key-forms | keys:write | reaches deployment
+DELETE /operator/api/key-forms/{id} | keys:write | reaches deployment
+GET /operator/api/plans | operate | reaches deployment
+POST /operator/api/plans | operate | reaches deployment | idempotent
+GET /operator/api/plans/{id} | operate | reaches deployment | conditional
+PATCH /operator/api/plans/{id} | operate | reaches deployment | conditional
+DELETE /operator/api/plans/{id} | operate | reaches deployment | conditional
+GET /operator/api/tokens | tokens:write | reaches handler
+POST /operator/api/tokens | tokens:write | reaches handler | idempotent
+DELETE /operator/api/tokens/{id} | tokens:write | reaches handler
+GET /operator/api/status | operate | reaches deployment
+POST /operator/api/guards/line-up | operate | reaches deployment
+GET /operator/api/secrets | operate | reaches deployment
+POST /operator/api/secrets/reseal | operate | reaches deployment
+GET /operator/api/deliveries | operate | reaches deployment
+POST /operator/api/deliveries/drain | operate | reaches deployment
+POST /operator/api/log/flush | operate | reaches deployment
+POST /operator/api/alerts/test | operate | reaches deployment
+GET /operator/api/audit | operate | reaches deployment
+GET /operator/api/openapi.json | any | reaches handler
+GET /health | health
+ALL /operator/api/verify/forward | forward auth
+GET /metrics | metrics
+GET /operator | operator
+POST /operator/session | operator
+POST /operator/sign-out | operator
+GET /docs/team | operator
+GET /docs/team/* | operator
+GET /docs/ | docs
+GET /docs/api | docs
+GET /docs/guides | docs
+GET /docs/errors | docs
+GET /docs/events | docs
+GET /docs/schemas | docs
+GET /docs/search | docs
+GET /docs/search.md | docs
+GET /docs | docs
+GET /docs.md | docs
+GET /docs/* | docs
+GET /llms.txt | docs
+GET /robots.txt | docs
+GET /sitemap.xml | docs
+GET /.well-known/security.txt | docs
+GET /.well-known/api-catalog | docs
+GET /login | sign-in
+POST /login/options | sign-in
+POST /login | sign-in
+GET /login/recovery | sign-in
+POST /login/recovery | sign-in
+GET /setup | sign-in
+POST /setup/check | sign-in
+POST /setup/options | sign-in
+POST /setup | sign-in
+GET /access | sign-in
+POST /access/join | sign-in
+POST /access/account | sign-in
+POST /confirm/options | dashboard | session
+GET / | dashboard | session
+GET /usage | dashboard | session
+GET /usage.csv | dashboard | session
+GET /limits | dashboard | session
+GET /keys | dashboard | session
+GET /keys/new | dashboard | keys
+POST /keys | dashboard | keys | step-up always
+GET /keys/:id | dashboard | session
+POST /keys/:id/disable | dashboard | keys
+POST /keys/:id/enable | dashboard | keys | step-up always
+GET /keys/:id/first-request | dashboard | session
+GET /keys/:id/settings | dashboard | session
+POST /keys/:id | dashboard | keys | step-up sometimes
+POST /keys/:id/end-overlap | dashboard | keys | step-up always
+GET /keys/:id/rotate | dashboard | keys
+POST /keys/:id/rotate | dashboard | keys | step-up always
+GET /keys/:id/revoke | dashboard | keys
+POST /keys/:id/revoke | dashboard | keys | step-up always
+GET /deliveries/:id | dashboard | session
+POST /deliveries/:id/redeliver | dashboard | webhooks | step-up always
+POST /deliveries/:id/attempt | dashboard | webhooks
+GET /webhooks/:id/redeliver | dashboard | webhooks
+POST /webhooks/:id/redeliver | dashboard | webhooks | step-up always
+GET /webhooks | dashboard | session
+GET /webhooks/new | dashboard | webhooks
+POST /webhooks | dashboard | webhooks | step-up always
+GET /webhooks/:id | dashboard | session
+GET /webhooks/:id/verify | dashboard | session
+POST /webhooks/:id/disable | dashboard | webhooks
+POST /webhooks/:id/enable | dashboard | webhooks | step-up always
+POST /webhooks/:id/test | dashboard | webhooks
+GET /webhooks/:id/settings | dashboard | session
+POST /webhooks/:id | dashboard | webhooks | step-up sometimes
+GET /webhooks/:id/delete | dashboard | webhooks
+POST /webhooks/:id/delete | dashboard | webhooks | step-up always
+GET /webhooks/:id/rotate-secret | dashboard | webhooks
+POST /webhooks/:id/rotate-secret | dashboard | webhooks | step-up always
+GET /activity | dashboard | session
+GET /activity/news | dashboard | session
+GET /activity.csv | dashboard | session
+GET /activity/:id | dashboard | session
+GET /settings/audit | dashboard | audit
+GET /settings/audit.csv | dashboard | audit
+GET /settings | dashboard | session
+POST /preferences | dashboard | public
+POST /settings/invitations | dashboard | members | step-up always
+POST /settings/invitations/:id/withdraw | dashboard | members | step-up always
+POST /settings/members/:id/role | dashboard | members | step-up always
+GET /settings/members/:id/remove | dashboard | members
+POST /settings/members/:id/remove | dashboard | members | step-up always
+POST /settings/sessions/:id/end | dashboard | session | step-up sometimes
+POST /settings/passkeys/options | dashboard | session | step-up always
+POST /settings/passkeys | dashboard | session | step-up always
+POST /settings/passkeys/:id/remove | dashboard | session | step-up always
+POST /settings/recovery-codes | dashboard | session | step-up always
+POST /logout | dashboard | any session
+GET /settings/sample-data | dashboard | account
+POST /settings/sample-data | dashboard | account | step-up always
+GET /search | dashboard | session
+`;
