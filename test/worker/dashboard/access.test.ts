@@ -172,3 +172,15 @@ describe("A path without a page", () => {
     expect((await sendRequest("GET", "/api/v1/nothing")).status).toBe(401);
   });
 });
+
+it("A developer may disable and revoke a key with scopes that the role may not give, because an emergency cannot wait for an admin", async () => {
+  const { accountId, key } = await makeTenant();
+  const developer = await makePerson(accountId, "developer");
+  const { keyId, key: powerful } = await makeKey(accountId, { scopes: ["audit:read", "keys:write", "users:read"] });
+  const statusNow = async () => (await call("GET", `/api/v1/keys/${keyId}`, { key })).body.status;
+  expect((await developer.post("/keys", { name: "No", scopes: ["audit:read"] })).status).toBe(422);
+  await developer.post(`/keys/${keyId}/disable`);
+  expect([await statusNow(), (await call("GET", "/api/v1/me", { key: powerful })).body.code]).toEqual(["disabled", "disabled_key"]);
+  await developer.post(`/keys/${keyId}/revoke`);
+  expect(await statusNow()).toBe("revoked");
+});

@@ -90,6 +90,48 @@ describe("A service token", () => {
     }
   });
 
+  it("needs the same scope for the same effect, by each operation that has it", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const effects: Record<string, [method: string, path: string, body?: object][]> = {
+      "keys:write": [
+        ["PATCH", `/keys/${keyId}`, { status: "disabled" }],
+        ["POST", `/keys/${keyId}/disable`],
+        ["PATCH", `/keys/${keyId}`, { status: "active" }],
+        ["POST", `/keys/${keyId}/enable`],
+        ["PATCH", `/keys/${keyId}`, { hourly_limit: 900 }],
+        ["PUT", `/keys/${keyId}/limit`, { limit: 800 }],
+        ["PUT", `/keys/${keyId}/limits`, { limits: [{ per: "hour", limit: 700 }] }],
+        ["DELETE", `/keys/${keyId}`],
+        ["POST", `/keys/${keyId}/revoke`],
+      ],
+      operate: [
+        ["PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 900 }] }],
+        ["PUT", `/accounts/${accountId}/ceiling`, { limit: 900 }],
+        ["PATCH", `/accounts/${accountId}`, { retention_days: 40 }],
+        ["PUT", `/accounts/${accountId}/retention-days`, { days: 41 }],
+        ["PATCH", `/accounts/${accountId}`, { plan_id: null }],
+        ["PATCH", `/accounts/${accountId}`, { max_live_keys: 60 }],
+        ["PATCH", `/accounts/${accountId}`, { on_unavailable: "known" }],
+        ["PUT", `/accounts/${accountId}/storage-quota`, { bytes: null }],
+        ["POST", `/accounts/${accountId}/suspend`],
+        ["POST", `/accounts/${accountId}/resume`],
+      ],
+    };
+    // All scopes but the one of the effect, and the one with which the way to the effect begins.
+    const others = ["verify", "accounts:read", "metrics:read", "accounts:write"];
+    for (const [scope, ways] of Object.entries(effects)) {
+      const lacking = await makeToken([...others, scope === "operate" ? "keys:write" : "operate"]);
+      const having = await makeToken(["accounts:write", scope]);
+      for (const [method, path, body] of ways) {
+        const denied = await operate(method, path, body, lacking);
+        expect([method, path, denied.status, denied.body?.code]).toEqual([method, path, 403, "insufficient_scope"]);
+        expect([method, path, (await operate(method, path, body, having)).status]).toEqual([method, path, method === "DELETE" ? 204 : 200]);
+      }
+    }
+    const writing = await makeToken(["accounts:write"]);
+    expect((await operate("PATCH", `/accounts/${accountId}`, { name: "N", email: null, metadata: {} }, writing)).status).toBe(200);
+  });
+
   it("that is bound to accounts sees no other account", async () => {
     const [own, other] = [await makeTenant(), await makeTenant()];
     const token = await makeToken(["accounts:read", "accounts:write", "keys:write"], { accounts: [own.accountId] });
