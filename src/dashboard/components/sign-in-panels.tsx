@@ -33,13 +33,28 @@ export const SessionsPanel = ({
         </li>
       ))}
     </ul>
+    {signedIn.session && sessions.filter(({ member }) => member.id === signedIn.member.id).length > 1 && (
+      <p class="buttons">
+        <Action action="/settings/sessions/end-others">Sign out everywhere else</Action>
+      </p>
+    )}
     {sessions.length === maxListed && <p>The list shows your own sessions and the latest sessions of other members.</p>}
     <p class="quiet">A session ends if you do not open a page for twelve hours. Every session ends after fourteen days.</p>
   </section>
 );
 
 /** Renders the visitor's passkeys and the number of unused recovery codes. */
-export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly Passkey[]; codesLeft: number; now: number }) => (
+export const SignInPanel = ({
+  passkeys,
+  codesLeft,
+  session,
+  now,
+}: {
+  passkeys: readonly Passkey[];
+  codesLeft: number;
+  session: Session | null;
+  now: number;
+}) => (
   <section class="panel" aria-labelledby="sign-in">
     <h2 id="sign-in">Your sign-in</h2>
     <h3>Passkeys</h3>
@@ -47,6 +62,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
       {passkeys.map((passkey) => (
         <li>
           <bdi>{passkey.name}</bdi>
+          {passkey.id === session?.confirmedWith && <strong>this session</strong>}
           <span class="quiet">
             created <Age timeMs={passkey.createdAt} now={now} />
             {passkey.lastUsedAt !== null && (
@@ -59,6 +75,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
         </li>
       ))}
     </ul>
+    {passkeys.length > 1 && <p class="quiet">If you remove a passkey, the sessions that were opened or confirmed with it end.</p>}
     <form class="form" method="post" action="/settings/passkeys" data-passkey="add">
       <input type="hidden" name="response" value="" data-response />
       <div class="field">
@@ -74,7 +91,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
     <p>
       {codesLeft === 0
         ? "You have no codes left. Create new codes."
-        : `You have ${codesLeft} of 8 codes left. New codes replace these codes.`}
+        : `You have ${codesLeft} of 8 codes left. New codes replace these codes, and end the sessions that were opened or confirmed with them.`}
     </p>
     <div class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
