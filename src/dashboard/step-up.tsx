@@ -4,7 +4,7 @@ import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
 import type { Member } from "../identity/member.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
-import { confirmSession, type Proof, type Session, stepUpMs } from "../identity/sessions.ts";
+import { confirmSession, type Proof, stepUpMs } from "../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
@@ -33,8 +33,10 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const form = await readForm(c);
   if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
+  const now = Date.now();
   try {
-    const session = await confirm(c, signedIn.member, signedIn.session, form);
+    const proof = await proofIn(c, signedIn.member, form, now);
+    const session = await confirmSession(unboundOutbox(c), proof, signedIn.session, now, originOf(c));
     // The form may have used up a recovery code. Update `verifiedAt` so that a second step-up check in this request does not ask for
     // another code.
     c.set("visitor", { ...visitor, signedIn: { ...signedIn, session, verifiedAt: session.verifiedAt } });
@@ -45,12 +47,7 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   }
 }
 
-/** Confirms the identity of a member with the form. Returns the confirmed session. Throws `forbidden` if the form does not confirm it. */
-async function confirm(c: PageContext, member: Member, session: Session, form: Form): Promise<Session> {
-  const now = Date.now();
-  return confirmSession(unboundOutbox(c), await proofIn(c, member, form, now), session, now, originOf(c));
-}
-
+/** Returns the proof of identity in the form. Throws `forbidden` if there is none. */
 async function proofIn(c: PageContext, member: Member, form: Form, now: number): Promise<Proof> {
   const db = connect(c.env.DB);
   const code = form.optional("confirm_code");
@@ -60,10 +57,8 @@ async function proofIn(c: PageContext, member: Member, form: Form, now: number):
   }
   const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
   if ("proof" in spent) return spent.proof;
-  throw new Failure(
-    "forbidden",
-    spent.refused === "wrong" ? "This is not one of your recovery codes, or it was already used." : tooManyCodes,
-  );
+  const wrong = "This is not one of your recovery codes, or it was already used.";
+  throw new Failure("forbidden", spent.refused === "wrong" ? wrong : tooManyCodes);
 }
 
 /**

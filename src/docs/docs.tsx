@@ -220,7 +220,6 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   // Only a local build offers the demo key, and only to requests from the same machine.
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : "";
   const { theme, zone } = preferencesOf(c);
-  const { search } = urlOf(c);
   const origin = originOf(c);
   const isForEverybody = isPublic && demoKey === "" && c.get("visitor") === undefined;
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone, c.get("isOpen") ? "open" : "closed"));
@@ -262,7 +261,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
         {console && <PageScript name="console" c={c} />}
       </>,
     );
-  if (!isForEverybody || search !== "") return c.html(make(), 200, uncached);
+  if (!isForEverybody || urlOf(c).search !== "") return c.html(make(), 200, uncached);
   const name = [origin, page.path, theme, zone].join(" ");
   const nonce = c.get("secureHeadersNonce") ?? "";
   const known = kept.read(name, nonce);

@@ -21,7 +21,7 @@ import { minuteMs } from "../time/clock.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { makeChallenge, verifyChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
-import { endSessionsWith, type Proof, type Session } from "./sessions.ts";
+import { type Acting, endSessionsWith, type Proof } from "./sessions.ts";
 import { members, passkeys, spentChallenges } from "./tables.ts";
 
 export type Passkey = typeof passkeys.$inferSelect;
@@ -230,11 +230,11 @@ export async function addPasskey(context: WriteContext, member: Pick<Member, "id
 }
 
 /**
- * Removes a passkey of a member, and ends the sessions that were opened or last confirmed with the passkey. The session `current` stays if its
- * last confirmation used another credential. Throws `not_found` if the member has no such passkey. Throws `conflict` if the passkey is the member's
- * last passkey.
+ * Removes a passkey of the acting member, and ends the sessions that were opened or last confirmed with the passkey (`endSessionsWith`).
+ * Throws `not_found` if the member has no such passkey. Throws `conflict` if the passkey is the member's last passkey.
  */
-export async function removePasskey(context: WriteContext, member: Pick<Member, "id">, id: string, current: Session | null): Promise<void> {
+export async function removePasskey(context: WriteContext, acting: Acting, id: string): Promise<void> {
+  const { member } = acting;
   const { db, commit } = context;
   const [own] = await db
     .select()
@@ -248,7 +248,7 @@ export async function removePasskey(context: WriteContext, member: Pick<Member, 
     events: [],
     audit: [auditEntry(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
     statements: [
-      endSessionsWith(db, member.id, sql`${id}`, current, when),
+      endSessionsWith(db, acting, sql`${id}`, when),
       db
         .delete(passkeys)
         .where(and(eq(passkeys.id, id), eq(passkeys.memberId, member.id), when))

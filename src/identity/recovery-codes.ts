@@ -8,7 +8,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
-import { byRecoveryCode, endSessionsWith, type Proof, type Session } from "./sessions.ts";
+import { type Acting, byRecoveryCode, endSessionsWith, type Proof } from "./sessions.ts";
 import { members, recoveryCodes } from "./tables.ts";
 
 export const codesPerMember = 8;
@@ -79,23 +79,17 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
 }
 
 /**
- * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Ends the sessions that were opened or last
- * confirmed with an earlier code. The session `current` stays if its last confirmation used a passkey. Throws `limit_reached` if the member
+ * Replaces the recovery codes of the acting member and returns eight new codes, which are shown only once. Ends the sessions that were opened
+ * or last confirmed with an earlier code (`endSessionsWith`). Throws `limit_reached` if the member
  * created codes too many times in the last 24 hours. Deletes the old codes even if the function throws `limit_reached`, because another
  * person may have the old codes.
  */
-export async function replaceRecoveryCodes(
-  context: WriteContext,
-  member: Pick<Member, "id" | "name">,
-  current: Session | null,
-): Promise<string[]> {
+export async function replaceRecoveryCodes(context: WriteContext, acting: Acting): Promise<string[]> {
   const { db, commit } = context;
+  const { member } = acting;
   const { codes, rows } = newRecoveryCodes(member.id);
   const before = sql`SELECT code_hash FROM recovery_codes WHERE member_id = ${member.id}`;
-  const endBefore = [
-    endSessionsWith(db, member.id, before, current),
-    db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id)),
-  ];
+  const endBefore = [endSessionsWith(db, acting, before), db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id))];
   const target = { type: "member", id: member.id, name: member.name } as const;
   try {
     await commit({

@@ -33,17 +33,11 @@ export const maxSessions = 50;
 /** How long a sign-in or a confirmation counts as recent. After this time, sensitive actions require a new confirmation. */
 export const stepUpMs = 10 * minuteMs;
 
-/** Returns a new session of a member and the token for the session cookie. `credential`: what opens the session (`sessions.opened_with`). */
-export function newSession(
-  memberId: string,
-  credential: string,
-  now: number,
-  { ip, country, userAgent }: SessionOrigin,
-): { token: string; row: Session } {
+/** Returns a new session of a member and the token for the session cookie. `openedWith`: the credential that opens the session. */
+export function newSession(memberId: string, openedWith: string, now: number, { ip, country, userAgent }: SessionOrigin) {
   const { token, tokenHash } = newToken();
-  const times = { verifiedAt: now, lastSeenAt: now, createdAt: now };
-  const credentials = { openedWith: credential, confirmedWith: credential };
-  return { token, row: { tokenHash, id: newId("ses", now), memberId, ...credentials, ...times, ip, country, userAgent } };
+  const given = { tokenHash, id: newId("ses", now), memberId, openedWith, confirmedWith: openedWith, ip, country, userAgent };
+  return { token, row: { ...given, verifiedAt: now, lastSeenAt: now, createdAt: now } satisfies Session };
 }
 
 /** The audit log uses this name for a sign-in or a confirmation with a recovery code. */
@@ -108,6 +102,8 @@ export interface SignedIn {
   account: Account;
 }
 
+export type Acting = Pick<SignedIn, "member" | "session">;
+
 /** Returns the session that a cookie token belongs to. Returns null if the session has ended. */
 export async function readSession(db: Db, token: string, now: number): Promise<(SignedIn & { session: Session }) | null> {
   const [found] = await db
@@ -129,37 +125,33 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
 }
 
 /**
- * Records that a member has just confirmed their identity in a session. Returns the session. The audit log gets an entry only for a
- * recovery code. Throws `forbidden` if the session has ended, or if the credential has been removed.
+ * Records that a member has just confirmed their identity in a session. Returns the session. The audit log gets an entry only for a recovery
+ * code. Throws `forbidden` if the session has ended or the credential has been removed.
  */
 export async function confirmSession(outbox: Outbox, proof: Proof, { id }: Session, now: number, from: Origin): Promise<Session> {
   const { member, how, credential } = proof;
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  const own = and(eq(sessions.id, id), stillHas(proof));
   const [confirmed] = (await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
     audit: how === byRecoveryCode ? [auditEntry({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
-    statements: [
-      outbox.db
-        .update(sessions)
-        .set({ verifiedAt: now, confirmedWith: credential })
-        .where(and(eq(sessions.id, id), stillHas(proof)))
-        .returning(),
-    ],
+    statements: [outbox.db.update(sessions).set({ verifiedAt: now, confirmedWith: credential }).where(own).returning()],
+    when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${own})`,
   })) as Session[][];
   if (!confirmed?.[0]) throw noLongerValid();
   return confirmed[0];
 }
 
 /**
- * Returns the statement that ends a member's sessions that were opened or last confirmed with one of the credentials. `credentials` is a
- * SELECT. The session `current` stays if its last confirmation used another credential.
+ * Returns the statement that ends the sessions of the acting member that were opened or last confirmed with one of the credentials.
+ * `credentials` is a SELECT. The acting session stays if its last confirmation used another credential.
  */
-export const endSessionsWith = (db: Db, memberId: string, credentials: SQL, current: Session | null, when: SQL = sql`true`): Statement =>
+export const endSessionsWith = (db: Db, { member, session }: Acting, credentials: SQL, when: SQL = sql`true`): Statement =>
   raw(
     db,
-    sql`DELETE FROM sessions WHERE member_id = ${memberId} AND (confirmed_with IN (${credentials})
-      OR (opened_with IN (${credentials}) AND id <> ${current?.id ?? ""})) AND ${when}`,
+    sql`DELETE FROM sessions WHERE member_id = ${member.id} AND (confirmed_with IN (${credentials})
+      OR (opened_with IN (${credentials}) AND id <> ${session?.id ?? ""})) AND ${when}`,
   );
 
 /**
@@ -233,7 +225,7 @@ export async function endSession(context: WriteContext, id: string, member: Memb
 }
 
 /** Ends all sessions of a member except the session of the request. Throws `not_found` if the member signed in through Cloudflare Access. */
-export async function endOtherSessions(context: WriteContext, { member, session }: SignedIn): Promise<void> {
+export async function endOtherSessions(context: WriteContext, { member, session }: Acting): Promise<void> {
   if (session === null) throw new Failure("not_found", "Cloudflare Access manages your sessions.");
   const others = and(eq(sessions.memberId, member.id), ne(sessions.id, session.id));
   await context.commit({

@@ -2,11 +2,8 @@
 export const publicOrigins = (list: string): string[] =>
   list.split(",").flatMap((origin) => (origin.trim() === "" ? [] : [new URL(origin.trim()).origin]));
 
-/**
- * Returns the origin that a response may name: the origin of the request if it is in `PUBLIC_ORIGIN`, or else the first origin there. A
- * client can send any `Host`, and a cache could give the response to others. If `PUBLIC_ORIGIN` is empty, returns the origin of the request.
- */
+/** Returns the requested origin if it is in `PUBLIC_ORIGIN` or the list is empty. If not, a client may have invented it: returns the first origin. */
 export function shownOrigin(list: string, requested: string): string {
-  const own = publicOrigins(list);
-  return own.includes(requested) ? requested : (own[0] ?? requested);
+  const [first = requested, ...others] = publicOrigins(list);
+  return others.includes(requested) ? requested : first;
 }

@@ -44,17 +44,7 @@ export const SessionsPanel = ({
 );
 
 /** Renders the visitor's passkeys and the number of unused recovery codes. */
-export const SignInPanel = ({
-  passkeys,
-  codesLeft,
-  session,
-  now,
-}: {
-  passkeys: readonly Passkey[];
-  codesLeft: number;
-  session: Session | null;
-  now: number;
-}) => (
+export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly Passkey[]; codesLeft: number; now: number }) => (
   <section class="panel" aria-labelledby="sign-in">
     <h2 id="sign-in">Your sign-in</h2>
     <h3>Passkeys</h3>
@@ -62,7 +52,6 @@ export const SignInPanel = ({
       {passkeys.map((passkey) => (
         <li>
           <bdi>{passkey.name}</bdi>
-          {passkey.id === session?.confirmedWith && <strong>this session</strong>}
           <span class="quiet">
             created <Age timeMs={passkey.createdAt} now={now} />
             {passkey.lastUsedAt !== null && (
@@ -91,7 +80,7 @@ export const SignInPanel = ({
     <p>
       {codesLeft === 0
         ? "You have no codes left. Create new codes."
-        : `You have ${codesLeft} of 8 codes left. New codes replace these codes, and end the sessions that were opened or confirmed with them.`}
+        : `You have ${codesLeft} of 8 codes left. New codes replace these codes, and end the sessions that used them.`}
     </p>
     <div class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>

@@ -69,16 +69,13 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
 });
 
 ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
-  const { member, session } = requireSignedIn(c);
-  const removed = await attempt(() => removePasskey(writeContext(c), member, idOf(c), session));
+  const removed = await attempt(() => removePasskey(writeContext(c), requireSignedIn(c), idOf(c)));
   return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "passkey-removed");
 });
 
 ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
-  const { member, session } = requireSignedIn(c);
-  const made = await runFormIdempotently(c, await readForm(c), (commit) =>
-    replaceRecoveryCodes({ ...readContext(c), commit }, member, session),
-  );
+  const acting = requireSignedIn(c);
+  const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, acting));
   if ("repeated" in made)
     return showPage(
       c,
@@ -96,8 +93,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
     { title: "Your recovery codes", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
       <p role="status">
-        Created. Your earlier codes no longer work, and sessions that were opened or confirmed with them have ended. If this session is one
-        of them, you must sign in again.
+        Created. Your earlier codes no longer work, and the sessions that used them have ended. If this session did, sign in again.
       </p>
       <RecoveryCodes codes={codes} />
     </section>,

@@ -35,8 +35,7 @@ const outcomes: Record<string, string> = {
   ended: "The session has ended. The browser of this session must sign in again.",
   "others-ended": "Your other sessions have ended. Their browsers must sign in again.",
   "passkey-added": "The passkey was added. You can sign in with this passkey from now on.",
-  "passkey-removed":
-    "The passkey was removed. You can no longer sign in with this passkey. Sessions that were opened or confirmed with this passkey have ended.",
+  "passkey-removed": "The passkey was removed. You can no longer sign in with this passkey, and the sessions that used it have ended.",
   "sample-removed": "The sample data was removed. From now on, the pages show only your own data.",
   confirmed: "Confirmed. You are not asked again for ten minutes, so continue with your task.",
 };
@@ -132,7 +131,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       {signedIn && (
         <>
           <SessionsPanel sessions={sessions} signedIn={signedIn} now={now} />
-          <SignInPanel passkeys={passkeys} codesLeft={codesLeft} session={signedIn.session} now={now} />
+          <SignInPanel passkeys={passkeys} codesLeft={codesLeft} now={now} />
         </>
       )}
       <section class="panel" aria-labelledby="account-facts">

@@ -164,7 +164,7 @@ describe("An account that has used up its quota and its reserve", () => {
     const auditBefore = await countAuditRows(accountId);
     for (let n = 0; n < 3; n++) expect(await openSession({ db }, proof, Date.now(), noOrigin)).toMatch(/./);
     const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }) };
-    await expect(replaceRecoveryCodes(context, member, null)).rejects.toMatchObject({ code: "limit_reached" });
+    await expect(replaceRecoveryCodes(context, { member, session: null })).rejects.toMatchObject({ code: "limit_reached" });
     expect(await countAuditRows(accountId)).toBe(auditBefore);
   });
 
