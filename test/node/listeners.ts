@@ -26,11 +26,16 @@ export function listenersOf(pids: readonly string[]): Listener[] {
   );
 }
 
-function socketsOf(pid: string): string[] {
+/** Returns what the file descriptors of a process refer to. Leaves out what has ended or was closed in the meantime. */
+const socketsOf = (pid: string): string[] =>
+  unlessGone(() => readdirSync(`/proc/${pid}/fd`))
+    .flat()
+    .flatMap((descriptor) => unlessGone(() => readlinkSync(`/proc/${pid}/fd/${descriptor}`)));
+
+function unlessGone<Result>(read: () => Result): Result[] {
   try {
-    return readdirSync(`/proc/${pid}/fd`).map((descriptor) => readlinkSync(`/proc/${pid}/fd/${descriptor}`));
+    return [read()];
   } catch {
-    // The process has ended.
     return [];
   }
 }

@@ -7,7 +7,7 @@ import { parseEnv } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { assets } from "../../src/dashboard/assets.ts";
 import { hourMs } from "../../src/time/clock.ts";
-import { ask, listenersOf, loopback } from "./listeners.ts";
+import { ask, type Listener, listenersOf, loopback } from "./listeners.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
 // Runs `npm start` and the other commands of the README in a fresh copy of the project. All tests use the same Worker, and each test
@@ -349,6 +349,24 @@ describe("The command npm run receiver", () => {
 });
 
 describe("The commands npm run key and npm run account", () => {
+  it("read the local databases without a debug port", async () => {
+    const script = `
+      import { execFileSync } from "node:child_process";
+      import { withDatabases } from "./scripts/local.ts";
+      import { listenersOf } from "./test/node/listeners.ts";
+      await withDatabases(async () => {
+        const children = execFileSync("ps", ["-o", "pid=", "--ppid", String(process.pid)], { encoding: "utf8" });
+        console.log(JSON.stringify(listenersOf([String(process.pid), ...children.trim().split(/\\s+/)])));
+      });`;
+    writeFileSync(join(folder, "listeners.ts"), script);
+    const { out, err } = await run(process.execPath, ["listeners.ts"], { cwd: folder });
+    const found: Listener[] = JSON.parse(out.trim() || "[]");
+    // One port is the port of workerd, and the other lets workerd call its parent process.
+    expect([err, found.map(({ address }) => address)]).toEqual(["", [loopback, loopback]]);
+    const responses = await Promise.allSettled(found.map((each) => ask(each.port, "/", {})));
+    expect(responses.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  });
+
   it("create a key while the Worker runs, and print only the key", async () => {
     const { code, out, err } = await command("key", "--name", "Limited", "--scopes", "tasks:read,users:read", "--limit", "7");
     expect([code, err]).toEqual([0, ""]);

@@ -93,7 +93,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
     { title: "Your recovery codes", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
       <p role="status">
-        Created. Your earlier codes no longer work, and the sessions that used them have ended. If this session did, sign in again.
+        Created. Your earlier codes no longer work, and the sessions that used them have ended. If this session used one, sign in again.
       </p>
       <RecoveryCodes codes={codes} />
     </section>,

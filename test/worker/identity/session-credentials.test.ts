@@ -149,7 +149,7 @@ describe("The replacement of the recovery codes", () => {
     const { person, own } = await makeMember();
     await backdateSessions(person.member.id, "verified_at", stepUpMs);
     const { status, text } = await person.post("/settings/recovery-codes", { confirm_code: person.codes[0] ?? "" });
-    expect([status, text.includes("If this session did, sign in again.")]).toEqual([200, true]);
+    expect([status, text.includes("If this session used one, sign in again.")]).toEqual([200, true]);
     expect(await isAlive(own)).toBe(false);
     const [code = ""] = /(?:[2-9a-z]{5}-){4}[2-9a-z]{5}/.exec(text) ?? [];
     expect(await spendRecoveryCode(db, code, Date.now())).toMatchObject({ member: { id: person.member.id } });
