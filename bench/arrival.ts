@@ -17,7 +17,7 @@ export interface Arrival {
  */
 export async function measureArrival(): Promise<Arrival> {
   const folder = copyProject();
-  const receiver = await startReceiver(0);
+  const receiver = await startReceiver(0, () => {}, Number.POSITIVE_INFINITY);
   const port = await freePort();
   const command = ["run", "--silent", "account", "--", "--name", "Bench", "--email", "bench@example.com"];
   const [, key = ""] = (await run("npm", command, { cwd: folder })).out.trim().split("\n");

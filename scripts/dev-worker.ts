@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { writeSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
-import { quiet, wranglerPath } from "./local.ts";
+import type { ServerOptions } from "./dev-server.ts";
+import { quiet } from "./local.ts";
 import { root } from "./root.ts";
 
 interface DevOptions {
@@ -11,48 +13,27 @@ interface DevOptions {
   signIn?: boolean;
   log?: boolean;
   output?: number;
-  inspector?: number;
+  inspector?: number | undefined;
 }
 
 /**
  * Starts a Worker in the same way as `npm start`. `folder` is the checkout with the code of the Worker, by default this checkout. With
  * `signIn`, the overview requires sign-in, and the console of the documentation does not offer the demo key. With `log`, the Worker prints
  * one log line for each request. `output` is a file descriptor to which all output is written. `inspector` is the port for V8's debugger
- * protocol.
+ * protocol. Without a port, there is no debugger.
  */
 export function startDevWorker(
   port: number,
-  { folder = root, signIn = false, log = false, output, inspector = 0 }: DevOptions = {},
+  { folder = root, signIn = false, log = false, output, inspector }: DevOptions = {},
 ): ChildProcess {
-  const args = [
-    "dev",
-    "--ip",
-    "127.0.0.1",
-    "--port",
-    String(port),
-    "--inspector-port",
-    String(inspector),
-    "--local",
-    "--define",
-    "LOCAL_BUILD:true",
-  ];
-  args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
-  // The local runtime has no jurisdictions.
-  args.push("--var", "JURISDICTION:");
-  if (log) args.push("--var", "LOG_SAMPLE:1");
-  // The empty value overrides the demo key in .dev.vars.
-  if (signIn) args.push("--var", "DEMO_API_KEY:");
+  const options: ServerOptions = { port, signIn, log, inspector };
   // The Worker runs in its own process group, so one signal ends the Worker and all its child processes.
-  const child = spawn(
-    process.execPath,
-    [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"],
-    {
-      cwd: folder,
-      env: { ...quiet, PWD: folder },
-      stdio: ["ignore", log ? "pipe" : (output ?? "inherit"), output ?? "inherit"],
-      detached: true,
-    },
-  );
+  const child = spawn(process.execPath, [join(root, "scripts", "dev-server.ts"), JSON.stringify(options)], {
+    cwd: folder,
+    env: { ...quiet, WRANGLER_LOG: log ? "log" : "error", PWD: folder },
+    stdio: ["ignore", log ? "pipe" : (output ?? "inherit"), output ?? "inherit"],
+    detached: true,
+  });
   if (child.stdout) printLines(child.stdout, output);
   return child;
 }

@@ -23,13 +23,15 @@ if (!isInstalled()) {
   // All output goes to standard error, because `npm run key` must print only the key on standard output.
   process.stderr.write("Installing packages from the npm registry (once, about half a minute) ...\n");
   // `npm pack --dry-run` passes its option on to this command. `--no-dry-run` overrides that option.
-  const npm = spawnSync("npm", ["ci", "--no-dry-run", "--no-audit", "--no-fund", "--loglevel=error"], {
-    cwd: folder,
-    stdio: ["ignore", 2, 2],
-    shell: process.platform === "win32",
-  });
-  if (npm.status !== 0) {
-    process.stderr.write("The packages could not be installed. The output of npm is above. Run `npm ci` to try again.\n");
-    process.exit(npm.status ?? 1);
+  const options = ["--no-dry-run", "--no-audit", "--no-fund", "--loglevel=error"];
+  const run = (...args) =>
+    spawnSync("npm", [...args, ...options], { cwd: folder, stdio: ["ignore", 2, 2], shell: process.platform === "win32" }).status;
+  // Of the install scripts, only those run that place the binaries of two packages, as in the workflows. An install script could install
+  // further packages that the lock file does not list.
+  let status = run("ci", "--ignore-scripts");
+  if (status === 0) status = run("rebuild", "esbuild", "workerd");
+  if (status !== 0) {
+    process.stderr.write("The packages could not be installed. The output of npm is above. Run `npm ci --ignore-scripts` to try again.\n");
+    process.exit(status ?? 1);
   }
 }

@@ -28,7 +28,8 @@ const all = Object.entries(packages)
   .map(([path, locked]) => ({
     name: `${path.split("node_modules/").at(-1)}@${locked.version}`,
     license: licenseOf(path, locked),
-    isDeployed: !locked.dev,
+    // The optional packages are Node.js itself, for the scripts.
+    isDeployed: !locked.dev && !locked.optional,
   }));
 
 for (const [title, isDeployed] of [

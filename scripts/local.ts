@@ -28,6 +28,9 @@ export const quiet = {
   // By default, every user of this machine can run SQL on the local databases. Web pages that are served from any port of this machine can
   // also run SQL.
   X_LOCAL_EXPLORER: "false",
+  // By default, workerd opens a debug port. Every program on this machine can use the port to call the Worker and its Durable Objects
+  // directly, without a key. The empty value closes the port.
+  WRANGLER_REGISTRY_PATH: "",
   CI: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_SEND_METRICS: "false",

@@ -19,14 +19,18 @@ if (!/^\d+$/.test(portText) || port < 1 || port > 65_535 || (secret !== undefine
   process.exit(1);
 }
 
+/** Escapes control characters and invisible characters. With them, a request could change the terminal or imitate the receiver's own lines. */
+const escaped = (text: string): string =>
+  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
+
 const verdictOf = (error: string | null) =>
   error === null ? styleText("green", "signature valid") : styleText("red", `signature: ${error}`);
 
 try {
   const { url } = await startReceiver(port, ({ path, headers, body, at }) => {
     const verdict = secret === undefined ? "" : `  ${verdictOf(signatureErrorOf({ headers, body }, secret))}`;
-    console.log(`\n${new Date(at).toISOString()}  POST ${path}  ${headers["webhook-id"] ?? "no webhook-id"}${verdict}`);
-    console.log(body);
+    console.log(`\n${new Date(at).toISOString()}  POST ${escaped(path)}  ${escaped(headers["webhook-id"] ?? "no webhook-id")}${verdict}`);
+    console.log(escaped(body));
   });
   console.log(`Ready. Register ${url}/ as a webhook.${secret === undefined ? " To verify signatures, start again with its secret." : ""}`);
 } catch (error) {

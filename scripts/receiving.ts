@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
+import { isLoopback } from "../src/net/loopback.ts";
 
 // A webhook receiver for local work and tests. The first segment of the request path determines the response.
 
@@ -30,15 +31,26 @@ const behaviours: Record<string, (response: ServerResponse) => void> = {
   busy: (response) => response.writeHead(429, { "Retry-After": retryAfterSeconds }).end(),
 };
 
+/** The number of requests that a receiver keeps by default. */
+const keptByDefault = 1000;
+
 /**
  * Starts a receiver that is reachable only from this machine. Port 0 selects a free port. Calls `tell` with each request that the receiver
- * gets. `GET /received?path=PATH` returns all earlier requests to PATH.
+ * gets. Keeps the latest `kept` requests. `GET /received?path=PATH` returns the kept requests to PATH, but only under a loopback name. A web
+ * page of another site can point its own name at this machine.
  */
-export async function startReceiver(port: number, tell: (received: Received) => void = () => {}): Promise<Receiver> {
+export async function startReceiver(
+  port: number,
+  tell: (received: Received) => void = () => {},
+  kept: number = keptByDefault,
+): Promise<Receiver> {
   const received: Received[] = [];
   const server = createServer(async (request, response) => {
-    const { pathname, searchParams } = new URL(request.url ?? "/", "http://receiver");
+    const url = `http://receiver${request.url}`;
+    if (!URL.canParse(url)) return response.writeHead(400).end();
+    const { pathname, searchParams } = new URL(url);
     if (request.method === "GET" && pathname === "/received") {
+      if (!isLoopback(hostnameOf(request))) return response.writeHead(403).end("Open the receiver under localhost.");
       const path = searchParams.get("path");
       return response.end(JSON.stringify(received.filter((each) => each.path === path)));
     }
@@ -47,6 +59,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
     if (body === null) return response.destroy();
     const one = { path: pathname, headers: headersOf(request), body, at: Date.now() };
     received.push(one);
+    if (received.length > kept) received.shift();
     tell(one);
     const behave = behaviours[pathname.split("/")[1] ?? ""];
     if (behave) behave(response);
@@ -75,6 +88,11 @@ export function signatureErrorOf({ headers, body }: Pick<Received, "headers" | "
     return error instanceof Error ? error.message : String(error);
   }
 }
+
+const hostnameOf = ({ headers }: IncomingMessage): string => {
+  const url = `http://${headers.host}`;
+  return URL.canParse(url) ? new URL(url).hostname : "";
+};
 
 const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));

@@ -33,17 +33,18 @@ function portOf(text: string | undefined): number {
   return port;
 }
 
-const known = ["--fresh", "--sign-in", "--log"];
+const known = ["--fresh", "--sign-in", "--log", "--inspect"];
 
-function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: boolean } {
+function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: boolean; inspect: boolean } {
   requireNotTakenByNpm(known.map((option) => option.slice(2)));
   const unknown = args.find((arg) => !known.includes(arg));
   if (unknown !== undefined)
     throw new CommandError(
       "misuse",
-      `Unknown option ${unknown}. There are three options: npm start -- --fresh starts again with new data, npm start -- --sign-in requires sign-in as a deployed Worker does, and npm start -- --log prints a line for each request.`,
+      `Unknown option ${unknown}. There are four options: npm start -- --fresh starts again with new data, npm start -- --sign-in requires sign-in as a deployed Worker does, npm start -- --log prints a line for each request, and npm start -- --inspect opens V8's debugger.`,
     );
-  return { fresh: args.includes("--fresh"), signIn: args.includes("--sign-in"), log: args.includes("--log") };
+  const [fresh = false, signIn = false, log = false, inspect = false] = known.map((option) => args.includes(option));
+  return { fresh, signIn, log, inspect };
 }
 
 async function requireFreePort(port: number): Promise<void> {
@@ -133,13 +134,13 @@ const fireCron = (url: string): Promise<unknown> =>
 
 async function start(): Promise<void> {
   const port = portOf(process.env.PORT);
-  const { fresh, signIn, log } = optionsIn(process.argv.slice(2));
+  const { fresh, signIn, log, inspect } = optionsIn(process.argv.slice(2));
   await requireFreePort(port);
   const demoKey = await prepare(fresh);
 
   say("Starting the Worker ...");
   const setup = signIn ? await (await import("./local-data.ts")).setupLink(port) : null;
-  const worker = startDevWorker(port, { signIn, log });
+  const worker = startDevWorker(port, { signIn, log, inspector: inspect ? 0 : undefined });
   let isStopping = false;
   const stop = async (code: number) => {
     if (isStopping) return;

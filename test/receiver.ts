@@ -8,7 +8,7 @@ import { startReceiver } from "../scripts/receiving.ts";
  * path.
  */
 export default async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
-  const [receiver, shelf] = await Promise.all([startReceiver(0), startShelf()]);
+  const [receiver, shelf] = await Promise.all([startReceiver(0, () => {}, Number.POSITIVE_INFINITY), startShelf()]);
   provide("receiver", receiver.url);
   provide("shelf", shelf.url);
   return async () => {

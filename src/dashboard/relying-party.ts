@@ -1,5 +1,6 @@
 import { Failure } from "../errors/failure.ts";
 import type { RelyingParty } from "../identity/passkeys.ts";
+import { publicOrigins } from "../net/public-origins.ts";
 import { encryptionSecrets } from "../webhooks/encryption.ts";
 import type { PageContext } from "./context.ts";
 
@@ -8,8 +9,8 @@ import type { PageContext } from "./context.ts";
  * `unavailable` if `PUBLIC_ORIGIN` is empty.
  */
 export function relyingParty(c: PageContext): RelyingParty {
-  const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
-  if (origin.trim() === "")
+  const [origin] = publicOrigins(c.env.PUBLIC_ORIGIN);
+  if (origin === undefined)
     throw new Failure("unavailable", "Sign-in is not set up, because PUBLIC_ORIGIN, the origin of the overview, is empty.");
-  return { origin: new URL(origin.trim()).origin, secrets: encryptionSecrets(c.env) };
+  return { origin, secrets: encryptionSecrets(c.env) };
 }

@@ -4,7 +4,7 @@ import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
 import type { Member } from "../identity/member.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
-import { byRecoveryCode, confirmSession, type Session, stepUpMs } from "../identity/sessions.ts";
+import { confirmSession, type Proof, stepUpMs } from "../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
@@ -33,36 +33,32 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const form = await readForm(c);
   if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
-  const formError = await confirm(c, signedIn.member, signedIn.session, form);
-  if (formError) return askToConfirm(c, form, formError);
-  // The form may have used up a recovery code. Update `verifiedAt` so that a second step-up check in this request does not ask for another
-  // code.
-  c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
-  return null;
+  const now = Date.now();
+  try {
+    const proof = await proofIn(c, signedIn.member, form, now);
+    const session = await confirmSession(unboundOutbox(c), proof, signedIn.session, now, originOf(c));
+    // The form may have used up a recovery code. Update `verifiedAt` so that a second step-up check in this request does not ask for
+    // another code.
+    c.set("visitor", { ...visitor, signedIn: { ...signedIn, session, verifiedAt: session.verifiedAt } });
+    return null;
+  } catch (error) {
+    if (!(error instanceof Failure && error.code === "forbidden")) throw error;
+    return askToConfirm(c, form, { summary: error.message, fieldErrors: new Map() });
+  }
 }
 
-async function confirm(c: PageContext, member: Member, session: Session, form: Form): Promise<FormError | null> {
+/** Returns the proof of identity in the form. Throws `forbidden` if there is none. */
+async function proofIn(c: PageContext, member: Member, form: Form, now: number): Promise<Proof> {
   const db = connect(c.env.DB);
-  const now = Date.now();
   const code = form.optional("confirm_code");
-  try {
-    if (code === undefined) {
-      const response = form.text("confirm_response");
-      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", subjectId: member.id });
-    } else {
-      const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
-      if ("refused" in spent)
-        return {
-          summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was already used." : tooManyCodes,
-          fieldErrors: new Map(),
-        };
-    }
-  } catch (error) {
-    if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, fieldErrors: new Map() };
-    throw error;
+  if (code === undefined) {
+    const response = form.text("confirm_response");
+    return verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", subjectId: member.id });
   }
-  await confirmSession(unboundOutbox(c), member, session, now, originOf(c), code === undefined ? "passkey" : byRecoveryCode);
-  return null;
+  const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
+  if ("proof" in spent) return spent.proof;
+  const wrong = "This is not one of your recovery codes, or it was already used.";
+  throw new Failure("forbidden", spent.refused === "wrong" ? wrong : tooManyCodes);
 }
 
 /**

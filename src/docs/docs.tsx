@@ -9,7 +9,7 @@ import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine, readVisitor } from "../dashboard/session.ts";
 import { mayBeSignedIn } from "../dashboard/session-cookie.ts";
 import { wantsJson } from "../dashboard/suggestions.ts";
-import { requestOrigin, urlOf } from "../http/request-url.ts";
+import { publicOrigin, urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -67,7 +67,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     const text = c.req.query("q") ?? "";
     const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);
     const isTooLong = text.length > maxQueryCharacters || words.length > maxQueryWords;
-    const origin = requestOrigin(c);
+    const origin = publicOrigin(c);
     const found = isTooLong ? [] : search.find(words).map((each) => ({ ...each, line: servedFrom(each.line, origin) }));
     if (wantsJson(c)) return c.json({ results: found.slice(0, maxSuggestions).map(suggestionOf) }, 200, uncached);
     const status = isTooLong ? 400 : 200;
@@ -102,7 +102,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   });
 
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
-    const { pathname, origin } = urlOf(c);
+    const { pathname } = urlOf(c);
     const path = pathname.replace(/\.md$/, "");
     const { pages } = library();
     const page = library().page(path);
@@ -114,29 +114,29 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     if (isMarkdown) {
       c.header("Vary", "Accept");
       const unchanged = ids === null && unlessKnown(c, etagOf(c, "markdown"));
-      return unchanged || c.body(`${servedFrom(own(page.markdown), origin)}\n`, 200, markdownHeaders);
+      return unchanged || c.body(`${servedFrom(own(page.markdown), publicOrigin(c))}\n`, 200, markdownHeaders);
     }
     return showDoc(c, page, { own, isPublic: ids === null, kept });
   });
 
-  docs.get("/llms.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText(library().pages, requestOrigin(c))));
+  docs.get("/llms.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText(library().pages, publicOrigin(c))));
 
-  docs.get("/robots.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(robotsText(requestOrigin(c))));
+  docs.get("/robots.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(robotsText(publicOrigin(c))));
 
   docs.get("/sitemap.xml", (c) => {
     const unchanged = unlessKnown(c, etagOf(c, "xml"));
     if (unchanged) return unchanged;
-    return c.body(sitemapXml(library().pages, requestOrigin(c)), 200, { "Content-Type": "application/xml; charset=utf-8" });
+    return c.body(sitemapXml(library().pages, publicOrigin(c)), 200, { "Content-Type": "application/xml; charset=utf-8" });
   });
 
   docs.get("/.well-known/security.txt", (c) => {
     const { SECURITY_CONTACT: contact, SECURITY_EXPIRES: expires }: { SECURITY_CONTACT: string; SECURITY_EXPIRES: string } = c.env;
     if (contact === "") return c.text("This deployment has no contact for security reports.\n", 404);
-    return c.text(securityText({ contact, expires, origin: requestOrigin(c) }));
+    return c.text(securityText({ contact, expires, origin: publicOrigin(c) }));
   });
 
   docs.get("/.well-known/api-catalog", (c) => {
-    const origin = requestOrigin(c);
+    const origin = publicOrigin(c);
     return c.body(JSON.stringify(apiCatalog(origin)), 200, {
       "Content-Type": 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
       Link: `<${origin}/.well-known/api-catalog>; rel="api-catalog"`,
@@ -146,8 +146,8 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   return docs;
 }
 
-/** Returns a weak ETag. The response depends only on the Worker version and on the values in `form`. */
-const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form].join(".")}"`;
+/** Returns a weak ETag. The response depends only on the Worker version, on the shown origin and on the values in `form`. */
+const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form, publicOrigin(c)].join(".")}"`;
 
 const tooLong = `A search may have at most ${maxQueryCharacters} characters and ${maxQueryWords} words. Shorten it.`;
 
@@ -217,7 +217,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   // Only a local build offers the demo key, and only to requests from the same machine.
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : "";
   const { theme, zone } = preferencesOf(c);
-  const { origin, search } = urlOf(c);
+  const origin = publicOrigin(c);
   const isForEverybody = isPublic && demoKey === "" && c.get("visitor") === undefined;
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone, c.get("isOpen") ? "open" : "closed"));
   if (unchanged) return unchanged;
@@ -258,7 +258,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
         {console && <PageScript name="console" c={c} />}
       </>,
     );
-  if (!isForEverybody || search !== "") return c.html(make(), 200, uncached);
+  if (!isForEverybody || urlOf(c).search !== "") return c.html(make(), 200, uncached);
   const name = [origin, page.path, theme, zone].join(" ");
   const nonce = c.get("secureHeadersNonce") ?? "";
   const known = kept.read(name, nonce);

@@ -1,4 +1,4 @@
-import { originsIn } from "../net/origins.ts";
+import { publicOrigins } from "../net/public-origins.ts";
 
 /** The properties of a request context that hold the URL of the request. The request contexts of all surfaces have these properties. */
 export interface Requested {
@@ -41,7 +41,7 @@ let configured: { text: string; origins: readonly string[] } = { text: "", origi
  */
 export function publicOrigin(c: Pick<Requested, "req"> & { env: { PUBLIC_ORIGIN: string } }): string {
   const text = c.env.PUBLIC_ORIGIN;
-  if (configured.text !== text) configured = { text, origins: originsIn(text) };
+  if (configured.text !== text) configured = { text, origins: publicOrigins(text) };
   const { origins } = configured;
   const own = requestOrigin(c);
   return origins.length === 0 || origins.includes(own) ? own : (origins[0] as string);

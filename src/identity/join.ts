@@ -125,7 +125,7 @@ export async function acceptInvitation(
   const invitation = await readInvitation({ db, now }, token);
   const member = memberOf(invitation, invitation.kind === "invite" ? { ...person, email: invitation.email } : person, now);
   const { codes, rows } = newRecoveryCodes(member.id);
-  const session = newSession(member.id, now, from);
+  const session = newSession(member.id, passkey.id, now, from);
   const alongside = (when: SQL) => [
     insertWhere(db, passkeys, { ...passkey, memberId: member.id, lastUsedAt: now, createdAt: now }, when),
     ...rows.map((row) => insertWhere(db, recoveryCodes, row, when)),

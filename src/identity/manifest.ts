@@ -36,7 +36,12 @@ export const manifest = {
     },
     passkeys: { owner: ofMember, bytes: { row: 160 }, withoutRowid: true, export: { as: "passkey", hidden: ["public_key"] } },
     recoveryCodes: { owner: ofMember, bytes: { row: 150, overflows: false }, withoutRowid: true, export: "left out" },
-    sessions: { owner: ofMember, bytes: { row: 440 }, withoutRowid: true, export: { as: "session", hidden: ["token_hash"] } },
+    sessions: {
+      owner: ofMember,
+      bytes: { row: 440 },
+      withoutRowid: true,
+      export: { as: "session", hidden: ["token_hash", "opened_with", "confirmed_with"] },
+    },
     invitations: {
       bytes: { row: 350, indexed: ["email"] },
       withoutRowid: true,

@@ -21,6 +21,7 @@ import { minuteMs } from "../time/clock.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { makeChallenge, verifyChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
+import { type Acting, endSessionsWith, type Proof } from "./sessions.ts";
 import { members, passkeys, spentChallenges } from "./tables.ts";
 
 export type Passkey = typeof passkeys.$inferSelect;
@@ -153,7 +154,7 @@ export async function verifyAuthentication(
   party: RelyingParty,
   now: number,
   { response: text, ...ceremony }: { response: string } & Authentication,
-): Promise<Member> {
+): Promise<Proof> {
   try {
     const response = JSON.parse(text) as AuthenticationResponseJSON;
     const [expectedChallenge, endsAt] = signedChallenge(response.response.clientDataJSON, party, purposeOf(ceremony), now);
@@ -179,7 +180,7 @@ export async function verifyAuthentication(
     if (!verified) throw notAccepted();
     await spendChallenge(db, expectedChallenge, endsAt, now);
     await db.update(passkeys).set({ counter: authenticationInfo.newCounter, lastUsedAt: now }).where(eq(passkeys.id, passkey.id));
-    return member;
+    return { member, how: "passkey", credential: passkey.id };
   } catch (cause) {
     throw cause instanceof Failure ? cause : notAccepted(cause);
   }
@@ -229,10 +230,11 @@ export async function addPasskey(context: WriteContext, member: Pick<Member, "id
 }
 
 /**
- * Removes a passkey of a member. Throws `not_found` if the member has no such passkey. Throws `conflict` if the passkey is the member's
- * last passkey.
+ * Removes a passkey of the acting member, and ends the sessions that were opened or last confirmed with the passkey (`endSessionsWith`).
+ * Throws `not_found` if the member has no such passkey. Throws `conflict` if the passkey is the member's last passkey.
  */
-export async function removePasskey(context: WriteContext, member: Pick<Member, "id">, id: string): Promise<void> {
+export async function removePasskey(context: WriteContext, acting: Acting, id: string): Promise<void> {
+  const { member } = acting;
   const { db, commit } = context;
   const [own] = await db
     .select()
@@ -246,6 +248,7 @@ export async function removePasskey(context: WriteContext, member: Pick<Member, 
     events: [],
     audit: [auditEntry(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
     statements: [
+      endSessionsWith(db, acting, sql`${id}`, when),
       db
         .delete(passkeys)
         .where(and(eq(passkeys.id, id), eq(passkeys.memberId, member.id), when))

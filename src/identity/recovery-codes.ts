@@ -8,6 +8,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
+import { type Acting, byRecoveryCode, endSessionsWith, type Proof } from "./sessions.ts";
 import { members, recoveryCodes } from "./tables.ts";
 
 export const codesPerMember = 8;
@@ -40,7 +41,7 @@ export function newRecoveryCodes(memberId: string): { codes: string[]; rows: (ty
  * Marks an unused recovery code as used. Returns the member that the code belongs to. Returns null if there is no such code or the code was
  * used before. If `memberId` is set, accepts only a code of that member.
  */
-export async function spendRecoveryCode(db: Db, code: string, now: number, memberId?: string): Promise<Member | null> {
+export async function spendRecoveryCode(db: Db, code: string, now: number, memberId?: string): Promise<Proof | null> {
   const spent = await db
     .update(recoveryCodes)
     .set({ usedAt: now })
@@ -52,10 +53,10 @@ export async function spendRecoveryCode(db: Db, code: string, now: number, membe
         sql`EXISTS (SELECT 1 FROM members WHERE members.id = member_id AND removed_at IS NULL)`,
       ),
     )
-    .returning({ memberId: recoveryCodes.memberId });
+    .returning({ memberId: recoveryCodes.memberId, credential: recoveryCodes.codeHash });
   if (!wrote(spent) || !spent[0]) return null;
   const [member] = await db.select().from(members).where(eq(members.id, spent[0].memberId));
-  return member ?? null;
+  return member ? { member, how: byRecoveryCode, credential: spent[0].credential } : null;
 }
 
 /** Returns the member that a used recovery code belongs to. Returns null if the code was not used or the member was removed. */
@@ -78,14 +79,17 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
 }
 
 /**
- * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Throws `limit_reached` if the member
+ * Replaces the recovery codes of the acting member and returns eight new codes, which are shown only once. Ends the sessions that were opened
+ * or last confirmed with an earlier code (`endSessionsWith`). Throws `limit_reached` if the member
  * created codes too many times in the last 24 hours. Deletes the old codes even if the function throws `limit_reached`, because another
  * person may have the old codes.
  */
-export async function replaceRecoveryCodes(context: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
+export async function replaceRecoveryCodes(context: WriteContext, acting: Acting): Promise<string[]> {
   const { db, commit } = context;
+  const { member } = acting;
   const { codes, rows } = newRecoveryCodes(member.id);
-  const endBefore = db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id));
+  const before = sql`SELECT code_hash FROM recovery_codes WHERE member_id = ${member.id}`;
+  const endBefore = [endSessionsWith(db, acting, before), db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id))];
   const target = { type: "member", id: member.id, name: member.name } as const;
   try {
     await commit({
@@ -93,7 +97,7 @@ export async function replaceRecoveryCodes(context: WriteContext, member: Pick<M
       result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.made", target)],
-      statements: [requireInBatch(db, mayStoreOwn(context, "recovery_codes.made")), endBefore, db.insert(recoveryCodes).values(rows)],
+      statements: [requireInBatch(db, mayStoreOwn(context, "recovery_codes.made")), ...endBefore, db.insert(recoveryCodes).values(rows)],
     });
     return codes;
   } catch (error) {
@@ -103,7 +107,7 @@ export async function replaceRecoveryCodes(context: WriteContext, member: Pick<M
       result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.ended", target)],
-      statements: [endBefore],
+      statements: endBefore,
       when: sql`EXISTS (SELECT 1 FROM recovery_codes WHERE member_id = ${member.id})`,
     });
     const max = maxOwn["recovery_codes.made"];

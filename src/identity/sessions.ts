@@ -33,26 +33,40 @@ export const maxSessions = 50;
 /** How long a sign-in or a confirmation counts as recent. After this time, sensitive actions require a new confirmation. */
 export const stepUpMs = 10 * minuteMs;
 
-/** Returns a new session of a member and the token for the session cookie. */
-export function newSession(memberId: string, now: number, { ip, country, userAgent }: SessionOrigin): { token: string; row: Session } {
+/** Returns a new session of a member and the token for the session cookie. `openedWith`: the credential that opens the session. */
+export function newSession(memberId: string, openedWith: string, now: number, { ip, country, userAgent }: SessionOrigin) {
   const { token, tokenHash } = newToken();
-  return {
-    token,
-    row: { tokenHash, id: newId("ses", now), memberId, verifiedAt: now, lastSeenAt: now, ip, country, userAgent, createdAt: now },
-  };
+  const given = { tokenHash, id: newId("ses", now), memberId, openedWith, confirmedWith: openedWith, ip, country, userAgent };
+  return { token, row: { ...given, verifiedAt: now, lastSeenAt: now, createdAt: now } satisfies Session };
 }
 
 /** The audit log uses this name for a sign-in or a confirmation with a recovery code. */
 export const byRecoveryCode = "recovery code";
 
+/** A member who has just proved their identity. `credential`: the id of the passkey, or the hash of the recovery code. */
+export interface Proof {
+  member: Member;
+  how: "passkey" | typeof byRecoveryCode;
+  credential: string;
+}
+
+/** Returns an SQL condition that is true if the member still has the credential. A removed member has none. */
+const stillHas = ({ member: { id }, credential }: Proof): SQL =>
+  sql`(EXISTS (SELECT 1 FROM passkeys WHERE id = ${credential} AND member_id = ${id})
+    OR EXISTS (SELECT 1 FROM recovery_codes WHERE code_hash = ${credential} AND member_id = ${id}))`;
+
+const noLongerValid = () =>
+  new Failure("forbidden", "The passkey or recovery code no longer works, or you are no longer a member of this account.");
+
 /**
- * Opens a session for a member who has proved their identity. Returns the token for the session cookie. `how` is the name of the sign-in
- * method in the audit log. Throws `forbidden` if the member has been removed.
+ * Opens a session for a member who has proved their identity. Returns the token for the session cookie. Throws `forbidden` if the
+ * credential or the member has been removed.
  */
-export async function openSession(outbox: Outbox, member: Member, now: number, from: SessionOrigin, how: string): Promise<string> {
-  const { token, row } = newSession(member.id, now, from);
+export async function openSession(outbox: Outbox, proof: Proof, now: number, from: SessionOrigin): Promise<string> {
+  const { member, how, credential } = proof;
+  const { token, row } = newSession(member.id, credential, now, from);
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
-  const when = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id} AND removed_at IS NULL)`;
+  const when = stillHas(proof);
   const [opened] = await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
@@ -61,7 +75,7 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
     statements: [insertWhere(outbox.db, sessions, row, when), endOldest(outbox.db, member.id)],
     when,
   });
-  if (!wrote(opened)) throw new Failure("forbidden", "You are no longer a member of this account.");
+  if (!wrote(opened)) throw noLongerValid();
   return token;
 }
 
@@ -88,6 +102,8 @@ export interface SignedIn {
   account: Account;
 }
 
+export type Acting = Pick<SignedIn, "member" | "session">;
+
 /** Returns the session that a cookie token belongs to. Returns null if the session has ended. */
 export async function readSession(db: Db, token: string, now: number): Promise<(SignedIn & { session: Session }) | null> {
   const [found] = await db
@@ -108,16 +124,35 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
   ]);
 }
 
-/** Records that a member has just confirmed their identity in a session. The audit log gets an entry only if `how` is `byRecoveryCode`. */
-export async function confirmSession(outbox: Outbox, member: Member, { id, tokenHash }: Session, now: number, from: Origin, how: string) {
+/**
+ * Records that a member has just confirmed their identity in a session. Returns the session. The audit log gets an entry only for a recovery
+ * code. Throws `forbidden` if the session has ended or the credential has been removed.
+ */
+export async function confirmSession(outbox: Outbox, proof: Proof, { id }: Session, now: number, from: Origin): Promise<Session> {
+  const { member, how, credential } = proof;
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
-  await commitChange(outbox, {
+  const own = and(eq(sessions.id, id), stillHas(proof));
+  const [confirmed] = (await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
     audit: how === byRecoveryCode ? [auditEntry({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
-    statements: [outbox.db.update(sessions).set({ verifiedAt: now }).where(eq(sessions.tokenHash, tokenHash))],
-  });
+    statements: [outbox.db.update(sessions).set({ verifiedAt: now, confirmedWith: credential }).where(own).returning()],
+    when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${own})`,
+  })) as Session[][];
+  if (!confirmed?.[0]) throw noLongerValid();
+  return confirmed[0];
 }
+
+/**
+ * Returns the statement that ends the sessions of the acting member that were opened or last confirmed with one of the credentials.
+ * `credentials` is a SELECT. The acting session stays if its last confirmation used another credential.
+ */
+export const endSessionsWith = (db: Db, { member, session }: Acting, credentials: SQL, when: SQL = sql`true`): Statement =>
+  raw(
+    db,
+    sql`DELETE FROM sessions WHERE member_id = ${member.id} AND (confirmed_with IN (${credentials})
+      OR (opened_with IN (${credentials}) AND id <> ${session?.id ?? ""})) AND ${when}`,
+  );
 
 /**
  * Returns an SQL condition that selects the sessions that a member may end. A member may end their own sessions and the sessions of members
@@ -187,6 +222,21 @@ export async function endSession(context: WriteContext, id: string, member: Memb
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,
   });
   if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
+}
+
+/** Ends all sessions of a member except the session of the request. Throws `not_found` if the member signed in through Cloudflare Access. */
+export async function endOtherSessions(context: WriteContext, { member, session }: Acting): Promise<void> {
+  if (session === null) throw new Failure("not_found", "Cloudflare Access manages your sessions.");
+  const others = and(eq(sessions.memberId, member.id), ne(sessions.id, session.id));
+  await context.commit({
+    evenWhereFull: "unrecorded",
+    result: null,
+    events: [],
+    auditWhen: takesOwn(context, "session.ended"),
+    audit: [auditEntry(context, "session.ended", { type: "member", id: member.id, name: member.name })],
+    statements: [context.db.delete(sessions).where(others)],
+    when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${others})`,
+  });
 }
 
 /**

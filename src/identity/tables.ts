@@ -72,8 +72,12 @@ export const sessions = sqliteTable(
     memberId: text("member_id")
       .notNull()
       .references(() => members.id),
+    /** The credential that opened the session: the id of a passkey, or the hash of a recovery code. */
+    openedWith: text("opened_with").notNull().default(""),
     /** The time at which the member last proved their identity with a passkey or a recovery code. */
     verifiedAt: integer("verified_at").notNull(),
+    /** The credential with which the member last proved their identity. */
+    confirmedWith: text("confirmed_with").notNull().default(""),
     lastSeenAt: integer("last_seen_at").notNull(),
     ip: text(),
     country: text(),

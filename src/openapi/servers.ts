@@ -1,4 +1,4 @@
-import { originsIn } from "../net/origins.ts";
+import { publicOrigins } from "../net/public-origins.ts";
 
 /** An entry of `servers` in the OpenAPI document. */
 type Server = { url: string; description: string };
@@ -11,7 +11,7 @@ export const laptop: Server = { url: "http://localhost:8787", description: "The 
 
 /** Returns the servers of a deployment: the configured origins. If no origin is configured, returns the origin of the request. */
 export function serversOf(publicOrigin: string, origin: string): Server[] {
-  const configured = originsIn(publicOrigin);
+  const configured = publicOrigins(publicOrigin);
   return (configured.length > 0 ? configured : [origin]).map((url) => ({ url, description: "The service that serves this document." }));
 }
 

@@ -7,6 +7,7 @@ import { type Db, raw, type Statement } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import type { Member } from "../identity/member.ts";
 import { readMemberOfSpentCode, spendRecoveryCode } from "../identity/recovery-codes.ts";
+import type { Proof } from "../identity/sessions.ts";
 import { idBound } from "../ids/ids.ts";
 import { isWithinReserve } from "../storage/storage.ts";
 import { minuteMs } from "../time/clock.ts";
@@ -117,7 +118,7 @@ export async function denyOperatorToken(db: Db, from: Origin, now: number): Prom
 }
 
 /** The result of an attempt to use a recovery code. */
-export type Spent = { member: Member } | { refused: "wrong" | "too many" };
+export type Spent = { proof: Proof } | { refused: "wrong" | "too many" };
 
 /**
  * Uses up a recovery code. If the code is wrong, counts and records the failure. After ten attempts by a source in a clock minute, further codes
@@ -131,10 +132,10 @@ export async function trySpendingRecoveryCode(
 ): Promise<Spent> {
   const source: Source = { credential: "recovery_code", member: confirming, from };
   if (!(await countAttempt(db, source, now))) return { refused: "too many" };
-  const member = await spendRecoveryCode(db, code, now, confirming?.id);
-  if (member) {
+  const proof = await spendRecoveryCode(db, code, now, confirming?.id);
+  if (proof) {
     await forgetAttempts(db, source);
-    return { member };
+    return { proof };
   }
   try {
     // A used recovery code still identifies the member who owns the code.

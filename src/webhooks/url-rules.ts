@@ -1,5 +1,6 @@
 import ipaddr from "ipaddr.js";
 import { isLoopback } from "../net/loopback.ts";
+import { publicOrigins } from "../net/public-origins.ts";
 
 // The rules for webhook URLs. A URL is parsed once, as `fetch` would parse it, and the rules apply to the parsed URL. The rules are checked
 // when a URL is saved and again at each attempt. The check does not resolve host names. On the platform, `fetch` can reach only public
@@ -69,12 +70,8 @@ export interface UrlContext {
   isLocal: boolean;
 }
 
-/** Returns the host names of a comma-separated list of origins. Throws if an origin is not a valid URL. */
-export const ownHosts = (publicOrigin: string): string[] =>
-  publicOrigin
-    .split(",")
-    .filter((origin) => origin.trim() !== "")
-    .map((origin) => new URL(origin.trim()).hostname);
+/** Returns the host names of `PUBLIC_ORIGIN`. Throws if an origin is not a valid URL. */
+export const ownHosts = (publicOrigin: string): string[] => publicOrigins(publicOrigin).map((origin) => new URL(origin).hostname);
 
 /**
  * If a webhook may not use the URL, returns the reason: a sentence for the owner of the webhook. If the URL is allowed, returns null. The

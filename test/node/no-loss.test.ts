@@ -63,11 +63,12 @@ beforeAll(async () => {
   folder = copyOf(project.folder);
   bundle = await bundleOf(folder);
   port = await freePort();
-  receiver = await startReceiver(0, (received) => {
+  const check = (received: Received) => {
     const error = signatureErrorOf(received, secret);
     if (error !== null) signatureErrors.push(error);
     onReceived();
-  });
+  };
+  receiver = await startReceiver(0, check, Number.POSITIVE_INFINITY);
   await startWorker();
   const post = async (path: string, body: unknown) => {
     const response = await fetch(`${base()}/api/v1${path}`, {

@@ -3,9 +3,11 @@ import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, sta
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { parseEnv } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { assets } from "../../src/dashboard/assets.ts";
 import { hourMs } from "../../src/time/clock.ts";
+import { ask, type Listener, listenersOf, loopback } from "./listeners.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
 // Runs `npm start` and the other commands of the README in a fresh copy of the project. All tests use the same Worker, and each test
@@ -90,6 +92,18 @@ function backdateJobs(): void {
     if (jobs) expect(database.prepare("UPDATE jobs SET ran_at = ran_at - 3600000").run().changes).toBeGreaterThan(0);
     database.close();
   }
+}
+
+/** Returns the time of the latest run of a scheduled job, in milliseconds since the epoch. */
+function latestJob(): number {
+  for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
+    const database = new DatabaseSync(file, { readOnly: true });
+    const [jobs] = database.prepare("SELECT name FROM sqlite_schema WHERE name = 'jobs'").all();
+    const latest = jobs ? Number(database.prepare("SELECT max(ran_at) AS latest FROM jobs").get()?.latest) : null;
+    database.close();
+    if (latest !== null) return latest;
+  }
+  throw new Error("No database has the table of the scheduled jobs.");
 }
 
 const url = () => `http://localhost:${port}`;
@@ -210,18 +224,6 @@ describe("npm start", () => {
     expect((await fetch(`${url()}/icon.svg`)).headers.get("Cache-Control")).toBe("public, max-age=300");
   });
 
-  it("does not serve the database explorer of the local runtime", async () => {
-    const explorer = `${url()}/cdn-cgi/explorer`;
-    const headers = { "Content-Type": "application/json", "Sec-Fetch-Site": "same-origin" };
-    const query = { method: "POST", headers, body: '{"sql":"SELECT 1"}' };
-    const responses = [
-      await fetch(explorer, { headers }),
-      await fetch(`${explorer}/api/d1/database`, { headers }),
-      await fetch(`${explorer}/api/d1/database/DB/raw`, query),
-    ];
-    expect(responses.map(({ status }) => status)).toEqual([404, 404, 404]);
-  });
-
   it("exits with 2 if the port is in use, and explains how to choose another port", async () => {
     const { code, err } = await run("npm", ["start", "--silent"], { cwd: folder, env: { ...process.env, PORT: String(port) } });
     expect(code).toBe(2);
@@ -235,6 +237,79 @@ describe("npm start", () => {
   ])("exits with 2 and an explanation for the environment %j and the arguments %j", { tags: ["long"] }, async (env, args, message) => {
     const { code, err } = await run("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, ...env } });
     expect([code, err.includes(message)]).toEqual([2, true]);
+  });
+});
+
+describe("The ports of npm start", () => {
+  const foreign = "foreign.example";
+  /** The headers that a page of another site can make a browser send, or a program of another user can send. */
+  const askers = (port: number): Record<string, Record<string, string>> => ({
+    "a foreign Host": { Host: `${foreign}:${port}` },
+    "a foreign Host that claims the same site": { Host: `${foreign}:${port}`, "Sec-Fetch-Site": "same-origin" },
+    "a foreign Host that claims a local URL": { Host: `${foreign}:${port}`, "MF-Original-URL": `http://localhost:${port}/` },
+    "a foreign Host that claims the URL of a trigger": {
+      Host: `${foreign}:${port}`,
+      "MF-Original-URL": `http://localhost:${port}/cdn-cgi/local/scheduled`,
+    },
+    "a foreign Origin": { Origin: `http://${foreign}`, "Sec-Fetch-Site": "cross-site" },
+    "a foreign Origin that opens a WebSocket": {
+      Origin: `http://${foreign}`,
+      Connection: "Upgrade",
+      Upgrade: "websocket",
+      "Sec-WebSocket-Version": "13",
+      "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    },
+  });
+  const paths = [
+    ...["/", "/keys", "/settings", "/operator", "/api/v1/me", "/team/v1/accounts", "/metrics"],
+    ...["/json", "/json/list", "/json/version", "/ws"],
+    ...["scheduled", "email", "platform-proxy", "explorer", "explorer/api/d1/database", "explorer/api/local/workers"].map(
+      (path) => `/cdn-cgi/local/${path}`,
+    ),
+    ...["/cdn-cgi/mf/scheduled", "/cdn-cgi/handler/scheduled", "/cdn-cgi/explorer"],
+    ...["/core/dev-registry", "/core/do-storage/KeyGuard", "/core/store-temp-file?prefix=a", "/browser/sessionIds"],
+  ];
+  const listeners = () => listenersOf(processesOfFolder().map((each) => each.split(" ")[0] ?? ""));
+
+  it("are its own port and three of the local runtime, all reachable only from this machine", async () => {
+    const found = listeners();
+    expect(found.map(({ address }) => address)).toEqual(found.map(() => loopback));
+    const kinds = await Promise.all(
+      found.map(async (each) => ({ ...each, body: (await ask(each.port, "/", { "Sec-Fetch-Site": "none" })).body })),
+    );
+    // Two ports belong to the Worker: the port of the overview, and the port to which wrangler's proxy sends the requests.
+    expect(kinds.filter(({ body }) => body.includes("<html")).length).toBe(2);
+    // Two ports let workerd call its parent processes. They require a secret.
+    expect(kinds.filter(({ body }) => body === "Forbidden").length).toBe(2);
+    expect(found.length).toBe(4);
+    expect(found.some((each) => each.port === port)).toBe(true);
+  });
+
+  it("serve only public pages to a foreign Host or Origin: no account, no secret, no debugger, no trigger of the runtime", async () => {
+    const secrets = Object.values(parseEnv(readFileSync(join(folder, ".dev.vars"), "utf8"))).flatMap(
+      (value) => value?.split(":").at(-1) ?? [],
+    );
+    expect(secrets.filter((secret) => secret.length > 20).length).toBeGreaterThan(4);
+    for (const { port: each } of listeners())
+      for (const [asker, headers] of Object.entries(askers(each))) {
+        for (const path of paths) {
+          const { status, body } = await ask(each, path, headers);
+          // The sign-in page of operators is public. It shows nothing without a token.
+          const isPublic = path === "/operator" && body.includes("<html");
+          expect([asker, path, status], `port ${each}`).toEqual([asker, path, isPublic ? status : expect.toSatisfy((code) => code >= 303)]);
+          for (const text of [...secrets, "acc_", "webSocketDebuggerUrl"]) expect(body).not.toContain(text);
+        }
+        for (const path of ["/docs", "/docs/api/getMe", "/llms.txt", "/login", "/api/v1/openapi.json"])
+          for (const secret of secrets) expect((await ask(each, path, headers)).body).not.toContain(secret);
+      }
+  });
+
+  it("run the scheduled jobs only at the current time, because every web page can trigger them with an image", async () => {
+    const inFuture = Date.now() + 400 * 24 * hourMs;
+    expect((await ask(port, `/cdn-cgi/local/scheduled?time=${inFuture}`, { "Sec-Fetch-Site": "cross-site" })).status).toBe(200);
+    expect(latestJob()).toBeLessThanOrEqual(Date.now());
+    expect(latestJob()).toBeGreaterThan(Date.now() - 60_000);
+    expect((await api("/usage", running.demoKey)).body.total_requests.previous).toBeGreaterThan(10_000);
   });
 });
 
@@ -274,6 +349,24 @@ describe("The command npm run receiver", () => {
 });
 
 describe("The commands npm run key and npm run account", () => {
+  it("read the local databases without a debug port", async () => {
+    const script = `
+      import { execFileSync } from "node:child_process";
+      import { withDatabases } from "./scripts/local.ts";
+      import { listenersOf } from "./test/node/listeners.ts";
+      await withDatabases(async () => {
+        const children = execFileSync("ps", ["-o", "pid=", "--ppid", String(process.pid)], { encoding: "utf8" });
+        console.log(JSON.stringify(listenersOf([String(process.pid), ...children.trim().split(/\\s+/)])));
+      });`;
+    writeFileSync(join(folder, "listeners.ts"), script);
+    const { out, err } = await run(process.execPath, ["listeners.ts"], { cwd: folder });
+    const found: Listener[] = JSON.parse(out.trim() || "[]");
+    // One port is the port of workerd, and the other lets workerd call its parent process.
+    expect([err, found.map(({ address }) => address)]).toEqual(["", [loopback, loopback]]);
+    const responses = await Promise.allSettled(found.map((each) => ask(each.port, "/", {})));
+    expect(responses.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  });
+
   it("create a key while the Worker runs, and print only the key", async () => {
     const { code, out, err } = await command("key", "--name", "Limited", "--scopes", "tasks:read,users:read", "--limit", "7");
     expect([code, err]).toEqual([0, ""]);
@@ -393,6 +486,17 @@ describe("A restarted Worker", () => {
     for (let n = 0; n < 5; n++) await api("/me", running.demoKey);
     expect(existsSync(recorded)).toBe(false);
   });
+});
+
+it("npm start opens V8's debugger only with --inspect, on a loopback port that it prints", async () => {
+  await stop(running, "SIGINT", true);
+  await expectNoProcesses();
+  running = await start("--", "--inspect");
+  const printed = running.lines.join("\n").match(/^Inspector: http:\/\/127\.0\.0\.1:(\d+)\/json /m);
+  const { body } = await ask(Number(printed?.[1]), "/json", {});
+  expect(JSON.parse(body)).toHaveLength(1);
+  const found = listenersOf(processesOfFolder().map((each) => each.split(" ")[0] ?? ""));
+  expect(found.map(({ address }) => address)).toEqual(Array.from({ length: 6 }, () => loopback));
 });
 
 it("A SIGKILL to npm only leaves no process", async () => {

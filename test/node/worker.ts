@@ -28,14 +28,14 @@ interface Options {
   signIn?: boolean;
   /** Whether the Worker writes its log to the file worker.log in its copy of the project. */
   log?: boolean;
-  /** The port of V8's debugger. */
-  inspector?: number;
+  /** The port of V8's debugger. Without a port, there is no debugger. */
+  inspector?: number | undefined;
   /** Whether the Worker serves the sample resources. The default is true. */
   samples?: boolean;
 }
 
 /** Copies the project, and starts the Worker of the copy in the same way as `npm start`. */
-export async function startWorker({ signIn = false, log = false, inspector = 0, samples = true }: Options = {}): Promise<RunningWorker> {
+export async function startWorker({ signIn = false, log = false, inspector, samples = true }: Options = {}): Promise<RunningWorker> {
   const { folder: project, key, setup } = inject("made");
   const folder = copyOf(project);
   if (!samples) {

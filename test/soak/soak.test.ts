@@ -128,7 +128,7 @@ beforeAll(async () => {
   const port = await freePort();
   worker = await startWorker({ inspector: port });
   isolate = await inspect(port);
-  receiver = await startReceiver(0, () => {});
+  receiver = await startReceiver(0, () => {}, Number.POSITIVE_INFINITY);
   account = (await worker.api("GET", "/me")).account.id;
   const env = { ...process.env, PORT: String(worker.port) };
   const operator = (...args: string[]) => run("npm", ["run", "--silent", "operator", "--", ...args], { cwd: worker.folder, env });

@@ -33,6 +33,11 @@ export const SessionsPanel = ({
         </li>
       ))}
     </ul>
+    {signedIn.session && sessions.filter(({ member }) => member.id === signedIn.member.id).length > 1 && (
+      <p class="buttons">
+        <Action action="/settings/sessions/end-others">Sign out everywhere else</Action>
+      </p>
+    )}
     {sessions.length === maxListed && <p>The list shows your own sessions and the latest sessions of other members.</p>}
     <p class="quiet">A session ends if you do not open a page for twelve hours. Every session ends after fourteen days.</p>
   </section>
@@ -59,6 +64,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
         </li>
       ))}
     </ul>
+    {passkeys.length > 1 && <p class="quiet">If you remove a passkey, the sessions that were opened or confirmed with it end.</p>}
     <form class="form" method="post" action="/settings/passkeys" data-passkey="add">
       <input type="hidden" name="response" value="" data-response />
       <div class="field">
@@ -74,7 +80,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
     <p>
       {codesLeft === 0
         ? "You have no codes left. Create new codes."
-        : `You have ${codesLeft} of 8 codes left. New codes replace these codes.`}
+        : `You have ${codesLeft} of 8 codes left. New codes replace these codes, and end the sessions that used them.`}
     </p>
     <div class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>

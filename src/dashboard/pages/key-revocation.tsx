@@ -81,6 +81,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
         )}{" "}
         To stop the key temporarily, disable it instead.
       </p>
+      {key.scopes.includes("keys:write") && <p>Keys that this key created keep working. The page of each key names its creator.</p>}
       <div class="buttons">
         <Action action={`/keys/${key.id}/revoke`} kind="danger">
           Revoke

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
-import { endSession, readMemberOfSession } from "../../identity/sessions.ts";
+import { endOtherSessions, endSession, readMemberOfSession } from "../../identity/sessions.ts";
 import { visibleText } from "../../inputs/values.ts";
 import { commitTo } from "../../webhooks/outbox.ts";
 import { showPage } from "../components/layout.tsx";
@@ -26,6 +26,11 @@ ownSignInPages.post("/settings/sessions/:id/end", needs("session", "sometimes"),
   if (stepUp) return stepUp;
   await endSession(writeContext(c), idOf(c), member);
   return backToSettings(c, "ended");
+});
+
+ownSignInPages.post("/settings/sessions/end-others", needs("session"), async (c) => {
+  await endOtherSessions(writeContext(c), requireSignedIn(c));
+  return backToSettings(c, "others-ended");
 });
 
 ownSignInPages.post("/settings/passkeys/options", needs("session", "always"), async (c) => {
@@ -64,14 +69,13 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
 });
 
 ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
-  const { member } = requireSignedIn(c);
-  const removed = await attempt(() => removePasskey(writeContext(c), member, idOf(c)));
+  const removed = await attempt(() => removePasskey(writeContext(c), requireSignedIn(c), idOf(c)));
   return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "passkey-removed");
 });
 
 ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
-  const { member } = requireSignedIn(c);
-  const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, member));
+  const acting = requireSignedIn(c);
+  const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, acting));
   if ("repeated" in made)
     return showPage(
       c,
@@ -88,7 +92,9 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
     c,
     { title: "Your recovery codes", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
-      <p role="status">Created. Your earlier codes no longer work.</p>
+      <p role="status">
+        Created. Your earlier codes no longer work, and the sessions that used them have ended. If this session used one, sign in again.
+      </p>
       <RecoveryCodes codes={codes} />
     </section>,
   );

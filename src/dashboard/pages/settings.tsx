@@ -33,8 +33,9 @@ const outcomes: Record<string, string> = {
     "This form was already sent, and the link was shown then. If you lost the link, withdraw the invitation and create another invitation.",
   withdrawn: "The invitation was withdrawn, and its link no longer works.",
   ended: "The session has ended. The browser of this session must sign in again.",
+  "others-ended": "Your other sessions have ended. Their browsers must sign in again.",
   "passkey-added": "The passkey was added. You can sign in with this passkey from now on.",
-  "passkey-removed": "The passkey was removed. You can no longer sign in with this passkey.",
+  "passkey-removed": "The passkey was removed. You can no longer sign in with this passkey, and the sessions that used it have ended.",
   "sample-removed": "The sample data was removed. From now on, the pages show only your own data.",
   confirmed: "Confirmed. You are not asked again for ten minutes, so continue with your task.",
 };

@@ -6,10 +6,9 @@ import { originOf } from "../../http/client-address.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { accessConfig } from "../../identity/access.ts";
 import { acceptInvitation, readInvitation, readParties } from "../../identity/join.ts";
-import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
-import { byRecoveryCode, openSession, type SessionOrigin } from "../../identity/sessions.ts";
+import { openSession, type Proof, type SessionOrigin } from "../../identity/sessions.ts";
 import { visibleText } from "../../inputs/values.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../operations/sign-in-failures.ts";
 import { Page, PageScript } from "../components/layout.tsx";
@@ -107,6 +106,7 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
           <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
         </p>
         <p class="quiet">Cannot sign in? An owner or admin of the account can invite you. The operator can create a new setup link.</p>
+        {c.get("isLocal") && <p class="quiet">Without --sign-in, this overview belongs to every user and program of this machine.</p>}
       </main>
       <PageScript name="passkeys" c={c} />
     </Page>,
@@ -122,8 +122,8 @@ signInPages.post("/login/options", (c) =>
   }),
 );
 
-async function enter(c: PageContext, member: Member, how: string, returnTo: string) {
-  await setSession(c, await openSession(unboundOutbox(c), member, Date.now(), sessionOrigin(c), how));
+async function enter(c: PageContext, proof: Proof, returnTo: string) {
+  await setSession(c, await openSession(unboundOutbox(c), proof, Date.now(), sessionOrigin(c)));
   return c.redirect(pathWithin(returnTo), 303);
 }
 
@@ -131,8 +131,8 @@ signInPages.post("/login", async (c) => {
   const form = await readForm(c);
   const { db, now } = readContext(c);
   try {
-    const member = await verifyAuthentication(db, relyingParty(c), now, { response: form.text("response"), purpose: "sign-in" });
-    return await enter(c, member, "passkey", form.text("return_to"));
+    const proof = await verifyAuthentication(db, relyingParty(c), now, { response: form.text("response"), purpose: "sign-in" });
+    return await enter(c, proof, form.text("return_to"));
   } catch (error) {
     return showLogin(c, { returnTo: pathWithin(form.text("return_to")), formError: formErrorOf(error) });
   }
@@ -170,7 +170,7 @@ signInPages.post("/login/recovery", async (c) => {
   const form = await readForm(c);
   const { db, now } = readContext(c);
   const spent = await trySpendingRecoveryCode(db, form.text("code"), now, { confirming: null, from: originOf(c) });
-  if ("member" in spent) return enter(c, spent.member, byRecoveryCode, form.text("return_to"));
+  if ("proof" in spent) return enter(c, spent.proof, form.text("return_to"));
   const isTooMany = spent.refused === "too many";
   const summary = isTooMany ? tooManyCodes : "This is not a valid recovery code, or it was already used.";
   const returnTo = pathWithin(form.text("return_to"));

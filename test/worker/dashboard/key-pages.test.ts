@@ -180,6 +180,17 @@ describe("The page of a key", () => {
     expect(text).not.toContain("Revoked.");
   });
 
+  it("says that keys which the key created keep working, only if it may create keys", async () => {
+    const { accountId } = await makeTenant();
+    const [creating, reading] = [await makeKey(accountId, { scopes: ["keys:write"] }), await makeKey(accountId, { scopes: ["keys:read"] })];
+    const { get } = browse(accountId);
+    const says = async (keyId: string) => (await get(`/keys/${keyId}/revoke`)).text.includes("Keys that this key created keep working.");
+    expect([await says(creating.keyId), await says(reading.keyId)]).toEqual([true, false]);
+    const { body: made } = await call("POST", "/api/v1/keys", { key: creating.key, body: { name: "Made", scopes: ["keys:write"] } });
+    await browse(accountId).post(`/keys/${creating.keyId}/revoke`);
+    expect([await tryKey(creating.key), await tryKey(made.secret_key)]).toEqual(["revoked_key", 200]);
+  });
+
   it("shows the traffic of the key before it revokes the key", async () => {
     const { accountId } = await makeTenant();
     const { key, keyId } = await makeKey(accountId);

@@ -63,15 +63,38 @@ describe("Pages of the documentation", () => {
     expect(library()).toBe(library());
   });
 
+  const origins = ["https://overview.acme.dev", "https://overview.acme.workers.dev:8443"] as const;
+  const withOrigin = ["/docs/api/createTask", "/docs/api/createTask.md", "/docs/guides/quick-start", "/docs/errors/not_found", "/llms.txt"];
+  withOrigin.push("/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog");
+
   it("contain the origin that serves them", async () => {
-    for (const host of ["a.example", "b.example:8443"]) {
-      for (const path of ["/docs/api/createTask", "/docs/api/createTask.md", "/docs/guides/quick-start", "/docs/errors/not_found"]) {
-        const { text } = await open(`https://${host}${path}`);
-        expect(text, path).toContain(`https://${host}/`);
+    for (const origin of origins)
+      for (const path of withOrigin) {
+        const { text } = await open(`${origin}${path}`);
+        expect(text, path).toContain(`${origin}/`);
         expect(text, path).not.toMatch(/origin\.invalid|api\.example\.com/);
       }
-    }
     expect((await open("/docs/search?q=callback")).text).not.toContain("origin.invalid");
+  });
+
+  it("never contain the Host of a request, because a cache could show it to others", async () => {
+    for (const path of [...withOrigin, "/docs", "/docs/search?q=callback", "/docs/nothing"]) {
+      const { text, headers } = await open(`https://foreign.example${path}`);
+      expect(text + JSON.stringify([...headers]), path).not.toContain("foreign.example");
+      if (withOrigin.includes(path)) expect(text, path).toContain(`${origins[0]}/`);
+    }
+  });
+
+  it("contain the Host of the request if the deployment has no public origin, with an ETag of its own", async () => {
+    const bindings = { ...env, PUBLIC_ORIGIN: "" } as unknown as Env;
+    const tags = await Promise.all(
+      ["https://a.example", "https://b.example:8443"].map(async (origin) => {
+        const { text, headers } = await open(`${origin}/docs/guides/quick-start`, {}, { bindings });
+        expect(text).toContain(`${origin}/`);
+        return headers.get("ETag");
+      }),
+    );
+    expect(new Set(tags).size).toBe(2);
   });
 
   it("mark the current page in the navigation, and open only the group of that page", async () => {

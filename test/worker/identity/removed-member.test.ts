@@ -177,7 +177,7 @@ describe("A removed member", () => {
     expect(redirectsToSignIn(await leaver.get("/keys"))).toBe(true);
     const cookie = sessionCookieOf(await signIn);
     if (cookie) expect(redirectsToSignIn(await withCookie(cookie).get("/keys"))).toBe(true);
-    await expect(openSession({ db }, leaver.member, Date.now(), noOrigin, "passkey")).rejects.toThrow("no longer a member");
+    await expect(openSession({ db }, leaver.proof, Date.now(), noOrigin)).rejects.toThrow("no longer a member");
     expect(await hasRowsOfMember("sessions", leaver.member.id)).toBe(false);
   });
 

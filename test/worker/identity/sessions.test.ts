@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
-import { byRecoveryCode, listSessions, openSession } from "../../../src/identity/sessions.ts";
+import { byRecoveryCode, listSessions, openSession, type Proof } from "../../../src/identity/sessions.ts";
 import { idBound } from "../../../src/ids/ids.ts";
 import { dayMs, hourMs, minuteMs } from "../../../src/time/clock.ts";
 import { call, db, makeTenant } from "../support/client.ts";
@@ -125,7 +125,7 @@ describe("A session", () => {
     const person = await makePerson(accountId, "viewer");
     await insertOwnAuditEntries(person, "session.started", 199);
     const before = await countAuditRows(accountId);
-    const open = (how: string) => openSession({ db }, person.member, Date.now(), noOrigin, how);
+    const open = (how: Proof["how"]) => openSession({ db }, { ...person.proof, how }, Date.now(), noOrigin);
     await open("passkey");
     expect(await countAuditRows(accountId)).toBe(before + 1);
     const token = await open("passkey");
@@ -170,7 +170,7 @@ describe("A session", () => {
     const { accountId } = await makeTenant();
     const [owner, viewer] = [await makePerson(accountId), await makePerson(accountId, "viewer")];
     const sessionId = (await readSessionId(viewer.member.id)) ?? "";
-    for (let count = 0; count < 6; count++) await openSession({ db }, viewer.member, Date.now(), noOrigin, "passkey");
+    for (let count = 0; count < 6; count++) await openSession({ db }, viewer.proof, Date.now(), noOrigin);
     await backdateOtherSessions(viewer.member.id, sessionId, 13 * hourMs);
     expect((await owner.get("/settings")).text).toContain(`/settings/sessions/${sessionId}/end`);
   });

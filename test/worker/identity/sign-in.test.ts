@@ -1,5 +1,7 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { createApp } from "../../../src/app.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { acceptInvitation } from "../../../src/identity/join.ts";
 import { hourMs, minuteMs } from "../../../src/time/clock.ts";
@@ -340,4 +342,12 @@ it("The sign-in page redirects a signed-in member, but never to another site", a
   expect(await open("/login?return_to=%2Fkeys")).toEqual([303, "/keys"]);
   expect(await open("/login?return_to=%2F%2Fevil.example")).toEqual([303, "/"]);
   expect((await sendRequest("GET", "/login")).status).toBe(200);
+});
+
+it("The sign-in page of a local build says to whom the overview belongs without a sign-in", async () => {
+  const sentence = "this overview belongs to every user and program of this machine";
+  expect((await sendRequest("GET", "/login")).text).toContain(sentence);
+  const deployed = createApp({ isLocal: false, isOpen: false });
+  const response = await deployed.fetch(new Request("https://overview.acme.dev/login"), env, createExecutionContext());
+  expect([response.status, (await response.text()).includes(sentence)]).toEqual([200, false]);
 });

@@ -107,7 +107,7 @@ describe("An account at its quota", () => {
     await leaveBytes(accountId, 0);
     const denied = await owner.post("/keys", { name: "More", scopes: "tasks:read", hourly_limit: "10" });
     expect(denied.text).toContain("used up its storage");
-    expect(await openSession({ db }, viewer.member, Date.now(), noOrigin, "a passkey")).toMatch(/./);
+    expect(await openSession({ db }, viewer.proof, Date.now(), noOrigin)).toMatch(/./);
     expect((await owner.post(`/settings/members/${viewer.member.id}/remove`)).status).toBe(303);
   });
 
@@ -159,12 +159,12 @@ describe("An account that has used up its quota and its reserve", () => {
 
   it("lets members sign in without audit entries, and denies new recovery codes", async () => {
     const { accountId } = await makeTenant();
-    const { member } = await makePerson(accountId);
+    const { member, proof } = await makePerson(accountId);
     await useUpReserve(accountId);
     const auditBefore = await countAuditRows(accountId);
-    for (let n = 0; n < 3; n++) expect(await openSession({ db }, member, Date.now(), noOrigin, "a passkey")).toMatch(/./);
+    for (let n = 0; n < 3; n++) expect(await openSession({ db }, proof, Date.now(), noOrigin)).toMatch(/./);
     const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }) };
-    await expect(replaceRecoveryCodes(context, member)).rejects.toMatchObject({ code: "limit_reached" });
+    await expect(replaceRecoveryCodes(context, { member, session: null })).rejects.toMatchObject({ code: "limit_reached" });
     expect(await countAuditRows(accountId)).toBe(auditBefore);
   });
 

@@ -162,8 +162,8 @@ describe("The stored bytes of an account", () => {
       "update webhook": () => api("PATCH", `/webhooks/${working.id}`, { description: pick(["", "x".repeat(400)]) }),
       "rotate webhook secret": () => api("POST", `/webhooks/${working.id}/rotate-secret`, { overlap_seconds: pick([0, 60]) }),
       redeliver: () => api("POST", `/webhooks/${working.id}/redeliver`, { from: new Date(0).toISOString(), status: "delivered" }),
-      "replace recovery codes": () => replaceRecoveryCodes(context, owner.member),
-      "open session": () => openSession({ db }, owner.member, Date.now(), origin, "a passkey"),
+      "replace recovery codes": () => replaceRecoveryCodes(context, { member: owner.member, session: null }),
+      "open session": () => openSession({ db }, owner.proof, Date.now(), origin),
       "attempt deliveries": async () => {
         const ids = await makePendingDeliveriesDue(accountId);
         const body = pick(["", "x".repeat(16 * 1024), "\ufffd".repeat(5000)]);
@@ -217,7 +217,7 @@ it("An account has at most 1,000 members and open invitations", async () => {
 
 it("A member has at most 50 sessions, and a further session ends the oldest", async () => {
   const { accountId } = await makeTenant();
-  const { member } = await makePerson(accountId);
-  for (let n = 0; n < maxSessions + 3; n++) await openSession({ db }, member, Date.now() + n, noOrigin, "a passkey");
+  const { member, proof } = await makePerson(accountId);
+  for (let n = 0; n < maxSessions + 3; n++) await openSession({ db }, proof, Date.now() + n, noOrigin);
   expect(await countSessions(member.id)).toBe(maxSessions);
 });

@@ -8,6 +8,7 @@ import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { acceptInvitation } from "../../../src/identity/join.ts";
 import type { Member } from "../../../src/identity/member.ts";
 import type { Role } from "../../../src/identity/roles.ts";
+import type { Proof } from "../../../src/identity/sessions.ts";
 import { idBound } from "../../../src/ids/ids.ts";
 import { minuteMs } from "../../../src/time/clock.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
@@ -20,6 +21,8 @@ const app = createApp({ isLocal: true, isOpen: false });
 
 export interface Person {
   member: Member;
+  /** What opened the session: the passkey of the member. */
+  proof: Proof;
   /** The recovery codes of the member. */
   codes: string[];
   /** The session cookie in the form of a browser's `Cookie` header. */
@@ -103,7 +106,8 @@ export async function makePerson(accountId: string, role: Role = "owner"): Promi
     from: { ip: "203.0.113.7", country: "NO", userAgent: "A browser" },
   });
   const cookie = await sessionCookie(claimed.token);
-  return { member: claimed.member, codes: claimed.codes, cookie, ...withCookie(cookie) };
+  const proof: Proof = { member: claimed.member, how: "passkey", credential: id };
+  return { member: claimed.member, proof, codes: claimed.codes, cookie, ...withCookie(cookie) };
 }
 
 export interface HeldForm {
