@@ -6,7 +6,7 @@ import { newKeyId, newSecretKey } from "../src/credentials/key-format.ts";
 import { hourMs } from "../src/time/clock.ts";
 import { startFastify } from "./fastify.ts";
 import { load, type Variant } from "./load.ts";
-import { bundle, type Flags, migrationStatements, type Served, serve } from "./workerd.ts";
+import { bundle, type Flags, migrationStatements, operatorToken, type Served, serve } from "./workerd.ts";
 
 export const unlimited = 1_000_000_000;
 const maxRunMs = 20_000;
@@ -130,7 +130,7 @@ export async function startBoth(folder: string, other: string, start: number): P
   const [keys = []] = products.map((product) => product.keys);
   const variants = [
     { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
-    ...[0, 1, 2, 3, 4].flatMap((index) => products.flatMap((product) => product.variants[index] ?? [])),
+    ...(products[0]?.variants ?? []).flatMap((_, index) => products.flatMap((product) => product.variants[index] ?? [])),
   ];
   const stop = async () => {
     for (const { served } of [...products, { served: bare }]) await served.stop();
@@ -144,15 +144,36 @@ async function startProduct(folder: string, name: string, checkout: string) {
   const served = await serve(bundle("src/index.ts", folder, { checkout }), join(folder, "state"));
   const of = { url: `${served.url}/api/v1/me`, pids: served.pids };
   const all: Variant = { ...of, name: `${name}, 64 keys`, keys, status: 200 };
+  const body = { ...verifyBody(keys[0] ?? ""), report: false };
+  const ofVerify = { url: `${served.url}/operator/api/verify`, keys: [await makeToken(served)], pids: served.pids, status: 200 };
   const variants: Variant[] = [
     { ...of, name: `${name}, one key`, keys: keys.slice(0, 1), status: 200 },
     { ...of, name: `${name}, forged keys`, keys: forgedKeys(), status: 401, isAttack: true },
     { ...of, name: `${name}, forged keys that never repeat`, keys: forgedKeys(), neverRepeats: true, status: 401, isAttack: true },
     { ...of, name: `${name}, exhausted key`, keys: [small], status: 429, isAttack: true, before: () => useUp(of.url, small) },
     { ...all, before: () => load(all, 1) },
+    { ...ofVerify, name: `${name}, verify`, bodies: [JSON.stringify(body)] },
+    { ...ofVerify, name: `${name}, verify with a request_id`, bodies: [JSON.stringify({ ...body, request_id: "0000000000" })] },
   ];
   return { served, keys, variants };
 }
+
+export const post = async (url: string, token: string, body: object) => {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+  return response.json();
+};
+
+/** Creates a service token with the scope `verify`. */
+export const makeToken = async ({ url }: Served): Promise<string> =>
+  ((await post(`${url}/operator/api/tokens`, operatorToken, { name: "Bench", scopes: ["verify"] })) as { token: string }).token;
+
+/** A call that verifies a request with a key. */
+export const verifyBody = (key: string) => ({ key, method: "GET", path: "/orders/7", route: "/orders/{id}", ip: "198.51.100.7" });
 
 /** Starts all variants of the comparison. In `variants`, the bare Worker comes first. */
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { cpuMsOf, type Variant } from "./load.ts";
 import { type Measured, measureThroughput } from "./throughput.ts";
-import { prepare, unlimited } from "./variants.ts";
-import { bundle, operatorToken, type Served, serve } from "./workerd.ts";
+import { makeToken, post, prepare, unlimited, verifyBody } from "./variants.ts";
+import { bundle, type Served, serve } from "./workerd.ts";
 
 // Measures what verification costs beside a request to the API: the CPU time of `POST /verify`, and of `POST /reports` with 100 reports. A bare Worker
 // shows what the platform needs for a JSON body and a larger answer.
@@ -27,7 +27,7 @@ export async function measureVerify(folder: string): Promise<MeasuredVerify> {
     const served = await serve(bundle("src/index.ts", own), join(own, "state"));
     const token = await makeToken(served);
     const team = `${served.url}/operator/api`;
-    const body = { key, method: "GET", path: "/orders/7", route: "/orders/{id}", ip: "198.51.100.7" };
+    const body = verifyBody(key);
     const ofProduct = { pids: served.pids, status: 200 };
     const variants: Variant[] = [
       { name: "bare", url: bare.url, keys: [key], status: 200, pids: bare.pids },
@@ -61,20 +61,6 @@ export async function measureVerify(folder: string): Promise<MeasuredVerify> {
   const measured = await measureThroughput(folder, { startAll, rounds, isPaced: false });
   return { cpu: measured.slice(1), reportMs };
 }
-
-const post = async (url: string, token: string, body: object) => {
-  const response = await fetch(url, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
-  return response.json();
-};
-
-/** Creates a service token with the scope `verify`. */
-export const makeToken = async ({ url }: Served): Promise<string> =>
-  ((await post(`${url}/operator/api/tokens`, operatorToken, { name: "Bench", scopes: ["verify"] })) as { token: string }).token;
 
 /** Returns the CPU time of one call that reports 100 responses, in milliseconds. Each report is the first of its entry. */
 async function reportCost({ url, pids }: Served, token: string, body: object): Promise<number> {

@@ -71,13 +71,17 @@ async function builtText(setting: Setting): Promise<string> {
       JSON.parse(read(`public/api/${api}/${setting === "off" ? withoutSamples : ""}openapi.json`)) as JsonObject;
     const team = {
       document: document("team"),
-      guides: Object.fromEntries(Object.entries(teamGuides).map(([name, path]) => [name, read(path)])),
+      guides: Object.fromEntries(Object.entries(teamGuides).map(([name, path]) => [name, withFiles(read(path), read)])),
     };
     return JSON.stringify(buildLibrary(document("v1"), Object.fromEntries(guides), team));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+/** Replaces each line that links to a recipe alone by the text of the recipe. */
+const withFiles = (guide: string, read: (path: string) => string): string =>
+  guide.replaceAll(/^\[`(integrations\/[\w./-]+)`\]\(\.\.\/\.\.\/[\w./-]+\)$/gm, (_, path: string) => `\`\`\`\n${read(path)}\`\`\``);
 
 if (import.meta.main) {
   const setting = process.argv[2];

@@ -186,6 +186,7 @@ POST /settings/members/:id/role | dashboard | members | step-up always
 GET /settings/members/:id/remove | dashboard | members
 POST /settings/members/:id/remove | dashboard | members | step-up always
 POST /settings/sessions/:id/end | dashboard | session | step-up sometimes
+POST /settings/sessions/end-others | dashboard | session
 POST /settings/passkeys/options | dashboard | session | step-up always
 POST /settings/passkeys | dashboard | session | step-up always
 POST /settings/passkeys/:id/remove | dashboard | session | step-up always
