@@ -6,6 +6,8 @@ const cacheMs = secondMs;
 const changeCacheMs = 10 * secondMs;
 /** The maximum number of cached denials, for all keys together. A full cache takes about 2 MB of an isolate's 128 MB. */
 const maxDenials = 2_000;
+/** The maximum number of cached denials of one key. A client chooses the address and the route of each request. */
+const maxOfKey = 100;
 const maxChanges = 10_000;
 const lasting: readonly (DenialCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
 
@@ -58,6 +60,7 @@ export class DenialCache {
     const ofKey = this.#denials.get(keyId) ?? new Map<string, Denial>();
     this.#denials.set(keyId, ofKey);
     this.#size -= ofKey.size;
+    if (ofKey.size >= maxOfKey) ofKey.clear();
     const { violation, rateLimit } = admission;
     const until = Math.min(requestedAt + cacheMs, violation?.roomFrom ?? rateLimit.resetsAt);
     ofKey.set(questionOf(request), { admission, requestedAt, until });

@@ -3,6 +3,8 @@ import { secondMs } from "../time/clock.ts";
 /** The time for which a text that was not found is not looked for again, in milliseconds. */
 const missedMs = secondMs;
 const maxAtOnce = 500;
+/** The maximum number of statements at the same time. D1 can be far away. */
+const maxStatements = 4;
 /** The maximum number of texts that wait in an isolate. Each has at most 512 characters. */
 const maxWaiting = 5000;
 const maxKept = 10_000;
@@ -22,7 +24,9 @@ export class LookUps<Found> {
   #missed = new Map<string, number>();
   readonly #failed = new Map<string, unknown>();
   readonly #waiting = new Map<string, string>();
-  #askingSince = Number.NEGATIVE_INFINITY;
+  /** The statements that run, and the texts that each looks for. */
+  readonly #running = new Map<number, { since: number; hashes: ReadonlySet<string> }>();
+  #started = 0;
 
   /** Returns what was found for a text before. What was found once never changes. */
   known(hash: string): Found | undefined {
@@ -36,20 +40,30 @@ export class LookUps<Found> {
       if (found) return found;
       if (this.#isMissed(hash)) return null;
       if (!isFirst && this.#failed.has(hash)) throw this.#failed.get(hash);
-      if (!this.#waiting.has(hash)) {
+      if (!this.#isAsked(hash) && !this.#waiting.has(hash)) {
         if (this.#waiting.size >= maxWaiting) throw new Error("too many look-ups are waiting");
         this.#failed.delete(hash);
         this.#waiting.set(hash, text);
       }
-      if (Math.abs(Date.now() - this.#askingSince) < interruptedMs) await new Promise((resolve) => setTimeout(resolve, pollMs));
-      else await this.#ask(lookUpAll);
+      if (this.#waiting.has(hash) && this.#running.size < maxStatements) await this.#ask(lookUpAll);
+      else await new Promise((resolve) => setTimeout(resolve, pollMs));
     }
   }
 
+  #isAsked(hash: string): boolean {
+    let isAsked = false;
+    for (const [id, { since, hashes }] of this.#running) {
+      if (Math.abs(Date.now() - since) > interruptedMs) this.#running.delete(id);
+      else isAsked ||= hashes.has(hash);
+    }
+    return isAsked;
+  }
+
   async #ask(lookUpAll: LookUpAll<Found>): Promise<void> {
-    const since = Date.now();
-    this.#askingSince = since;
     const asked = [...this.#waiting].slice(0, maxAtOnce);
+    const id = ++this.#started;
+    this.#running.set(id, { since: Date.now(), hashes: new Set(asked.map(([hash]) => hash)) });
+    for (const [hash] of asked) this.#waiting.delete(hash);
     try {
       const found = await lookUpAll(asked.map(([, text]) => text));
       asked.forEach(([hash], at) => {
@@ -60,8 +74,7 @@ export class LookUps<Found> {
     } catch (error) {
       for (const [hash] of asked) keep(this.#failed, hash, error);
     }
-    for (const [hash] of asked) this.#waiting.delete(hash);
-    if (this.#askingSince === since) this.#askingSince = Number.NEGATIVE_INFINITY;
+    this.#running.delete(id);
   }
 
   #isMissed(hash: string): boolean {
