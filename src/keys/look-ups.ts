@@ -10,7 +10,8 @@ const maxWaiting = 5000;
 const maxKept = 10_000;
 /** The time after which a statement of another request counts as interrupted, in milliseconds. The platform can end the request that sent it. */
 const interruptedMs = 3 * secondMs;
-const pollMs = 5;
+/** A timer costs CPU time, so a request that waits looks seldom. */
+const pollMs = 25;
 
 /** Looks for many texts in one statement. Returns what was found, in the order of the texts. */
 export type LookUpAll<Found> = (texts: readonly string[]) => Promise<(Found | null)[]>;
