@@ -168,6 +168,10 @@ describe.each(clients)("The client for %s", (name) => {
     await many(12, async (index) => expect(await statusOf(knows, ["busy-1", "reset-1", "page-1", "slow-2"][index % 4] ?? "")).toBe(503));
     expect(await stats(knows)).toMatchObject({ away: false });
     expect((await get(knows, "good-1")).body).toMatchObject({ degraded: false });
+    for (const key of ["busy-2", "reset-2", "page-2"]) {
+      expect(await statusOf(knows, key)).toBe(503);
+      expect((await get(knows, "good-1")).body).toMatchObject({ degraded: false });
+    }
     for (const key of ["busy-1", "reset-1", "page-1"]) expect(worker.callsOf(key).length).toBeLessThanOrEqual(6);
   });
 
@@ -380,6 +384,22 @@ describe.each(["node:http", "Express", "Fastify", "Hono", "Go"])(
       await service.stop();
       await worker.stop();
     });
+  },
+);
+
+it.concurrent.each(["node:http", "ASGI", "WSGI", "Go"])(
+  "A Worker that hangs for six seconds opens nothing behind the client for %s",
+  async (name) => {
+    const worker = await startFakeWorker();
+    const service = await startClient(name, "known", { OVERVIEW_URL: worker.url });
+    expect(await statusOf(service, "good-1")).toBe(200);
+    // The report of this request has arrived, so that nothing but the requests below calls the Worker.
+    await vi.waitUntil(() => worker.reports.length === 1, { timeout: 5000, interval: 20 });
+    worker.hang();
+    for (const startedAt = performance.now(); performance.now() - startedAt < 6000; ) expect(await statusOf(service, "good-1")).toBe(503);
+    expect(await stats(service)).toMatchObject({ away: false });
+    await service.stop();
+    await worker.stop();
   },
 );
 

@@ -130,7 +130,7 @@ async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         assert (await receive())["type"] == "lifespan.startup"
         try:
-            await verified({"type": "mystery"}, receive, send)
+            await verified({"type": "mystery", "path": "/", "headers": []}, receive, send)
         except RuntimeError:
             await send({"type": "lifespan.startup.complete"})
         return
@@ -308,7 +308,20 @@ export async function startClient(name: string, onUnavailable: string, env: Reco
   const module = readFileSync(join(root, "integrations/python/developer_overview.py"), "utf8");
   const files = { "api.py": python[name] ?? "", "parts.py": pythonParts, "developer_overview.py": module };
   const uvicorn = (port: number): [string, ...string[]] => {
-    const server = ["-m", "uvicorn", "api:app", "--host", "127.0.0.1", "--port", String(port), "--ws", "wsproto", "--no-access-log"];
+    const server = [
+      "-m",
+      "uvicorn",
+      "api:app",
+      "--host",
+      "127.0.0.1",
+      "--port",
+      String(port),
+      "--ws",
+      "wsproto",
+      "--no-access-log",
+      "--lifespan",
+      "on",
+    ];
     return ["/usr/bin/python3", ...server];
   };
   return start(files, name === "ASGI" ? uvicorn : () => ["/usr/bin/python3", "api.py"]);
