@@ -22,7 +22,7 @@ function handle(req: IncomingMessage & { verified: Verified }, res: ServerRespon
     res.writeHead(status, { "Content-Type": "application/json" }).end(`${JSON.stringify(body)}\n`);
   const path = (req.url ?? "").split("?")[0] ?? "";
   if (req.method === "GET" && path === "/orders") return void respond(200, { data: orders });
-  if (req.method === "POST" && path === "/orders") return void respond(201, { id: "3", customer: req.verified.account?.name ?? null });
+  if (req.method === "POST" && path === "/orders") return void respond(201, { id: "3", customer: req.verified.account.name });
   const order =
     req.method === "GET" && path.startsWith("/orders/") ? orders.find(({ id }) => id === path.slice("/orders/".length)) : undefined;
   respond(order ? 200 : 404, order ?? { error: "There is no such order." });

@@ -16,20 +16,39 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 const (
-	reportEvery   = time.Second
-	reportsAtOnce = 500
-	maxWaiting    = 10000
-	// A response can be reported for ten minutes.
-	openFor = 10 * time.Minute
-	// After this many failures in a row, the Worker is not called for a while.
-	failuresToOpen = 5
-	pause          = 5 * time.Second
+	maxKey  = 4096
+	maxPath = 1024
+	// The calls for one credential at the same time, and the requests that wait for one of them. A slow credential cannot take all connections.
+	callsOfKey    = 16
+	waitingOfKey  = 112
+	connections   = 256
+	maxDeciding   = 4096
+	probes        = 3
+	probeTimeout  = time.Second
+	betweenProbes = 100 * time.Millisecond
+	// While the Worker is away, it is called at most once in this time: in the mode "known" to end soon, in the mode "deny" to spare it.
+	pauseOfDeny  = 5 * time.Second
+	pauseOfKnown = time.Second
+	// The status in the log of a request whose client has gone away, as in nginx.
+	clientGone = 499
+	// The time between two lines in the log.
+	quiet = 10 * time.Second
+)
+
+// The values of Options.OnUnavailable.
+const (
+	Deny  = "deny"
+	Known = "known"
 )
 
 // Options configure a Verifier.
@@ -38,9 +57,9 @@ type Options struct {
 	URL string
 	// Token is a service token with the scope "verify".
 	Token string
-	// AllowWhenUnavailable lets requests through while the Worker cannot be reached. Otherwise they get 503.
-	AllowWhenUnavailable bool
-	// Timeout is the time for one call. The default is two seconds.
+	// OnUnavailable says what happens to requests while no connection to the Worker can be made: Deny (503, the default) or Known.
+	OnUnavailable string
+	// Timeout is the time for one decision. The default is one second.
 	Timeout time.Duration
 	// KeyHeaders are the headers in which the key may be. The default is Authorization and X-API-Key.
 	KeyHeaders []string
@@ -72,7 +91,7 @@ type Key struct {
 	ExpiresAt  *string                `json:"expires_at"`
 }
 
-// Verified says who has sent a request. Account and Key are nil if the Worker could not be reached.
+// Verified says who has sent a request. Degraded says that the request was not counted, because the service could not be reached.
 type Verified struct {
 	Account  *Account
 	Key      *Key
@@ -80,22 +99,20 @@ type Verified struct {
 }
 
 type answer struct {
-	Allowed  *bool             `json:"allowed"`
-	Status   int               `json:"status"`
-	Degraded bool              `json:"degraded"`
-	Receipt  *string           `json:"receipt"`
-	Account  *Account          `json:"account"`
-	Key      *Key              `json:"key"`
-	Headers  map[string]string `json:"headers"`
-	Problem  json.RawMessage   `json:"problem"`
+	Allowed    *bool             `json:"allowed"`
+	Status     int               `json:"status"`
+	Degraded   bool              `json:"degraded"`
+	Receipt    *string           `json:"receipt"`
+	Account    *Account          `json:"account"`
+	Key        *Key              `json:"key"`
+	RateLimits []rateLimit       `json:"rate_limits"`
+	Headers    map[string]string `json:"headers"`
+	Problem    json.RawMessage   `json:"problem"`
 }
 
-type report struct {
-	Receipt    string  `json:"receipt"`
-	Status     int     `json:"status"`
-	DurationMs float64 `json:"duration_ms"`
-	Route      string  `json:"route,omitempty"`
-	at         time.Time
+type rateLimit struct {
+	Remaining int       `json:"remaining"`
+	ResetsAt  time.Time `json:"resets_at"`
 }
 
 // Verifier verifies requests and reports responses. Create one for the whole process.
@@ -103,17 +120,29 @@ type Verifier struct {
 	options Options
 	base    string
 	client  *http.Client
+	pause   time.Duration
+	known   *known
+	reports *reports
 
-	mutex       sync.Mutex
-	waiting     []report
-	failures    int
-	pausedUntil time.Time
-	stop        chan struct{}
-	stopped     sync.Once
-	sending     sync.Mutex
+	mutex      sync.Mutex
+	keys       map[string]*keyCalls
+	deciding   int
+	answers    int
+	isAway     bool
+	probeAt    time.Time
+	probing    chan struct{}
+	unsaid     int
+	quietUntil time.Time
 }
 
-// New returns a Verifier. It fails if the URL or the token is missing.
+// keyCalls are the calls in flight for one credential.
+type keyCalls struct {
+	slots    chan struct{}
+	users    int
+	deniedAt time.Time
+}
+
+// New returns a Verifier. It fails if an option is missing or not valid.
 func New(options Options) (*Verifier, error) {
 	parsed, err := url.Parse(options.URL)
 	if err != nil || parsed.Host == "" {
@@ -122,21 +151,46 @@ func New(options Options) (*Verifier, error) {
 	if options.Token == "" {
 		return nil, errors.New("developeroverview: Token is missing")
 	}
+	if options.OnUnavailable == "allow" {
+		return nil, errors.New(`developeroverview: OnUnavailable "allow" would let requests through that nobody has checked; ` +
+			`use "known": it lets credentials through that were allowed before`)
+	}
+	if options.OnUnavailable != "" && options.OnUnavailable != Deny && options.OnUnavailable != Known {
+		return nil, fmt.Errorf("developeroverview: OnUnavailable must be %q or %q, not %q", Deny, Known, options.OnUnavailable)
+	}
 	if options.Timeout == 0 {
-		options.Timeout = 2 * time.Second
+		options.Timeout = time.Second
 	}
 	if options.KeyHeaders == nil {
 		options.KeyHeaders = []string{"Authorization", "X-API-Key"}
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 64
 	verifier := &Verifier{
 		options: options,
-		base:    strings.TrimSuffix(parsed.Scheme+"://"+parsed.Host, "/") + "/operator/api",
-		client:  &http.Client{Timeout: options.Timeout, Transport: transport},
-		stop:    make(chan struct{}),
+		base:    parsed.Scheme + "://" + parsed.Host,
+		pause:   pauseOfDeny,
+		keys:    map[string]*keyCalls{},
+		client: &http.Client{
+			// Not http.DefaultTransport, which the program may have replaced.
+			Transport: &http.Transport{
+				Proxy:               http.ProxyFromEnvironment,
+				ForceAttemptHTTP2:   true,
+				MaxConnsPerHost:     connections,
+				MaxIdleConnsPerHost: 64,
+				IdleConnTimeout:     90 * time.Second,
+				TLSHandshakeTimeout: 5 * time.Second,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	}
-	go verifier.run()
+	if options.OnUnavailable == Known {
+		verifier.pause = pauseOfKnown
+		verifier.known = &known{credentials: map[string]*knownCredential{}}
+	}
+	verifier.reports = newReports(verifier.say, func(body []byte) (int, []byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
+		defer cancel()
+		return verifier.post(ctx, "/operator/api/reports", body)
+	})
 	return verifier, nil
 }
 
@@ -148,13 +202,16 @@ func FromContext(ctx context.Context) *Verified {
 	return verified
 }
 
+// The names that servers for CGI, WSGI, PHP or Rack read as X-Verified-*.
+var ofVerified = regexp.MustCompile(`(?i)^x[^a-z0-9]verified[^a-z0-9]`)
+
 // Middleware verifies each request before the handler runs, and reports the response.
 func (v *Verifier) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		for name := range r.Header {
-			if strings.HasPrefix(name, "X-Verified-") {
-				r.Header.Del(name)
+			if ofVerified.MatchString(name) {
+				delete(r.Header, name)
 			}
 		}
 		decision := v.decide(r)
@@ -168,186 +225,460 @@ func (v *Verifier) Middleware(next http.Handler) http.Handler {
 			_, _ = w.Write(decision.Problem)
 			return
 		}
+		if r.Context().Err() != nil {
+			v.report(decision, clientGone, time.Since(started), r)
+			return
+		}
 		recorded := &recorder{ResponseWriter: w, status: http.StatusOK}
 		verified := &Verified{Account: decision.Account, Key: decision.Key, Degraded: decision.Degraded}
 		request := r.WithContext(context.WithValue(r.Context(), contextKey{}, verified))
+		recorded.report = func(status int) { v.report(decision, status, time.Since(started), request) }
 		isDone := false
 		defer func() {
-			status := recorded.status
-			// net/http closes the connection of a handler that panics, and sends no response.
-			if !isDone && !recorded.isWritten {
-				status = http.StatusInternalServerError
+			switch {
+			case recorded.isHijacked:
+				// The connection reports when it is closed.
+			case !isDone && !recorded.isWritten:
+				// net/http closes the connection of a handler that panics, and sends no response.
+				recorded.report(http.StatusInternalServerError)
+			default:
+				recorded.report(recorded.status)
 			}
-			v.report(decision, status, time.Since(started), request)
 		}()
 		next.ServeHTTP(recorded, request)
 		isDone = true
 	})
 }
 
+// Flush sends all reports that wait.
+func (v *Verifier) Flush() { v.reports.flush() }
+
 // Close sends all reports that wait. Call it when the process stops.
-func (v *Verifier) Close() {
-	v.stopped.Do(func() { close(v.stop) })
-	for left := v.waitingReports(); left > 0; {
-		v.send()
-		now := v.waitingReports()
-		if now >= left {
-			return
-		}
-		left = now
-	}
+func (v *Verifier) Close() { v.reports.close() }
+
+// Stats are the counters of a Verifier.
+type Stats struct {
+	// Waiting and Dropped are the numbers of reports that wait and that were dropped.
+	Waiting, Dropped int
+	// Away says that no connection to the Worker can be made.
+	Away bool
 }
 
+// Stats returns the counters of this process.
+func (v *Verifier) Stats() Stats {
+	stats := v.reports.stats()
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	stats.Away = v.isAway
+	return stats
+}
+
+type call struct {
+	Key       string `json:"key"`
+	Scope     string `json:"scope,omitempty"`
+	IP        string `json:"ip,omitempty"`
+	Method    string `json:"method,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Cost      int    `json:"cost,omitempty"`
+	RequestID string `json:"request_id"`
+}
+
+var (
+	methodForm = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$")
+	brokenEnd  = regexp.MustCompile(`%[0-9A-Fa-f]?$`)
+)
+
 func (v *Verifier) decide(r *http.Request) *answer {
-	key, different := "", false
+	var sent []string
 	for _, name := range v.options.KeyHeaders {
-		value := r.Header.Get(name)
-		if value == "" {
-			continue
-		}
-		different = different || (key != "" && tokenOf(value) != tokenOf(key))
-		if key == "" {
-			key = value
-		}
+		sent = append(sent, r.Header.Values(name)...)
 	}
-	if different {
+	key, isOne := credentialOf(sent)
+	if !isOne {
 		return denied(http.StatusBadRequest, "invalid_header", "Invalid header", "The request has two different credentials.")
+	}
+	if len(key) > maxKey {
+		decision := denied(http.StatusUnauthorized, "invalid_key", "API key invalid", "A credential has at most 4,096 characters.")
+		decision.Headers = map[string]string{"WWW-Authenticate": `Bearer realm="api", error="invalid_token"`}
+		return decision
 	}
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
-		return v.without()
+		return unavailable(0)
 	}
-	request := map[string]interface{}{"key": key, "method": r.Method, "path": r.URL.EscapedPath(), "request_id": hex.EncodeToString(id)}
-	if ip := v.clientIP(r); ip != "" {
-		request["ip"] = ip
+	// Path, method and address only describe the request: they are cut or left out.
+	request := call{Key: key, Path: r.URL.EscapedPath(), IP: v.clientIP(r), RequestID: hex.EncodeToString(id)}
+	if len(request.Path) > maxPath {
+		request.Path = brokenEnd.ReplaceAllString(request.Path[:maxPath], "")
 	}
-	if v.options.Scope != nil && v.options.Scope(r) != "" {
-		request["scope"] = v.options.Scope(r)
+	if methodForm.MatchString(r.Method) {
+		request.Method = r.Method
+	}
+	if v.options.Scope != nil {
+		request.Scope = v.options.Scope(r)
 	}
 	if v.options.Cost != nil && v.options.Cost(r) > 0 {
-		request["cost"] = v.options.Cost(r)
+		request.Cost = v.options.Cost(r)
 	}
-	return v.verify(request)
+	ctx, cancel := context.WithTimeout(r.Context(), v.options.Timeout)
+	defer cancel()
+	return v.verify(ctx, request)
 }
 
-// tokenOf returns the credential itself, to compare the credentials of two headers.
-func tokenOf(value string) string {
-	scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
-	switch strings.ToLower(scheme) {
-	case "bearer":
-		return strings.TrimSpace(rest)
-	case "basic":
-		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil {
-			user, password, _ := strings.Cut(string(decoded), ":")
-			if password != "" {
-				return password
-			}
-			return user
+// credentialOf returns the one credential in the values of headers, or an empty string if there is none. It returns false if there are two different ones.
+func credentialOf(values []string) (string, bool) {
+	chosen := ""
+	var common []string
+	for _, value := range values {
+		credentials := credentialsIn(value)
+		if len(credentials) == 0 {
+			continue
+		}
+		// Only the Worker can tell which part of Basic is the credential.
+		if chosen == "" || (isBasic(value) && !isBasic(chosen)) {
+			chosen = value
+		}
+		if common == nil {
+			common = credentials
+			continue
+		}
+		if common = inBoth(common, credentials); len(common) == 0 {
+			return "", false
 		}
 	}
-	return strings.TrimSpace(value)
+	return chosen, true
+}
+
+func inBoth(left, right []string) []string {
+	both := []string{}
+	for _, each := range left {
+		for _, other := range right {
+			if each == other {
+				both = append(both, each)
+			}
+		}
+	}
+	return both
+}
+
+func isBasic(value string) bool {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
+	return strings.EqualFold(scheme, "basic") && rest != ""
+}
+
+// tokenOf returns the text of a credential without "Bearer".
+func tokenOf(value string) string {
+	text := strings.TrimSpace(value)
+	if scheme, rest, _ := strings.Cut(text, " "); strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(rest)
+	}
+	return text
+}
+
+// credentialsIn returns what may be the credential in the value of a header: the token, or the user and the password of Basic.
+func credentialsIn(value string) []string {
+	parts := []string{tokenOf(value)}
+	if isBasic(value) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
+		encoded := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", " ", "").Replace(rest), "=")
+		if decoded, err := base64.RawStdEncoding.DecodeString(encoded); err == nil {
+			parts = strings.SplitN(string(decoded), ":", 2)
+		}
+	}
+	var credentials []string
+	for _, part := range parts {
+		if part != "" {
+			credentials = append(credentials, part)
+		}
+	}
+	return credentials
 }
 
 func (v *Verifier) clientIP(r *http.Request) string {
 	if v.options.ClientIP != nil {
-		return v.options.ClientIP(r)
+		return addressIn(v.options.ClientIP(r))
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
+	return addressIn(r.RemoteAddr)
+}
+
+// addressIn returns an address without port, brackets and zone, and an IPv4 address without its IPv6 form. It returns "" for other text.
+func addressIn(text string) string {
+	text = strings.TrimSpace(text)
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	text, _, _ = strings.Cut(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "%")
+	address := net.ParseIP(text)
+	if address == nil {
 		return ""
 	}
-	return host
+	return address.String()
 }
 
-// verify sends a failed call once more with the same request_id, so that the request counts once.
-func (v *Verifier) verify(request map[string]interface{}) *answer {
-	body, err := json.Marshal(request)
-	if err != nil || v.isPaused() {
-		return v.without()
+// verify decides about a request until ctx ends.
+func (v *Verifier) verify(ctx context.Context, request call) *answer {
+	id := idOf(request.Key)
+	v.probeIfDue(ctx)
+	if away, left := v.away(); away {
+		return v.withoutWorker(id, request, left)
 	}
-	for attempt := 0; attempt < 2; attempt++ {
-		decision, rejected, err := v.decision(body)
-		if err == nil {
-			v.note(true)
+	key := v.enter(id)
+	if key == nil {
+		return unavailable(0)
+	}
+	defer v.leave(id, key)
+	// A request waits for a slot for half of its time, so that the call has the other half.
+	turn, cancel := context.WithTimeout(ctx, v.options.Timeout/2)
+	defer cancel()
+	select {
+	case key.slots <- struct{}{}:
+		defer func() { <-key.slots }()
+	case <-turn.Done():
+		return unavailable(0)
+	}
+	return v.ask(ctx, id, key, request)
+}
+
+// enter returns the calls of a credential, or nil if too many requests wait.
+func (v *Verifier) enter(id string) *keyCalls {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	key := v.keys[id]
+	if key == nil {
+		key = &keyCalls{slots: make(chan struct{}, callsOfKey)}
+	}
+	if key.users >= callsOfKey+waitingOfKey || v.deciding >= maxDeciding {
+		return nil
+	}
+	v.keys[id] = key
+	key.users++
+	v.deciding++
+	return key
+}
+
+func (v *Verifier) leave(id string, key *keyCalls) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	v.deciding--
+	if key.users--; key.users == 0 {
+		delete(v.keys, id)
+	}
+}
+
+// isLocal returns whether this machine has failed. Clients can bring that about with many connections, so it never shows that the Worker is away.
+func isLocal(err error) bool {
+	for _, each := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN} {
+		if errors.Is(err, each) {
+			return true
+		}
+	}
+	return false
+}
+
+// canOpen returns whether this process can open files. If it cannot, looking up a name fails as if there were no such name.
+func canOpen() bool {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		return false
+	}
+	return file.Close() == nil
+}
+
+// failure is a call without a decision. isLost: the connection failed. again: the call can be sent once more.
+type failure struct {
+	error
+	isLost, again bool
+}
+
+// ask sends a call that failed once more with the same request_id, so that the request counts once.
+func (v *Verifier) ask(ctx context.Context, id string, key *keyCalls, request call) *answer {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return unavailable(0)
+	}
+	started := time.Now()
+	for isFirst := true; ; isFirst = false {
+		decision, text, failed := v.decision(ctx, body)
+		if failed == nil {
+			v.mutex.Lock()
+			if isRemoving(decision.Status) {
+				key.deniedAt = time.Now()
+			}
+			// An older answer never brings back a credential that was denied meanwhile.
+			isCurrent := !*decision.Allowed || started.After(key.deniedAt)
+			v.mutex.Unlock()
+			if v.known != nil && isCurrent {
+				v.known.note(id, request.IP, decision, text)
+			}
 			return decision
 		}
-		log.Printf("developeroverview: %v", err)
-		if rejected {
-			return unavailable()
+		if isFirst && failed.again && ctx.Err() == nil {
+			continue
 		}
+		v.say(failed)
+		if failed.isLost {
+			v.probe(ctx, probes)
+			if away, left := v.away(); away {
+				return v.withoutWorker(id, request, left)
+			}
+		}
+		return unavailable(0)
 	}
-	v.note(false)
-	return v.without()
 }
 
-// decision returns rejected if the Worker rejects the call itself, for example because the token is wrong.
-func (v *Verifier) decision(body []byte) (decision *answer, rejected bool, err error) {
-	status, text, err := v.post("/verify", body)
-	if err != nil {
-		return nil, false, err
+func (v *Verifier) decision(ctx context.Context, body []byte) (*answer, []byte, *failure) {
+	status, text, err := v.post(ctx, "/operator/api/verify", body)
+	switch {
+	case err != nil && (ctx.Err() != nil || isTimeout(err)):
+		// A time-out, or a client that has gone, says nothing about other calls.
+		return nil, nil, &failure{error: errors.New("the Worker did not respond in time")}
+	case err != nil:
+		return nil, nil, &failure{error: err, isLost: status == 0 && !isLocal(err), again: true}
+	case status != http.StatusOK:
+		// A service token that the Worker rejects is an error of this service, never one of the client.
+		again := status >= 500 || status == http.StatusTooManyRequests
+		return nil, nil, &failure{error: fmt.Errorf("the Worker responded with %d: %.500s", status, text), again: again}
 	}
-	if status >= 500 || status == http.StatusTooManyRequests {
-		return nil, false, fmt.Errorf("the Worker responded with %d", status)
+	decision := &answer{}
+	// Only a 200 with "allowed" is a decision.
+	if err := json.Unmarshal(text, decision); err != nil || decision.Allowed == nil {
+		return nil, nil, &failure{error: errors.New("the answer is not a decision"), again: true}
 	}
-	if status != http.StatusOK {
-		return nil, true, fmt.Errorf("the Worker rejected the call to verify: %d %.500s", status, text)
-	}
-	decision = &answer{}
-	if err := json.Unmarshal(text, decision); err != nil {
-		return nil, false, fmt.Errorf("the answer is not JSON: %w", err)
-	}
-	if decision.Allowed == nil {
-		return nil, false, errors.New("the answer is not a decision")
-	}
-	return decision, false, nil
+	return decision, text, nil
 }
 
-func (v *Verifier) post(path string, body []byte) (int, []byte, error) {
-	request, err := http.NewRequest(http.MethodPost, v.base+path, bytes.NewReader(body))
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// post returns the status 0 if there was no answer.
+func (v *Verifier) post(ctx context.Context, path string, body []byte) (int, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, v.base+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+v.options.Token)
 	request.Header.Set("Content-Type", "application/json")
+	return v.do(request)
+}
+
+func (v *Verifier) do(request *http.Request) (int, []byte, error) {
 	response, err := v.client.Do(request)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer response.Body.Close()
+	// Any answer shows that the Worker is there.
+	v.mutex.Lock()
+	v.answers++
+	v.isAway = false
+	v.mutex.Unlock()
 	text, err := io.ReadAll(response.Body)
 	return response.StatusCode, text, err
 }
 
-func (v *Verifier) isPaused() bool {
+// away returns whether no connection to the Worker can be made, and what is left of the pause.
+func (v *Verifier) away() (bool, time.Duration) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	return time.Now().Before(v.pausedUntil)
+	return v.isAway, time.Until(v.probeAt)
 }
 
-func (v *Verifier) note(isReached bool) {
+// withoutWorker lets a credential pass that was allowed before, or denies the request.
+func (v *Verifier) withoutWorker(id string, request call, left time.Duration) *answer {
+	if v.known != nil {
+		if found := v.known.find(id, request.IP, request.Scope); found != nil {
+			allowed := true
+			return &answer{Allowed: &allowed, Status: http.StatusOK, Degraded: true, Account: found.Account, Key: found.Key}
+		}
+	}
+	return unavailable(left)
+}
+
+// probeIfDue probes once when the pause is over. Only one request waits for the probe.
+func (v *Verifier) probeIfDue(ctx context.Context) {
+	v.mutex.Lock()
+	isDue := v.isAway && v.probing == nil && !time.Now().Before(v.probeAt)
+	v.mutex.Unlock()
+	if isDue {
+		v.probe(ctx, 1)
+	}
+}
+
+// probe sends probes. If all of them fail, the Worker is away. Calls at the same time share one series of probes.
+func (v *Verifier) probe(ctx context.Context, count int) {
+	v.mutex.Lock()
+	done := v.probing
+	if done == nil {
+		done = make(chan struct{})
+		v.probing = done
+		go v.sendProbes(count, v.answers, done)
+	}
+	v.mutex.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+func (v *Verifier) sendProbes(count, before int, done chan struct{}) {
+	defer close(done)
+	for sent := 0; sent < count; sent++ {
+		if sent > 0 {
+			time.Sleep(betweenProbes)
+		}
+		err := v.sendProbe()
+		// A machine that cannot open a connection knows nothing about the Worker.
+		isOver := err != nil && (isLocal(err) || !canOpen())
+		v.mutex.Lock()
+		isOver = isOver || v.answers != before
+		if !isOver && sent == count-1 {
+			v.isAway, v.probeAt = true, time.Now().Add(v.pause)
+		}
+		if isOver || sent == count-1 {
+			v.probing = nil
+		}
+		v.mutex.Unlock()
+		if isOver {
+			return
+		}
+	}
+}
+
+func (v *Verifier) sendProbe() error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.base+"/health", nil)
+	if err == nil {
+		_, _, err = v.do(request)
+	}
+	return err
+}
+
+// say writes to the log, at most one line in ten seconds.
+func (v *Verifier) say(err error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	if isReached {
-		v.failures = 0
+	v.unsaid++
+	if time.Now().Before(v.quietUntil) {
 		return
 	}
-	v.failures++
-	if v.failures >= failuresToOpen {
-		v.pausedUntil = time.Now().Add(pause)
+	times := ""
+	if v.unsaid > 1 {
+		times = fmt.Sprintf(" (%d failures since the last message)", v.unsaid)
 	}
+	v.unsaid, v.quietUntil = 0, time.Now().Add(quiet)
+	log.Printf("developeroverview: %v%s", err, times)
 }
 
-func (v *Verifier) without() *answer {
-	if !v.options.AllowWhenUnavailable {
-		return unavailable()
-	}
-	allowed := true
-	return &answer{Allowed: &allowed, Status: http.StatusOK, Degraded: true}
-}
-
-func unavailable() *answer {
+func unavailable(left time.Duration) *answer {
 	decision := denied(http.StatusServiceUnavailable, "unavailable", "Unavailable", "The service cannot verify API keys right now. Try again in a moment.")
-	decision.Headers = map[string]string{"Retry-After": "2"}
+	seconds := int64((left + time.Second - 1) / time.Second)
+	if seconds < 1 {
+		seconds = 1
+	}
+	decision.Headers = map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)}
 	return decision
 }
 
@@ -365,119 +696,5 @@ func (v *Verifier) report(decision *answer, status int, duration time.Duration, 
 	if v.options.Route != nil {
 		made.Route = v.options.Route(r)
 	}
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	if len(v.waiting) >= maxWaiting {
-		v.waiting = v.waiting[1:]
-	}
-	v.waiting = append(v.waiting, made)
-}
-
-func (v *Verifier) waitingReports() int {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	return len(v.waiting)
-}
-
-func (v *Verifier) run() {
-	ticker := time.NewTicker(reportEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			v.send()
-		case <-v.stop:
-			return
-		}
-	}
-}
-
-func (v *Verifier) send() {
-	v.sending.Lock()
-	defer v.sending.Unlock()
-	batch := v.take()
-	if len(batch) == 0 {
-		return
-	}
-	left, err := v.sendBatch(batch)
-	if err != nil {
-		log.Printf("developeroverview: %d reports wait: %v", len(batch), err)
-		left = batch
-	}
-	v.mutex.Lock()
-	v.waiting = append(left, v.waiting...)
-	v.mutex.Unlock()
-}
-
-func (v *Verifier) take() []report {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	open := make([]report, 0, len(v.waiting))
-	for _, each := range v.waiting {
-		if time.Since(each.at) < openFor {
-			open = append(open, each)
-		}
-	}
-	count := len(open)
-	if count > reportsAtOnce {
-		count = reportsAtOnce
-	}
-	v.waiting = open[count:]
-	return append([]report(nil), open[:count]...)
-}
-
-// sendBatch returns the reports whose log writer could not be reached. All other results are final.
-func (v *Verifier) sendBatch(batch []report) ([]report, error) {
-	body, err := json.Marshal(map[string]interface{}{"reports": batch})
-	if err != nil {
-		return nil, err
-	}
-	status, text, err := v.post("/reports", body)
-	if err != nil {
-		return nil, err
-	}
-	var results struct {
-		Data []struct {
-			Status int `json:"status"`
-		} `json:"data"`
-	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("the Worker responded with %d", status)
-	}
-	if err := json.Unmarshal(text, &results); err != nil {
-		return nil, err
-	}
-	var left []report
-	for index, result := range results.Data {
-		if result.Status == http.StatusServiceUnavailable && index < len(batch) {
-			left = append(left, batch[index])
-		}
-	}
-	return left, nil
-}
-
-// recorder remembers the status of a response.
-type recorder struct {
-	http.ResponseWriter
-	status    int
-	isWritten bool
-}
-
-func (r *recorder) WriteHeader(status int) {
-	if !r.isWritten {
-		r.status, r.isWritten = status, true
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(body []byte) (int, error) {
-	r.isWritten = true
-	return r.ResponseWriter.Write(body)
-}
-
-// Flush sends what is buffered, if the server can do that.
-func (r *recorder) Flush() {
-	if flusher, ok := r.ResponseWriter.(http.Flusher); ok {
-		flusher.Flush()
-	}
+	v.reports.add(made)
 }

@@ -5,9 +5,12 @@ export interface VerifierOptions {
   url: string;
   /** A service token with the scope `verify`. */
   token: string;
-  /** What happens to requests while the Worker cannot be reached. The default is `"deny"`: 503. */
-  onUnavailable?: "deny" | "allow";
-  /** The time for one call, in milliseconds. The default is 2,000. */
+  /**
+   * What happens to requests while no connection to the Worker can be made. The default is `"deny"`: 503. `"known"` lets credentials through that this
+   * process was allowed to serve in the last ten minutes.
+   */
+  onUnavailable?: "deny" | "known";
+  /** The time for one decision, in milliseconds. The default is 1,000. */
   timeoutMs?: number;
 }
 
@@ -44,8 +47,11 @@ export interface VerifyAnswer {
   problem: Record<string, unknown> | null;
 }
 
-/** The account and the key of an allowed request. Both are null if the Worker could not be reached and `onUnavailable` is `"allow"`. */
-export interface Verified extends Pick<VerifyAnswer, "account" | "key" | "degraded"> {
+/** The account and the key of an allowed request. */
+export interface Verified {
+  account: NonNullable<VerifyAnswer["account"]>;
+  key: NonNullable<VerifyAnswer["key"]>;
+  degraded: boolean;
   requestId: string;
 }
 
@@ -53,7 +59,10 @@ export class Verifier {
   constructor(options: VerifierOptions);
   verify(request: VerifyRequest): Promise<VerifyAnswer>;
   report(report: { receipt: string | null; status: number; durationMs: number; route?: string | undefined }): void;
+  flush(): Promise<void>;
   close(): Promise<void>;
+  /** The reports that wait, those that were dropped, and whether the Worker is away. */
+  stats(): { waiting: number; dropped: number; away: boolean };
 }
 
 export interface MiddlewareOptions<Request> {
@@ -75,3 +84,20 @@ export function nodeHttp(
   handler: (req: IncomingMessage & { verified: Verified }, res: ServerResponse) => unknown,
   options?: MiddlewareOptions<IncomingMessage> & { route?: (req: IncomingMessage) => string | undefined },
 ): (req: IncomingMessage, res: ServerResponse) => Promise<void>;
+
+export interface VerifiedUpgrade {
+  allowed: boolean;
+  /** 101, or the status of the denial. */
+  status: number;
+  headers: Record<string, string>;
+  problem: Record<string, unknown> | null;
+  verified: Verified | null;
+  /** Sends the denial and closes the connection. Does nothing if the upgrade is allowed. */
+  reply(): void;
+}
+
+export function verifyUpgrade(
+  verifier: Verifier,
+  req: IncomingMessage,
+  options?: MiddlewareOptions<IncomingMessage> & { route?: (req: IncomingMessage) => string | undefined },
+): Promise<VerifiedUpgrade>;

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from "node:http";
+import { credentialOf } from "./request.js";
 import { Verifier } from "./verifier.js";
 
 // Middleware for Express, Fastify, Hono and node:http. Each verifies a request before its handler runs, and reports the response.
@@ -6,16 +7,10 @@ import { Verifier } from "./verifier.js";
 export { Verifier };
 
 const defaultKeyHeaders = ["authorization", "x-api-key"];
-const ofVerified = /^x-verified-/i;
-
-/** Returns the credential in the headers: the first one that is present. */
-const credentialIn = (headerOf, keyHeaders) => {
-  for (const name of keyHeaders) {
-    const value = headerOf(name);
-    if (value) return value;
-  }
-  return "";
-};
+/** The names that servers for CGI, WSGI, PHP or Rack read as `X-Verified-*`. */
+const ofVerified = /^x[^a-z0-9]verified[^a-z0-9]/i;
+/** The status in the log of a request whose client has gone away, as in nginx. */
+const clientGone = 499;
 
 const conflict = {
   allowed: false,
@@ -30,40 +25,54 @@ const conflict = {
   },
 };
 
-/** The beginning of an IPv4 address that a server for IPv6 has received. */
-const mapped = /^::ffff:(?=[0-9.]+$)/i;
+/** Returns a function that returns the values of a header. node:http joins repeated headers or drops them, so only `rawHeaders` has them all. */
+const valuesIn =
+  ({ headers, rawHeaders = [] }) =>
+  (name) => {
+    const sent = rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1].toLowerCase() === name);
+    return sent.length > 1 ? sent : [headers[name] ?? ""].flat();
+  };
 
-/** Returns the token of a credential, to compare credentials of several headers. */
-const tokenOf = (value) => value.replace(/^bearer +/i, "").trim();
-
-/** Verifies a request. `given`: its method, path, header function, address, and the options of its route. */
-async function decide(verifier, { method, path, headerOf, ip }, { scope, cost, keyHeaders = defaultKeyHeaders } = {}) {
-  const sent = keyHeaders.map((name) => headerOf(name)).filter(Boolean);
-  if (new Set(sent.map(tokenOf)).size > 1) return conflict;
-  const key = credentialIn(headerOf, keyHeaders);
-  const known = { ...(scope && { scope }), ...(cost && { cost }), ...(ip && { ip: ip.replace(mapped, "") }) };
-  return verifier.verify({ key, method, path: path.split("?")[0], ...known });
+/** Verifies a request. `given`: its method, path, address, the function for the values of a header, and the options of its route. */
+async function decide(verifier, { method, path, valuesOf, ip }, { scope, cost, keyHeaders = defaultKeyHeaders } = {}) {
+  const key = credentialOf(keyHeaders.flatMap((name) => valuesOf(name.toLowerCase())));
+  if (key === null) return conflict;
+  return verifier.verify({ key, method, path, ip, ...(scope && { scope }), ...(cost && { cost }) });
 }
 
 const problemHeaders = { "Content-Type": "application/problem+json", "Cache-Control": "no-store" };
 const verifiedOf = ({ account, key, degraded, request_id }) => ({ account, key, degraded, requestId: request_id });
 
-/** Removes the headers `X-Verified-*`, which only a proxy with forward auth may set. */
-function removeVerified(headers) {
+/** Removes the headers `X-Verified-*` in every spelling. Only a proxy with forward auth may set them. */
+function removeVerified({ headers, rawHeaders = [] }) {
   for (const name of Object.keys(headers)) if (ofVerified.test(name)) delete headers[name];
+  for (let at = rawHeaders.length - 2; at >= 0; at -= 2) if (ofVerified.test(rawHeaders[at])) rawHeaders.splice(at, 2);
 }
 
 function setHeaders(res, headers) {
   for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
 }
 
+const addressOf = (request) => request.socket.remoteAddress;
+
+/** Decides about a request of node:http. */
+function decideNode(verifier, req, { clientIp = addressOf, ...options }) {
+  removeVerified(req);
+  return decide(verifier, { method: req.method, path: req.originalUrl ?? req.url, valuesOf: valuesIn(req), ip: clientIp(req) }, options);
+}
+
 /** Handles a request of node:http. Returns whether it may run. Reports the response when it is finished. */
 async function handleNode(verifier, req, res, options, routeOf) {
   const startedAt = performance.now();
-  removeVerified(req.headers);
-  const { clientIp = (request) => request.socket.remoteAddress, ...rest } = options;
-  const request = { method: req.method, path: req.originalUrl ?? req.url, headerOf: (name) => req.headers[name], ip: clientIp(req) };
-  const answer = await decide(verifier, request, rest);
+  const answer = await decideNode(verifier, req, options);
+  const report = () => {
+    const status = res.writableFinished ? res.statusCode : clientGone;
+    verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route: routeOf(req) });
+  };
+  if (res.destroyed) {
+    report();
+    return false;
+  }
   if (!answer.allowed) {
     res.statusCode = answer.status;
     res.statusMessage = STATUS_CODES[answer.status] ?? "";
@@ -73,12 +82,37 @@ async function handleNode(verifier, req, res, options, routeOf) {
   }
   setHeaders(res, answer.headers);
   req.verified = verifiedOf(answer);
-  res.once("close", () => {
-    // A client that has gone away before the response is complete is reported as 499, as nginx does.
-    const status = res.writableFinished ? res.statusCode : 499;
-    verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route: routeOf(req) });
-  });
+  res.once("close", report);
   return true;
+}
+
+/**
+ * Decides about an upgrade, for example to a WebSocket, in `server.on("upgrade")`, which no middleware sees. An open connection is reported with the
+ * status 101 when it ends. Options: those of `nodeHttp`. If the upgrade is not allowed, call `reply()`.
+ */
+export async function verifyUpgrade(verifier, req, { route, ...options } = {}) {
+  const startedAt = performance.now();
+  const { socket } = req;
+  // A connection that breaks would otherwise end the process, as long as nobody else listens.
+  socket.on("error", () => {});
+  const answer = await decideNode(verifier, req, options);
+  const report = (status) =>
+    verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route: route?.(req) });
+  if (socket.destroyed) report(clientGone);
+  const allowed = answer.allowed && !socket.destroyed;
+  if (allowed) socket.once("close", () => report(101));
+  const verified = allowed ? verifiedOf(answer) : null;
+  const status = allowed ? 101 : socket.destroyed ? clientGone : answer.status;
+  const headers = { ...answer.headers, ...(!allowed && problemHeaders) };
+  const reply = () => {
+    if (allowed || socket.destroyed) return;
+    const body = JSON.stringify(answer.problem);
+    const lines = Object.entries({ ...headers, "Content-Length": Buffer.byteLength(body), Connection: "close" });
+    const text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.map((line) => `${line.join(": ")}\r\n`).join("")}\r\n${body}`;
+    // The client may keep its side of the connection open.
+    socket.end(text, () => socket.destroy());
+  };
+  return { allowed, status, headers, problem: answer.problem, verified, reply };
 }
 
 /**
@@ -104,17 +138,22 @@ export const fastify = Object.assign(
   async (app, { verifier, clientIp = ({ ip }) => ip, ...options }) => {
     app.decorateRequest("verified", null);
     app.addHook("onRequest", async (request, reply) => {
-      removeVerified(request.headers);
-      const given = { method: request.method, path: request.url, headerOf: (name) => request.headers[name], ip: clientIp(request) };
-      const answer = await decide(verifier, given, { ...options, ...request.routeOptions.config?.verify });
+      const startedAt = performance.now();
+      const ofRoute = { ...options, ...request.routeOptions.config?.verify, clientIp: () => clientIp(request) };
+      const answer = await decideNode(verifier, request.raw, ofRoute);
+      const report = () => {
+        const status = reply.raw.writableFinished ? reply.raw.statusCode : clientGone;
+        const route = request.routeOptions.url;
+        verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route });
+      };
+      if (reply.raw.destroyed) {
+        report();
+        return reply.hijack();
+      }
       reply.headers(answer.headers);
       if (!answer.allowed) return reply.code(answer.status).headers(problemHeaders).send(JSON.stringify(answer.problem));
       request.verified = verifiedOf(answer);
-      request.receiptOfVerify = answer.receipt;
-    });
-    app.addHook("onResponse", async (request, reply) => {
-      const route = request.routeOptions.url;
-      verifier.report({ receipt: request.receiptOfVerify, status: reply.statusCode, durationMs: reply.elapsedTime, route });
+      reply.raw.once("close", report);
     });
   },
   // Fastify would otherwise keep the hooks of a plugin to the plugin's own routes.
@@ -130,12 +169,19 @@ export const hono =
     for (const name of [...headers.keys()]) if (ofVerified.test(name)) headers.delete(name);
     c.req.raw = new Request(c.req.raw, { headers });
     const { pathname } = new URL(c.req.url);
-    const given = { method: c.req.method, path: pathname, headerOf: (name) => c.req.header(name), ip: clientIp(c) };
-    const answer = await decide(verifier, given, options);
+    // `Headers` joins repeated headers.
+    const valuesOf = (name) => (c.req.header(name) ?? "").split(", ");
+    const answer = await decide(verifier, { method: c.req.method, path: pathname, valuesOf, ip: clientIp(c) }, options);
+    const report = (status, route) =>
+      verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route });
+    if (c.req.raw.signal?.aborted || c.env?.outgoing?.destroyed) {
+      report(clientGone);
+      return c.body(null, clientGone);
+    }
     if (!answer.allowed) return c.body(JSON.stringify(answer.problem), answer.status, { ...answer.headers, ...problemHeaders });
     c.set("verified", verifiedOf(answer));
     await next();
     for (const [name, value] of Object.entries(answer.headers)) c.res.headers.set(name, value);
     const route = c.req.matchedRoutes?.findLast(({ path, method }) => method !== "ALL" && !path.endsWith("*"))?.path;
-    verifier.report({ receipt: answer.receipt, status: c.res.status, durationMs: performance.now() - startedAt, route });
+    report(c.res.status, route);
   };

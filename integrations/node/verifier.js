@@ -1,153 +1,278 @@
 import { randomUUID } from "node:crypto";
+import { closeSync, openSync } from "node:fs";
+import { devNull } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Known } from "./known.js";
+import { Reports } from "./reports.js";
+import { described, idOf } from "./request.js";
+import { Slots } from "./slots.js";
 
 // Calls the team API of Developer Overview: verifies requests, and reports responses in batches.
 
-const reportEveryMs = 1000;
-const reportsAtOnce = 500;
-const maxWaiting = 10_000;
-/** A response can be reported for ten minutes. */
-const openMs = 10 * 60_000;
-/** After this many failures in a row, the Worker is not called for a while. */
-const failuresToOpen = 5;
-const pauseMs = 5000;
+const api = "/operator/api";
+const maxKeyLength = 4096;
+/** The calls for one credential at the same time, and the requests that wait for one of them. A slow credential cannot take all slots. */
+const [callsOfKey, waitingOfKey] = [16, 112];
+const [calls, waiting] = [256, 4096];
+const probes = 3;
+const probeMs = 1000;
+const betweenProbesMs = 100;
+/** While the Worker is away, it is called at most once in this time: in the mode `known` to end soon, in the mode `deny` to spare it. */
+const pauseMs = { deny: 5000, known: 1000 };
+const reportTimeoutMs = 10_000;
+/** The time between two lines in the log. */
+const quietMs = 10_000;
 
-const unavailable = (detail) => ({
+const denial = (status, code, title, detail, headers) => ({
   allowed: false,
-  status: 503,
-  code: "unavailable",
-  degraded: true,
+  status,
+  code,
+  degraded: status === 503,
   request_id: "",
   receipt: null,
   account: null,
   key: null,
   rate_limits: [],
-  headers: { "Retry-After": "2" },
-  problem: { type: "about:blank", title: "Unavailable", status: 503, detail, code: "unavailable" },
+  headers,
+  problem: { type: "about:blank", title, status, detail, code },
 });
 
-/** The Worker cannot be reached, or its answer is not a decision. */
-class Unreachable extends Error {}
+const unavailable = (seconds = 1) =>
+  denial(503, "unavailable", "Unavailable", "The service cannot verify API keys right now. Try again in a moment.", {
+    "Retry-After": String(Math.max(1, seconds)),
+  });
+
+const tooLong = () =>
+  denial(401, "invalid_key", "API key invalid", `A credential has at most ${maxKeyLength.toLocaleString("en")} characters.`, {
+    "WWW-Authenticate": 'Bearer realm="api", error="invalid_token"',
+  });
+
+/** A call without a decision. `isLost`: the connection failed. `isLocal`: this machine failed. `again`: the call can be sent once more. */
+class NoDecision extends Error {
+  constructor(message, { isLost = false, isLocal = false, again = false } = {}) {
+    super(message);
+    Object.assign(this, { isLost, isLocal, again });
+  }
+}
+
+/** Failures of this machine. Clients can bring them about with many connections, so they never show that the Worker is away. */
+const ofMachine = ["EMFILE", "ENFILE", "EADDRNOTAVAIL", "ENOBUFS", "ENOMEM", "EAGAIN"];
+
+/** Returns why `fetch` failed. Only a connection that was refused or broken is lost. A time-out says nothing about other calls. */
+function failureOf(error) {
+  const { code = "", message = error.message } = error.cause ?? {};
+  const isLate = error.name === "TimeoutError" || /TIMEDOUT|TIMEOUT/.test(code);
+  if (isLate) return new NoDecision("the Worker did not respond in time");
+  return new NoDecision(`the Worker cannot be reached: ${code || message}`, {
+    isLost: !ofMachine.includes(code),
+    isLocal: ofMachine.includes(code),
+    again: true,
+  });
+}
+
+/** Returns whether this process can open files. If it cannot, looking up a name fails as if there were no such name. */
+function canOpen() {
+  try {
+    closeSync(openSync(devNull));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Waits for a promise, at most until `deadline`. */
+async function waitFor(promise, deadline) {
+  const timer = new AbortController();
+  const late = sleep(Math.max(0, deadline - performance.now()), undefined, { signal: timer.signal }).catch(() => {});
+  await Promise.race([promise, late]);
+  timer.abort();
+}
 
 /** Verifies requests and reports responses. Create one for the whole process. */
 export class Verifier {
-  #url;
+  #origin;
   #token;
-  #onUnavailable;
   #timeoutMs;
-  #waiting = [];
-  #timer = null;
-  #sending = Promise.resolve();
-  #failures = 0;
-  #pausedUntil = 0;
+  #known;
+  #pauseMs;
+  #reports = new Reports(
+    (body) => this.#post("/reports", body, reportTimeoutMs),
+    (message) => this.#say(message),
+  );
+  #all = new Slots(calls, waiting);
+  /** The credentials for which calls are in flight: their slots, and the time of the latest denial. */
+  #keys = new Map();
+  #answers = 0;
+  #isAway = false;
+  #probeAt = 0;
+  #probing = null;
+  #unsaid = 0;
+  #quietUntil = 0;
 
   /**
-   * `url`: the origin of the Worker. `token`: a service token with the scope `verify`. `onUnavailable`: what happens to requests while the Worker cannot be reached,
-   * `"deny"` (503) or `"allow"`. `timeoutMs`: the time for one call, in milliseconds.
+   * `url`: the origin of the Worker. `token`: a service token with the scope `verify`. `onUnavailable`: what happens to requests while no connection to
+   * the Worker can be made: `"deny"` (503) or `"known"`. `timeoutMs`: the time for one decision, in milliseconds.
    */
-  constructor({ url, token, onUnavailable = "deny", timeoutMs = 2000 }) {
+  constructor({ url, token, onUnavailable = "deny", timeoutMs = 1000 }) {
     if (!url || !token) throw new TypeError("Verifier needs `url` and `token`.");
-    if (onUnavailable !== "deny" && onUnavailable !== "allow") throw new TypeError('`onUnavailable` must be "deny" or "allow".');
-    this.#url = new URL("/operator/api", url).href;
+    if (onUnavailable === "allow")
+      throw new TypeError(
+        '`onUnavailable: "allow"` would let requests through that nobody has checked. Use "known": it lets credentials through that were allowed before.',
+      );
+    if (!Object.hasOwn(pauseMs, onUnavailable)) throw new TypeError('`onUnavailable` must be "deny" or "known".');
+    this.#origin = new URL(url).origin;
     this.#token = token;
-    this.#onUnavailable = onUnavailable;
     this.#timeoutMs = timeoutMs;
+    this.#known = onUnavailable === "known" ? new Known() : null;
+    this.#pauseMs = pauseMs[onUnavailable];
   }
 
-  /** Decides about a request. Never throws. If the call fails, sends it once more with the same `request_id`, so that the request counts once. */
-  async verify(request) {
-    const body = JSON.stringify({ request_id: randomUUID(), ...request });
-    if (Date.now() < this.#pausedUntil) return this.#without();
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const answer = await this.#decision(body);
-        this.#failures = 0;
-        return answer;
-      } catch (error) {
-        if (!(error instanceof Unreachable)) return unavailable("The service cannot verify API keys right now.");
-        if (attempt < 2) continue;
-        if (++this.#failures >= failuresToOpen) this.#pausedUntil = Date.now() + pauseMs;
-        return this.#without();
-      }
+  /** Decides about a request, within the time for a decision. Never throws. */
+  async verify(given) {
+    const deadline = performance.now() + this.#timeoutMs;
+    const request = described(given);
+    if (request.key.length > maxKeyLength) return tooLong();
+    const id = idOf(request.key);
+    if (this.#isAway) await this.#probeIfDue(deadline);
+    if (this.#isAway) return this.#withoutWorker(id, request);
+    const key = this.#keys.get(id) ?? { slots: new Slots(callsOfKey, waitingOfKey), users: 0, deniedAt: Number.NEGATIVE_INFINITY };
+    this.#keys.set(id, key);
+    key.users++;
+    try {
+      const ask = () => this.#ask(id, key, request, deadline);
+      // A request waits for a slot for half of its time, so that the call has the other half.
+      const turn = deadline - this.#timeoutMs / 2;
+      return (await key.slots.run(turn, () => this.#all.run(turn, ask))) ?? unavailable();
+    } finally {
+      if (--key.users === 0) this.#keys.delete(id);
     }
   }
 
   /** Reports the response to a request that was allowed. The report is sent within a second. `durationMs`: in milliseconds. */
-  report({ receipt, status, durationMs, route }) {
-    if (!receipt) return;
-    if (this.#waiting.length >= maxWaiting) this.#waiting.shift();
-    const report = { receipt, status, duration_ms: Math.max(0, durationMs), ...(route && { route: route.slice(0, 200) }) };
-    this.#waiting.push({ at: Date.now(), report });
-    this.#timer ??= setTimeout(() => this.#flush(), reportEveryMs).unref();
+  report(report) {
+    this.#reports.add(report);
+  }
+
+  /** Sends all reports that wait. */
+  flush() {
+    return this.#reports.flush();
   }
 
   /** Sends all reports that wait. Call it when the process stops. */
-  async close() {
-    clearTimeout(this.#timer);
-    this.#timer = null;
-    while (this.#waiting.length > 0) {
-      const before = this.#waiting.length;
-      await this.#flush();
-      if (this.#waiting.length >= before) break;
+  close() {
+    return this.#reports.close();
+  }
+
+  /** Returns the number of reports that wait, and of those that were dropped, and whether the Worker is away. */
+  stats() {
+    return { ...this.#reports.stats(), away: this.#isAway };
+  }
+
+  /** Asks the Worker. Sends a call that failed once more with the same `request_id`, so that the request counts once. */
+  async #ask(id, key, request, deadline) {
+    const body = JSON.stringify({ request_id: randomUUID(), ...request });
+    const startedAt = performance.now();
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        const { answer, text } = await this.#decision(body, deadline - performance.now());
+        if ([401, 403, 422].includes(answer.status)) key.deniedAt = performance.now();
+        // An older answer never brings back a credential that was denied meanwhile.
+        if (!answer.allowed || startedAt > key.deniedAt) this.#known?.note(id, request.ip ?? "", answer, text);
+        return answer;
+      } catch (error) {
+        if (isFirst && error.again && performance.now() < deadline) continue;
+        this.#say(error.message);
+        if (error.isLost) await waitFor(this.#probe(probes), deadline);
+        return error.isLost && this.#isAway ? this.#withoutWorker(id, request) : unavailable();
+      }
     }
-    clearTimeout(this.#timer);
   }
 
-  #without() {
-    if (this.#onUnavailable === "deny") return unavailable("The service cannot verify API keys right now. Try again in a moment.");
-    return { ...unavailable(""), allowed: true, status: 200, code: null, headers: {}, problem: null };
-  }
-
-  async #decision(body) {
-    const response = await this.#post("/verify", body);
-    // Only a 200 with `allowed` is a decision. A service token that the Worker rejects is an error of this service, never one of the client.
-    if (response.status !== 200) {
-      if (response.status >= 500 || response.status === 429) throw new Unreachable(`the Worker responded with ${response.status}`);
-      console.error(`Developer Overview rejected the call to verify: ${response.status} ${(await response.text()).slice(0, 500)}`);
-      throw new Error("rejected");
+  async #decision(body, ms) {
+    if (ms <= 0) throw new NoDecision("the Worker did not respond in time");
+    const { status, text } = await this.#post("/verify", body, ms);
+    if (status !== 200) {
+      const again = status >= 500 || status === 429;
+      // A service token that the Worker rejects is an error of this service, never one of the client.
+      throw new NoDecision(`the Worker responded with ${status}: ${text.slice(0, 500)}`, { again });
     }
     let answer;
     try {
-      answer = await response.json();
-    } catch (cause) {
-      throw new Unreachable("the answer is not JSON", { cause });
-    }
-    if (typeof answer?.allowed !== "boolean") throw new Unreachable("the answer is not a decision");
-    return answer;
+      answer = JSON.parse(text);
+    } catch {}
+    // Only a 200 with `allowed` is a decision.
+    if (typeof answer?.allowed !== "boolean") throw new NoDecision("the answer is not a decision", { again: true });
+    return { answer, text };
   }
 
-  async #post(path, body) {
+  async #post(path, body, ms) {
+    const response = await this.#fetch(api + path, ms, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
+      body,
+    });
     try {
-      return await fetch(this.#url + path, {
-        method: "POST",
-        headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
-        body,
-        signal: AbortSignal.timeout(this.#timeoutMs),
-      });
-    } catch (cause) {
-      throw new Unreachable("the Worker cannot be reached", { cause });
+      return { status: response.status, text: await response.text() };
+    } catch {
+      throw new NoDecision("the answer is not complete", { again: true });
     }
   }
 
-  #flush() {
-    this.#sending = this.#sending.then(() => this.#send());
-    return this.#sending;
-  }
-
-  async #send() {
-    this.#timer = null;
-    this.#waiting = this.#waiting.filter(({ at }) => Date.now() < at + openMs);
-    const batch = this.#waiting.splice(0, reportsAtOnce);
-    if (batch.length === 0) return;
+  async #fetch(path, ms, init) {
     try {
-      const response = await this.#post("/reports", JSON.stringify({ reports: batch.map(({ report }) => report) }));
-      if (!response.ok) throw new Error(`the Worker responded with ${response.status}`);
-      const { data } = await response.json();
-      // The log writer of these entries could not be reached. All other results are final.
-      this.#waiting.unshift(...batch.filter((_, index) => data[index]?.status === 503));
+      const response = await fetch(this.#origin + path, { ...init, redirect: "manual", signal: AbortSignal.timeout(Math.ceil(ms)) });
+      // Any answer shows that the Worker is there.
+      this.#answers++;
+      this.#isAway = false;
+      return response;
     } catch (error) {
-      this.#waiting.unshift(...batch);
-      console.error(`Developer Overview: ${batch.length} reports wait:`, error.message);
+      throw failureOf(error);
     }
-    if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), reportEveryMs).unref();
+  }
+
+  /** Lets a credential pass that was allowed before, or denies the request with the rest of the pause. */
+  #withoutWorker(id, { ip = "", scope }) {
+    const known = this.#known?.pass(id, ip, scope);
+    if (known) return { ...unavailable(), allowed: true, status: 200, code: null, ...known, headers: {}, problem: null };
+    return unavailable(Math.ceil((this.#probeAt - performance.now()) / 1000));
+  }
+
+  /** Probes once when the pause is over. Only one request waits for the probe. */
+  async #probeIfDue(deadline) {
+    if (this.#probing === null && performance.now() >= this.#probeAt) await waitFor(this.#probe(1), deadline);
+  }
+
+  /** Sends probes. If all of them fail, the Worker is away. Calls at the same time share one series of probes. */
+  #probe(count) {
+    this.#probing ??= this.#sendProbes(count).finally(() => {
+      this.#probing = null;
+    });
+    return this.#probing;
+  }
+
+  async #sendProbes(count) {
+    const before = this.#answers;
+    for (let sent = 0; sent < count; sent++) {
+      if (sent > 0) await sleep(betweenProbesMs);
+      try {
+        const response = await this.#fetch("/health", probeMs, {});
+        await response.body?.cancel();
+      } catch (error) {
+        if (error.isLocal || !canOpen()) return;
+      }
+      if (this.#answers !== before) return;
+    }
+    this.#isAway = true;
+    this.#probeAt = performance.now() + this.#pauseMs;
+  }
+
+  /** Writes to the log, at most one line in ten seconds. */
+  #say(message) {
+    this.#unsaid++;
+    if (performance.now() < this.#quietUntil) return;
+    const times = this.#unsaid > 1 ? ` (${this.#unsaid} failures since the last message)` : "";
+    console.error(`Developer Overview: ${message}${times}`);
+    this.#unsaid = 0;
+    this.#quietUntil = performance.now() + quietMs;
   }
 }

@@ -6,35 +6,81 @@ Needs the standard library alone, Python 3.9 or newer.
 import asyncio
 import atexit
 import base64
+import collections
+import concurrent.futures
+import datetime
+import errno
+import hashlib
 import http.client
+import ipaddress
 import json
 import logging
+import math
+import os
+import re
+import socket
+import ssl
 import threading
 import time
 import uuid
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 log = logging.getLogger("developer_overview")
 
-REPORT_EVERY_S = 1.0
-REPORTS_AT_ONCE = 500
-MAX_WAITING = 10_000
-OPEN_S = 600  # A response can be reported for ten minutes.
-FAILURES_TO_OPEN = 5  # After this many failures in a row, the Worker is not called for a while.
-PAUSE_S = 5.0
+API = "/operator/api"
 KEY_HEADERS = ("authorization", "x-api-key")
+MAX_KEY = 4096
+MAX_PATH = 1024
+# The calls for one credential at the same time, and the requests that wait for one of them. A slow credential cannot take all slots.
+CALLS_OF_KEY, WAITING_OF_KEY = 16, 112
+# The same for one event loop. It has as many connections as calls.
+CALLS, WAITING = 64, 4096
+# A thread of a WSGI server waits at most this long for one of the calls for its credential.
+THREAD_WAITS_S = 0.1
+PROBES, PROBE_S, BETWEEN_PROBES_S = 3, 1.0, 0.1
+# While the Worker is away, it is called at most once in this time: in the mode `known` to end soon, in the mode `deny` to spare it.
+PAUSE_S = {"deny": 5.0, "known": 1.0}
+KNOWN_S, MAX_KNOWN, MAX_ADDRESSES = 600, 10_000, 16
+REPORT_EVERY_S, REPORTS_AT_ONCE, REPORT_TIMEOUT_S = 1.0, 500, 10.0
+MAX_WAITING = 20_000
+OPEN_S = 600  # A response can be reported for ten minutes.
+MAX_HALVINGS = 100  # A batch is halved at most this often until the next second.
+QUIET_S = 10.0  # The time between two lines in the log.
+
+_METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
+_BASIC = re.compile(r"basic +", re.IGNORECASE)
+_BEARER = re.compile(r"bearer(?: +|$)", re.IGNORECASE)
+# The names that servers for CGI, WSGI, PHP or Rack read as X-Verified-*.
+_OF_VERIFIED = re.compile(r"x[^a-z0-9]verified[^a-z0-9]", re.IGNORECASE)
 
 
-class Unreachable(Exception):
-    """The Worker cannot be reached, or its answer is not a decision."""
+# Failures of this machine. Clients can bring them about with many connections, so they never show that the Worker is away.
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EAGAIN)
 
 
-class Rejected(Exception):
-    """The Worker rejects the call itself, for example because the service token is wrong."""
+class NoDecision(Exception):
+    """A call without a decision. is_lost: the connection failed. is_local: this machine failed. again: the call can be sent once more."""
+
+    def __init__(self, message, is_lost=False, is_local=False, again=False):
+        super().__init__(message)
+        self.is_lost, self.is_local, self.again = is_lost, is_local, again
 
 
-def _problem(status, code, title, detail):
-    return {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
+def _failure(error):
+    """Returns why a call failed. Only a connection that was refused or broken is lost. A time-out says nothing about other calls."""
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError, socket.timeout)):
+        return NoDecision("the Worker did not respond in time")
+    is_local = getattr(error, "errno", None) in _OF_MACHINE
+    return NoDecision(f"the Worker cannot be reached: {error!r}", is_lost=not is_local, is_local=is_local, again=True)
+
+
+def _can_open():
+    """Returns whether this process can open files. If it cannot, looking up a name fails as if there were no such name."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def _denied(status, code, title, detail, headers=None):
@@ -43,164 +89,641 @@ def _denied(status, code, title, detail, headers=None):
         "status": status,
         "code": code,
         "degraded": status == 503,
+        "request_id": "",
         "receipt": None,
         "account": None,
         "key": None,
+        "rate_limits": [],
         "headers": headers or {},
-        "problem": _problem(status, code, title, detail),
+        "problem": {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code},
     }
 
 
-def _unavailable():
+def _unavailable(seconds=1.0):
     detail = "The service cannot verify API keys right now. Try again in a moment."
-    return _denied(503, "unavailable", "Unavailable", detail, {"Retry-After": "2"})
+    return _denied(503, "unavailable", "Unavailable", detail, {"Retry-After": str(max(1, math.ceil(seconds)))})
 
 
-class Verifier:
-    """Verifies requests and reports responses. Create one for the whole process.
+_CONFLICT = _denied(400, "invalid_header", "Invalid header", "The request has two different credentials.")
+_TOO_LONG = _denied(
+    401,
+    "invalid_key",
+    "API key invalid",
+    f"A credential has at most {MAX_KEY:,} characters.",
+    {"WWW-Authenticate": 'Bearer realm="api", error="invalid_token"'},
+)
 
-    url: the origin of the Worker. token: a service token with the scope `verify`. on_unavailable: what happens to requests while the Worker
-    cannot be reached, "deny" (503) or "allow". timeout: the time for one call, in seconds.
-    """
 
-    def __init__(self, url, token, on_unavailable="deny", timeout=2.0):
-        if on_unavailable not in ("deny", "allow"):
-            raise ValueError('on_unavailable must be "deny" or "allow"')
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError("url must be the origin of the Worker")
-        self._connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._host = parts.netloc
-        self._token = token
-        self._allows = on_unavailable == "allow"
-        self._timeout = timeout
-        self._local = threading.local()
+def address_in(text):
+    """Returns an address without port, brackets and zone, and an IPv4 address without its IPv6 form. Returns "" for other text."""
+    text = (text or "").strip()
+    bracketed = re.fullmatch(r"\[([^\]]*)\](?::\d+)?", text)
+    text = (bracketed.group(1) if bracketed else text).partition("%")[0]
+    text = re.sub(r"^([\d.]+):\d+$", r"\1", text)
+    text = re.sub(r"^::ffff:(?=[\d.]+$)", "", text, flags=re.IGNORECASE)
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return ""
+    return text
+
+
+def _described(method=None, path=None, ip=None, **rest):
+    """Returns the members of a call. Path, method and address only describe the request: they are cut or left out."""
+    shown = re.sub(r"%[0-9A-Fa-f]?$", "", (path or "").partition("?")[0][:MAX_PATH])
+    address = address_in(ip)
+    if method and _METHOD.fullmatch(method):
+        rest["method"] = method
+    if shown:
+        rest["path"] = shown
+    if address:
+        rest["ip"] = address
+    return rest
+
+
+def _credentials_in(value):
+    """Returns what may be the credential in the value of a header: the token, or the user and the password of Basic."""
+    text = value.strip()
+    basic = _BASIC.match(text)
+    if not basic:
+        return [each for each in [_BEARER.sub("", text, count=1).strip() if _BEARER.match(text) else text] if each]
+    encoded = text[basic.end() :].replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode("utf-8", "replace")
+    except ValueError:
+        return [text]
+    user, _, password = decoded.partition(":")
+    return [each for each in (user, password) if each]
+
+
+def credential_of(values):
+    """Returns the one credential in the values of headers, "" if there is none, or None if there are two different ones."""
+    filled = [value for value in values if _credentials_in(value)]
+    if not filled:
+        return ""
+    if not set.intersection(*(set(_credentials_in(value)) for value in filled)):
+        return None
+    # Only the Worker can tell which part of Basic is the credential.
+    return next((value for value in filled if _BASIC.match(value.strip())), filled[0])
+
+
+def _id_of(key):
+    """Returns the id under which this process knows a credential. The text itself is never kept."""
+    text = key.strip()
+    token = text[_BEARER.match(text).end() :].strip() if _BEARER.match(text) else text
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _time_of(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+class _Known:
+    """What a process remembers for on_unavailable="known": the credentials that it was allowed to serve within the last ten minutes."""
+
+    def __init__(self):
         self._lock = threading.Lock()
-        self._waiting = []
-        self._failures = 0
-        self._paused_until = 0.0
-        self._stopped = threading.Event()
-        self._thread = None
-        atexit.register(self.close)
+        self._credentials = collections.OrderedDict()
 
-    def verify(self, request):
-        """Decides about a request. Never raises. A failed call is sent once more with the same request_id, so the request counts once."""
-        if time.monotonic() < self._paused_until:
-            return self._without()
-        body = json.dumps({"request_id": str(uuid.uuid4()), **request})
-        for attempt in (1, 2):
-            try:
-                answer = self._decision(body)
-                self._failures = 0
-                return answer
-            except Rejected as error:
-                log.error("Developer Overview rejected the call to verify: %s", error)
-                return _unavailable()
-            except Unreachable as error:
-                log.warning("Developer Overview: %s", error)
-        self._failures += 1
-        if self._failures >= FAILURES_TO_OPEN:
-            self._paused_until = time.monotonic() + PAUSE_S
-        return self._without()
-
-    def report(self, receipt, status, duration_ms, route=None):
-        """Reports the response to a request that was allowed. The report is sent within a second."""
-        if not receipt:
-            return
-        report = {"receipt": receipt, "status": status, "duration_ms": max(0, duration_ms)}
-        if route:
-            report["route"] = route[:200]
+    def note(self, key_id, ip, answer, text):
+        """Notes an answer of the Worker. text: the answer as it came, because a handler may change its own copy."""
         with self._lock:
-            if len(self._waiting) >= MAX_WAITING:
-                self._waiting.pop(0)
-            self._waiting.append((time.monotonic(), report))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True)
-                self._thread.start()
+            if answer["status"] in (401, 403, 422):
+                self._credentials.pop(key_id, None)
+            known = self._credentials.get(key_id)
+            if answer["status"] == 429 and known:
+                known["denied_until"] = time.time() + float(answer["headers"].get("Retry-After", KNOWN_S))
+            if not answer["allowed"] or not answer["account"] or not answer["key"]:
+                return
+            known = known or {"addresses": collections.OrderedDict(), "denied_until": 0.0}
+            used_up = [_time_of(each["resets_at"]) for each in answer.get("rate_limits", []) if each["remaining"] <= 0]
+            known["text"] = text
+            known["denied_until"] = max([known["denied_until"], *used_up])
+            known["addresses"].pop(ip, None)
+            known["addresses"][ip] = time.time()
+            self._credentials[key_id] = known
+            self._credentials.move_to_end(key_id)
+            for full, most in ((known["addresses"], MAX_ADDRESSES), (self._credentials, MAX_KNOWN)):
+                if len(full) > most:
+                    full.popitem(last=False)
 
-    def close(self):
-        """Sends all reports that wait. It also runs when the process ends."""
-        self._stopped.set()
-        while self._waiting:
-            before = len(self._waiting)
-            self._send()
-            if len(self._waiting) >= before:
-                break
+    def find(self, key_id, ip, scope):
+        """Returns the account and the key of a request that may pass without the Worker, or None."""
+        with self._lock:
+            now = time.time()
+            known = self._credentials.get(key_id)
+            if known is None or not 0 <= now - known["addresses"].get(ip, 0) < KNOWN_S or known["denied_until"] > now:
+                return None
+            answer = json.loads(known["text"])
+        key = answer["key"]
+        if key["expires_at"] is not None and _time_of(key["expires_at"]) <= now:
+            return None
+        return {"account": answer["account"], "key": key} if scope is None or scope in key["scopes"] else None
 
-    def _without(self):
-        if not self._allows:
-            return _unavailable()
-        return {**_unavailable(), "allowed": True, "status": 200, "code": None, "headers": {}, "problem": None}
 
-    def _decision(self, body):
-        status, text = self._post("/verify", body)
-        if status >= 500 or status == 429:
-            raise Unreachable(f"the Worker responded with {status}")
-        if status != 200:
-            raise Rejected(f"{status} {text[:500]!r}")
+class _Reports:
+    """The reports that wait. One report that the Worker does not accept never holds the others back."""
+
+    # Statuses that say nothing about the reports themselves. The batch waits.
+    WAITS = (401, 403, 404, 408, 429)
+
+    def __init__(self, post, say):
+        self._post, self._say = post, say
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._waiting = []
+        self._dropped = 0
+
+    def stats(self):
+        return {"waiting": len(self._waiting), "dropped": self._dropped}
+
+    def add(self, receipt, status, duration_ms, route):
+        status = status if isinstance(status, int) and 100 <= status <= 599 else 599
+        duration_ms = min(max(0, duration_ms), 86_400_000) if isinstance(duration_ms, (int, float)) and duration_ms == duration_ms else 0
+        report = {"receipt": receipt, "status": status, "duration_ms": duration_ms}
+        if route:
+            # The Worker counts characters in UTF-16.
+            report["route"] = str(route).encode("utf-16-le", "surrogatepass")[:400].decode("utf-16-le", "replace")
+        with self._lock:
+            self._waiting.append((time.time(), report))
+            over = len(self._waiting) - MAX_WAITING
+            if over > 0:
+                self._dropped += over
+                del self._waiting[:over]
+
+    def flush(self):
+        """Sends all reports that wait. Returns when they are sent, or when the Worker does not take them now."""
+        with self._sending:
+            later = []
+            batches = []
+            halvings = 0
+            while True:
+                batch = batches.pop() if batches else self._take()
+                if not batch:
+                    break
+                results = None if halvings > MAX_HALVINGS else self._results(batch)
+                if results is None:
+                    later += batch + [each for rest in reversed(batches) for each in rest]
+                    break
+                if results == "refused":
+                    halvings += 1
+                    half = (len(batch) + 1) // 2
+                    if len(batch) == 1:
+                        self._dropped += 1
+                    else:
+                        batches += [batch[half:], batch[:half]]
+                    continue
+                results += [{}] * (len(batch) - len(results))
+                # 503: the log writer of these entries could not be reached. All other results are final.
+                later += [each for each, result in zip(batch, results) if result.get("status") == 503]
+                self._dropped += sum(result.get("status") not in (200, 503) for result in results[: len(batch)])
+            with self._lock:
+                self._waiting[:0] = later
+
+    def _take(self):
+        with self._lock:
+            now = time.time()
+            waiting = [(at, report) for at, report in self._waiting if now < at + OPEN_S]
+            self._dropped += len(self._waiting) - len(waiting)
+            self._waiting = waiting[REPORTS_AT_ONCE:]
+            return waiting[:REPORTS_AT_ONCE]
+
+    def _results(self, batch):
+        """Returns the results of a batch, "refused" if the Worker does not accept it as it is, or None if the batch has to wait."""
         try:
-            answer = json.loads(text)
-        except ValueError as error:
-            raise Unreachable("the answer is not JSON") from error
-        if not isinstance(answer, dict) or not isinstance(answer.get("allowed"), bool):
-            raise Unreachable("the answer is not a decision")
-        return answer
+            status, text = self._post(json.dumps({"reports": [report for _, report in batch]}))
+            if status == 200:
+                data = json.loads(text)["data"]
+                return list(data) if isinstance(data, list) else None
+        except (NoDecision, ValueError, KeyError, TypeError) as error:
+            self._say(f"{len(batch)} reports wait: {error!r}")
+            return None
+        self._say(f"the Worker responded to {len(batch)} reports with {status}")
+        return "refused" if 400 <= status < 500 and status not in self.WAITS else None
 
-    def _post(self, path, body):
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        kept = getattr(self._local, "connection", None)
-        connection = kept or self._connect(self._host, timeout=self._timeout)
+
+class _Slots:
+    """A bound on what runs at the same time in one event loop. What exceeds it waits in a line, which has a bound too."""
+
+    def __init__(self, count, max_waiting):
+        self._free, self._max_waiting, self._line = count, max_waiting, collections.deque()
+
+    async def run(self, deadline, work):
+        """Runs work in a slot, and returns its result, or None if no slot is free before the deadline."""
+        if not await self._take(deadline):
+            return None
+        try:
+            return await work()
+        finally:
+            self._give()
+
+    async def _take(self, deadline):
+        if self._free > 0:
+            self._free -= 1
+            return True
+        if len(self._line) >= self._max_waiting:
+            return False
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._line.append(turn)
+        timer = loop.call_later(max(0, deadline - time.monotonic()), self._end, turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.result():
+                self._give()
+            raise
+        finally:
+            timer.cancel()
+
+    def _end(self, turn):
+        if not turn.done():
+            turn.set_result(False)
+            self._line.remove(turn)
+
+    def _give(self):
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(True)
+                return
+        self._free += 1
+
+
+class _ThreadSlots:
+    """A bound on the threads that wait at the same time. The others give up soon, so that the server can use them for other customers."""
+
+    def __init__(self, count):
+        self._slots = threading.Semaphore(count)
+
+    async def run(self, deadline, work):
+        if not self._slots.acquire(timeout=max(0, min(THREAD_WAITS_S, deadline - time.monotonic()))):
+            return None
+        try:
+            return await work()
+        finally:
+            self._slots.release()
+
+
+class _Caller:
+    """How requests reach the Worker. It knows the credentials for which calls are in flight."""
+
+    def __init__(self, all_slots, slots_of_key):
+        self._lock = threading.Lock()
+        self._keys = {}
+        self._all, self._slots_of_key = all_slots, slots_of_key
+
+    async def in_slot(self, key_id, deadline, ask):
+        """Calls ask within the bounds. Returns None if there is no room before the deadline."""
+        with self._lock:
+            key = self._keys.get(key_id)
+            if key is None:
+                key = self._keys[key_id] = {"slots": self._slots_of_key(), "users": 0, "denied_at": -math.inf}
+            key["users"] += 1
+        try:
+            return await key["slots"].run(deadline, lambda: self._all.run(deadline, lambda: ask(key)))
+        finally:
+            with self._lock:
+                key["users"] -= 1
+                if key["users"] == 0:
+                    del self._keys[key_id]
+
+
+class _Address:
+    """The origin of the Worker, and what a call to it needs."""
+
+    def __init__(self, url, token):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("url must be the origin of the Worker")
+        self.host, self.port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+        self.ssl = ssl.create_default_context() if parts.scheme == "https" else None
+        self.headers = {"Host": parts.netloc.rpartition("@")[2], "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
+class _Threads(_Caller):
+    """Calls the Worker from threads, each with a connection of its own."""
+
+    def __init__(self, address, answered):
+        super().__init__(_ThreadSlots(CALLS), lambda: _ThreadSlots(CALLS_OF_KEY))
+        self._address, self._answered = address, answered
+        self._local = threading.local()
+
+    def _connection(self, seconds):
+        address = self._address
+        if address.ssl:
+            return http.client.HTTPSConnection(address.host, address.port, timeout=seconds, context=address.ssl)
+        return http.client.HTTPConnection(address.host, address.port, timeout=seconds)
+
+    def post(self, path, body, seconds, method="POST"):
+        until = time.monotonic() + seconds
+        connection = getattr(self._local, "connection", None) or self._connection(seconds)
         self._local.connection = None
+        has_answer = False
         try:
-            connection.request("POST", "/operator/api" + path, body, headers)
+            if connection.sock:
+                connection.sock.settimeout(seconds)
+            connection.request(method, path, body, self._address.headers)
+            used = connection.sock
+            used.settimeout(max(0.001, until - time.monotonic()))
             response = connection.getresponse()
+            has_answer = True
+            self._answered()
+            if not response.isclosed():
+                used.settimeout(max(0.001, until - time.monotonic()))
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise Unreachable(f"the Worker cannot be reached: {error}") from error
+            raise NoDecision("the answer is not complete", again=True) if has_answer else _failure(error) from error
         if response.will_close:
             connection.close()
         else:
             self._local.connection = connection
         return response.status, text
 
+    async def call(self, path, body, seconds):
+        return self.post(path, body, seconds)
+
+    async def wait(self, future, seconds):
+        concurrent.futures.wait([future], max(0, seconds))
+
+
+class _Loop(_Caller):
+    """Calls the Worker from one event loop, over connections of its own. No thread waits for an answer, and the loop's executor is not used."""
+
+    def __init__(self, address, answered):
+        super().__init__(_Slots(CALLS, WAITING), lambda: _Slots(CALLS_OF_KEY, WAITING_OF_KEY))
+        self._address, self._answered = address, answered
+        self._idle = []
+        self._resolver = concurrent.futures.ThreadPoolExecutor(1, "developer_overview")
+        self._lookup = None
+
+    async def call(self, path, body, seconds):
+        try:
+            return await asyncio.wait_for(self._post(path, body), seconds)
+        except (OSError, asyncio.TimeoutError) as error:
+            raise _failure(error) from error
+
+    async def wait(self, future, seconds):
+        await asyncio.wait([asyncio.wrap_future(future)], timeout=max(0, seconds))
+
+    async def _post(self, path, body):
+        data = body.encode()
+        lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in self._address.headers.items())]
+        reader, writer = self._kept() or await self._connect()
+        keeps = False
+        try:
+            writer.write("\r\n".join([*lines, f"Content-Length: {len(data)}", "", ""]).encode("latin-1") + data)
+            status, headers = await self._head(reader)
+            try:
+                text = await self._body(reader, headers)
+            except (EOFError, ValueError, OSError) as error:
+                raise NoDecision("the answer is not complete", again=True) from error
+            keeps = "close" not in headers.get("connection", "") and ("content-length" in headers or "transfer-encoding" in headers)
+            return status, text
+        finally:
+            if keeps:
+                self._idle.append((reader, writer))
+            else:
+                writer.close()
+
+    def _kept(self):
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        return None
+
+    async def _connect(self):
+        if self._lookup is None or self._lookup.done():
+            found = self._resolver.submit(socket.getaddrinfo, self._address.host, self._address.port, 0, socket.SOCK_STREAM)
+            self._lookup = asyncio.wrap_future(found)
+            self._lookup.add_done_callback(lambda done: done.cancelled() or done.exception())
+        failure = OSError("the name has no address")
+        for *_, (host, port, *_) in await asyncio.shield(self._lookup):
+            try:
+                name = self._address.host if self._address.ssl else None
+                return await asyncio.open_connection(host, port, ssl=self._address.ssl, server_hostname=name)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    async def _head(self, reader):
+        while True:
+            try:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                status = int(head[0].split(" ")[1])
+            except (EOFError, ValueError, IndexError, asyncio.LimitOverrunError) as error:
+                raise ConnectionError("the Worker closed the connection") from error
+            self._answered()
+            if status >= 200:
+                named = (line.partition(":") for line in head[1:] if line)
+                return status, {name.strip().lower(): value.strip().lower() for name, _, value in named}
+
+    @staticmethod
+    async def _body(reader, headers):
+        if "transfer-encoding" not in headers:
+            return await (reader.readexactly(int(headers["content-length"])) if "content-length" in headers else reader.read())
+        chunks = []
+        while True:
+            size = int((await reader.readline()).partition(b";")[0], 16)
+            if size == 0:
+                break
+            chunks.append((await reader.readexactly(size + 2))[:-2])
+        while (await reader.readline()).strip():
+            pass
+        return b"".join(chunks)
+
+
+class Verifier:
+    """Verifies requests and reports responses. Create one for the whole process.
+
+    url: the origin of the Worker. token: a service token with the scope `verify`. on_unavailable: what happens to requests while no connection
+    to the Worker can be made, "deny" (503) or "known". timeout: the time for one decision, in seconds.
+    """
+
+    def __init__(self, url, token, on_unavailable="deny", timeout=1.0):
+        if on_unavailable == "allow":
+            raise ValueError(
+                'on_unavailable="allow" would let requests through that nobody has checked. '
+                'Use "known": it lets credentials through that were allowed before.'
+            )
+        if on_unavailable not in PAUSE_S:
+            raise ValueError('on_unavailable must be "deny" or "known"')
+        self._address = _Address(url, token)
+        self._timeout = timeout
+        self._known = _Known() if on_unavailable == "known" else None
+        self._pause = PAUSE_S[on_unavailable]
+        self._threads = _Threads(self._address, self._answered)
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._answers = 0
+        self._is_away = False
+        self._probe_at = 0.0
+        self._probing = None
+        self._unsaid = 0
+        self._quiet_until = 0.0
+        self._reports = _Reports(lambda body: self._threads.post(API + "/reports", body, REPORT_TIMEOUT_S), self._say)
+        self._stopped = threading.Event()
+        self._thread = None
+        atexit.register(self.close)
+
+    def verify(self, request):
+        """Decides about a request, within the time for a decision. Never raises."""
+        deciding = self._decide(request, self._threads)
+        try:
+            # A caller of threads blocks, so the coroutine ends without waiting.
+            deciding.send(None)
+        except StopIteration as done:
+            return done.value
+        raise RuntimeError("verify has waited in a thread")
+
+    async def verify_async(self, request):
+        """Decides about a request like verify, without blocking the event loop of asyncio."""
+        loop = asyncio.get_running_loop()
+        if getattr(self._local, "loop", None) is not loop:
+            self._local.loop, self._local.caller = loop, _Loop(self._address, self._answered)
+        return await self._decide(request, self._local.caller)
+
+    def report(self, receipt, status, duration_ms, route=None):
+        """Reports the response to a request that was allowed. The report is sent within a second."""
+        if not receipt:
+            return
+        self._reports.add(receipt, status, duration_ms, route)
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, daemon=True)
+                    self._thread.start()
+
+    def flush(self):
+        """Sends all reports that wait."""
+        self._reports.flush()
+
+    def close(self):
+        """Sends all reports that wait. It also runs when the process ends."""
+        self._stopped.set()
+        self._reports.flush()
+
+    def stats(self):
+        """Returns the number of reports that wait, and of those that were dropped, and whether the Worker is away."""
+        return {**self._reports.stats(), "away": self._is_away}
+
     def _run(self):
         while not self._stopped.wait(REPORT_EVERY_S):
-            self._send()
+            self._reports.flush()
 
-    def _send(self):
-        with self._lock:
-            now = time.monotonic()
-            self._waiting = [(at, report) for at, report in self._waiting if now < at + OPEN_S]
-            batch, self._waiting = self._waiting[:REPORTS_AT_ONCE], self._waiting[REPORTS_AT_ONCE:]
-        if not batch:
-            return
+    async def _decide(self, given, caller):
+        deadline = time.monotonic() + self._timeout
+        request = _described(**given)
+        if len(request["key"]) > MAX_KEY:
+            return _TOO_LONG
+        key_id = _id_of(request["key"])
+        # Only one request waits for the probe at the end of the pause.
+        if self._is_away and self._probing is None and time.monotonic() >= self._probe_at:
+            await caller.wait(self._probe(1), deadline - time.monotonic())
+        if self._is_away:
+            return self._without_worker(key_id, request)
+        # A request waits for a slot for half of its time, so that the call has the other half.
+        return await caller.in_slot(key_id, deadline - self._timeout / 2, lambda key: self._ask(key_id, key, request, caller, deadline)) or _unavailable()
+
+    async def _ask(self, key_id, key, request, caller, deadline):
+        """Asks the Worker. Sends a call that failed once more with the same request_id, so that the request counts once."""
+        body = json.dumps({"request_id": str(uuid.uuid4()), **request})
+        started = time.monotonic()
+        for attempt in (1, 2):
+            try:
+                answer, text = self._decision(await self._call(caller, body, deadline - time.monotonic()))
+                if answer["status"] in (401, 403, 422):
+                    key["denied_at"] = time.monotonic()
+                # An older answer never brings back a credential that was denied meanwhile.
+                if self._known and (not answer["allowed"] or started > key["denied_at"]):
+                    self._known.note(key_id, request.get("ip", ""), answer, text)
+                return answer
+            except NoDecision as error:
+                if attempt == 1 and error.again and time.monotonic() < deadline:
+                    continue
+                self._say(error)
+                if error.is_lost:
+                    await caller.wait(self._probe(PROBES), deadline - time.monotonic())
+                    if self._is_away:
+                        return self._without_worker(key_id, request)
+                return _unavailable()
+
+    @staticmethod
+    async def _call(caller, body, seconds):
+        if seconds <= 0:
+            raise NoDecision("the Worker did not respond in time")
+        return await caller.call(API + "/verify", body, seconds)
+
+    @staticmethod
+    def _decision(result):
+        status, text = result
+        if status != 200:
+            # A service token that the Worker rejects is an error of this service, never one of the client.
+            raise NoDecision(f"the Worker responded with {status}: {text[:500]!r}", again=status >= 500 or status == 429)
         try:
-            status, text = self._post("/reports", json.dumps({"reports": [report for _, report in batch]}))
-            if status != 200:
-                raise Unreachable(f"the Worker responded with {status}")
-            data = json.loads(text)["data"]
-            # The log writer of these entries could not be reached. All other results are final.
-            left = [item for item, result in zip(batch, data) if result["status"] == 503]
-        except (Unreachable, ValueError, KeyError) as error:
-            log.warning("Developer Overview: %d reports wait: %s", len(batch), error)
-            left = batch
-        if left:
-            with self._lock:
-                self._waiting[:0] = left
-
-
-def _token_of(value):
-    scheme, _, rest = value.strip().partition(" ")
-    if scheme.lower() == "bearer":
-        return rest.strip()
-    if scheme.lower() == "basic":
-        try:
-            user, _, password = base64.b64decode(rest).decode().partition(":")
-            return password or user
+            answer = json.loads(text)
         except ValueError:
-            return value
-    return value.strip()
+            answer = None
+        # Only a 200 with `allowed` is a decision.
+        if not isinstance(answer, dict) or not isinstance(answer.get("allowed"), bool):
+            raise NoDecision("the answer is not a decision", again=True)
+        return answer, text
+
+    def _answered(self):
+        """Notes that the Worker is there: any answer shows it."""
+        self._answers += 1
+        self._is_away = False
+
+    def _without_worker(self, key_id, request):
+        """Lets a credential pass that was allowed before, or denies the request with the rest of the pause."""
+        known = self._known and self._known.find(key_id, request.get("ip", ""), request.get("scope"))
+        if known:
+            return {**_unavailable(), "allowed": True, "status": 200, "code": None, **known, "headers": {}, "problem": None}
+        return _unavailable(self._probe_at - time.monotonic())
+
+    def _probe(self, count):
+        """Sends probes. If all of them fail, the Worker is away. Calls at the same time share one series of probes."""
+        with self._lock:
+            done = self._probing
+            if done is None:
+                done = self._probing = concurrent.futures.Future()
+                try:
+                    threading.Thread(target=self._send_probes, args=(count, done), daemon=True).start()
+                except RuntimeError:  # This machine has no thread left.
+                    self._probing = None
+                    done.set_result(None)
+            return done
+
+    def _send_probes(self, count, done):
+        before = self._answers
+        for sent in range(count):
+            if sent > 0:
+                time.sleep(BETWEEN_PROBES_S)
+            try:
+                self._threads.post("/health", None, PROBE_S, "GET")
+            except NoDecision as error:
+                # A machine that cannot open a connection knows nothing about the Worker.
+                if error.is_local or not _can_open():
+                    break
+            if self._answers != before:
+                break
+        else:
+            self._probe_at = time.monotonic() + self._pause
+            self._is_away = True
+        self._probing = None
+        done.set_result(None)
+
+    def _say(self, message):
+        """Writes to the log, at most one line in ten seconds."""
+        self._unsaid += 1
+        if time.monotonic() < self._quiet_until:
+            return
+        times = f" ({self._unsaid} failures since the last message)" if self._unsaid > 1 else ""
+        self._unsaid, self._quiet_until = 0, time.monotonic() + QUIET_S
+        log.warning("Developer Overview: %s%s", message, times)
 
 
 class _Middleware:
@@ -212,16 +735,9 @@ class _Middleware:
         self.client_ip = client_ip
 
     def _request(self, headers, method, path, ip):
-        sent = [headers[name] for name in self.key_headers if headers.get(name)]
-        if len({_token_of(value) for value in sent}) > 1:
-            return None
-        request = {"key": sent[0] if sent else "", "method": method, "path": path or "/", **self.options}
-        if ip:
-            request["ip"] = ip
-        return request
-
-
-_CONFLICT = _denied(400, "invalid_header", "Invalid header", "The request has two different credentials.")
+        """Returns the call about a request, or None if it has two different credentials. headers: pairs of a name in lower case and a value."""
+        key = credential_of([value for wanted in self.key_headers for name, value in headers if name == wanted])
+        return None if key is None else {"key": key, "method": method, "path": path, "ip": ip, **self.options}
 
 
 def _headers_of(answer):
@@ -233,31 +749,43 @@ def _verified(answer):
 
 
 class AsgiMiddleware(_Middleware):
-    """Middleware for ASGI. The handler finds the account and the key in scope["state"]["verified"], in FastAPI request.state.verified."""
+    """Middleware for ASGI. The handler finds the account and the key in scope["state"]["verified"], in FastAPI request.state.verified.
+
+    A WebSocket is verified before it is accepted.
+    """
 
     async def __call__(self, scope, receive, send):
-        if scope["type"] != "http":
+        kind = scope["type"]
+        if kind == "lifespan":
             return await self.app(scope, receive, send)
+        if kind not in ("http", "websocket"):
+            raise RuntimeError(f"AsgiMiddleware cannot verify connections of the type {kind!r}.")
         started = time.monotonic()
         named = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
-        scope = dict(scope, headers=[pair for pair in scope["headers"] if not pair[0].lower().startswith(b"x-verified-")])
+        kept = [pair for pair in scope["headers"] if not _OF_VERIFIED.match(pair[0].decode("latin-1"))]
+        scope = dict(scope, headers=kept)
         client = scope.get("client")
         ip = self.client_ip(scope) if self.client_ip else (client[0] if client else None)
-        request = self._request(dict(named), scope["method"], scope["path"], ip)
-        answer = _CONFLICT if request is None else await asyncio.to_thread(self.verifier.verify, request)
+        raw_path = scope.get("raw_path")
+        path = raw_path.decode("latin-1") if isinstance(raw_path, bytes) else quote(scope.get("path", ""))
+        request = self._request(named, scope.get("method", "GET"), path, ip)
+        answer = _CONFLICT if request is None else await self.verifier.verify_async(request)
         if not answer["allowed"]:
-            headers = [(name.encode(), value.encode()) for name, value in _headers_of(answer).items()]
-            await send({"type": "http.response.start", "status": answer["status"], "headers": headers})
-            await send({"type": "http.response.body", "body": json.dumps(answer["problem"]).encode()})
-            return None
+            return await self._deny(scope, receive, send, answer)
         scope["state"] = {**scope.get("state", {}), "verified": _verified(answer)}
+        added = [(name.encode(), value.encode()) for name, value in answer["headers"].items()]
         status = 500
 
         async def send_with_headers(message):
             nonlocal status
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 status = message["status"]
-                added = [(name.encode(), value.encode()) for name, value in answer["headers"].items()]
+            elif message["type"] == "websocket.accept":
+                status = 101
+            elif message["type"] == "websocket.close" and status == 500:
+                # A WebSocket that is closed before it was accepted.
+                status = 403
+            if message["type"] in ("http.response.start", "websocket.accept"):
                 message = dict(message, headers=[*message.get("headers", []), *added])
             await send(message)
 
@@ -266,6 +794,19 @@ class AsgiMiddleware(_Middleware):
         finally:
             route = getattr(scope.get("route"), "path", None)
             self.verifier.report(answer["receipt"], status, (time.monotonic() - started) * 1000, route)
+
+    @staticmethod
+    async def _deny(scope, receive, send, answer):
+        headers = [(name.encode(), value.encode()) for name, value in _headers_of(answer).items()]
+        prefix = ""
+        if scope["type"] == "websocket":
+            await receive()
+            if "websocket.http.response" not in (scope.get("extensions") or {}):
+                # The server responds with 403.
+                return await send({"type": "websocket.close", "code": 1008})
+            prefix = "websocket."
+        await send({"type": f"{prefix}http.response.start", "status": answer["status"], "headers": headers})
+        await send({"type": f"{prefix}http.response.body", "body": json.dumps(answer["problem"]).encode()})
 
 
 class WsgiMiddleware(_Middleware):
@@ -277,10 +818,16 @@ class WsgiMiddleware(_Middleware):
 
     def __call__(self, environ, start_response):
         started = time.monotonic()
-        headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
-        environ = {name: value for name, value in environ.items() if not name.startswith("HTTP_X_VERIFIED_")}
+        # Servers join repeated headers with a comma.
+        headers = [
+            (name[5:].replace("_", "-").lower(), part)
+            for name, value in environ.items()
+            if name.startswith("HTTP_")
+            for part in value.split(",")
+        ]
+        environ = {name: value for name, value in environ.items() if not _OF_VERIFIED.match(name.replace("HTTP_", "", 1))}
         ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")
-        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        path = quote((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace"))
         request = self._request(headers, environ["REQUEST_METHOD"], path, ip)
         answer = _CONFLICT if request is None else self.verifier.verify(request)
         if not answer["allowed"]:

@@ -122,23 +122,24 @@ describe.each(Object.keys(services))("The middleware for %s, as its README shows
 });
 
 describe("While the Worker is stopped", () => {
-  it("a service denies or allows, as it was told, and its reports arrive when the Worker is back", async () => {
-    const account = await operator.makeAccount({ limit: 100 });
+  it("a service denies, or lets known keys alone through, as it was told, and its reports arrive when the Worker is back", async () => {
+    const [account, stranger] = await Promise.all([operator.makeAccount({ limit: 100 }), operator.makeAccount({ limit: 100 })]);
     const env = { OVERVIEW_URL: `http://localhost:${worker.port}`, SERVICE_TOKEN: await operator.makeToken("verify") };
     const express = nodeBlocks["express.mjs"] ?? "";
-    const allowing = express
-      .replace("token: process.env.SERVICE_TOKEN", 'token: process.env.SERVICE_TOKEN, onUnavailable: "allow"')
-      .replace("req.verified.account.id", "req.verified.account?.id ?? null");
-    const [denies, allows] = await Promise.all([
+    const knowing = express.replace("token: process.env.SERVICE_TOKEN", 'token: process.env.SERVICE_TOKEN, onUnavailable: "known"');
+    const [denies, knows] = await Promise.all([
       startService({ "api.mjs": express }, withNode("api.mjs"), env),
-      startService({ "api.mjs": allowing }, withNode("api.mjs"), env),
+      startService({ "api.mjs": knowing }, withNode("api.mjs"), env),
     ]);
-    const get = (service: Service) => fetch(`${service.url}/orders/7`, { headers: { Authorization: `Bearer ${account.key}` } });
-    expect((await get(denies)).status).toBe(200);
+    const get = (service: Service, key = account.key) => fetch(`${service.url}/orders/7`, { headers: { Authorization: `Bearer ${key}` } });
+    expect([(await get(denies)).status, (await get(knows)).status]).toEqual([200, 200]);
     await worker.restart(async () => {
       const denied = await get(denies);
       expect([denied.status, ((await denied.json()) as { code: string }).code]).toEqual([503, "unavailable"]);
-      expect((await get(allows)).status).toBe(200);
+      const known = await get(knows);
+      expect([known.status, await known.json()]).toEqual([200, { id: "7", customer: account.id }]);
+      expect((await get(knows, stranger.key)).status).toBe(503);
+      expect((await fetch(`${knows.url}/orders/7`)).status).toBe(503);
     });
     await vi.waitUntil(async () => (await get(denies)).status === 200, { timeout: 20_000, interval: 500 });
     const entries = await vi.waitUntil(

@@ -1,0 +1,130 @@
+package developeroverview
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// What a process remembers for OnUnavailable: Known. These are the credentials that it was allowed to serve within the last ten minutes.
+
+const (
+	keptFor      = 10 * time.Minute
+	maxKnown     = 10000
+	maxAddresses = 16
+)
+
+type known struct {
+	mutex       sync.Mutex
+	credentials map[string]*knownCredential
+}
+
+type knownCredential struct {
+	text        []byte
+	addresses   map[string]time.Time
+	usedAt      time.Time
+	deniedUntil time.Time
+}
+
+// idOf returns the id under which this process knows a credential. The text itself is never kept.
+func idOf(key string) string {
+	sum := sha256.Sum256([]byte(tokenOf(key)))
+	return string(sum[:])
+}
+
+func isRemoving(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusUnprocessableEntity
+}
+
+// note notes an answer of the Worker. text: the answer as it came, because a handler may change its own copy.
+func (k *known) note(id, ip string, decision *answer, text []byte) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	// Without the monotonic clock, which stands still while a machine sleeps.
+	now := time.Now().Round(0)
+	if isRemoving(decision.Status) {
+		delete(k.credentials, id)
+	}
+	credential := k.credentials[id]
+	if decision.Status == http.StatusTooManyRequests && credential != nil {
+		seconds, err := strconv.Atoi(decision.Headers["Retry-After"])
+		if err != nil {
+			seconds = int(keptFor / time.Second)
+		}
+		credential.deniedUntil = now.Add(time.Duration(seconds) * time.Second)
+	}
+	if !*decision.Allowed || decision.Account == nil || decision.Key == nil {
+		return
+	}
+	if credential == nil {
+		credential = &knownCredential{addresses: map[string]time.Time{}}
+		if len(k.credentials) >= maxKnown {
+			k.removeOldest()
+		}
+		k.credentials[id] = credential
+	}
+	credential.text, credential.usedAt = text, now
+	for _, limit := range decision.RateLimits {
+		if limit.Remaining <= 0 && limit.ResetsAt.After(credential.deniedUntil) {
+			credential.deniedUntil = limit.ResetsAt
+		}
+	}
+	credential.addresses[ip] = now
+	if len(credential.addresses) > maxAddresses {
+		oldest := ip
+		for address, at := range credential.addresses {
+			if at.Before(credential.addresses[oldest]) {
+				oldest = address
+			}
+		}
+		delete(credential.addresses, oldest)
+	}
+}
+
+// removeOldest makes room for a tenth of the credentials, so that it runs seldom.
+func (k *known) removeOldest() {
+	for age := keptFor; len(k.credentials) > maxKnown*9/10; age /= 2 {
+		for id, credential := range k.credentials {
+			if time.Since(credential.usedAt) >= age || age == 0 {
+				delete(k.credentials, id)
+			}
+		}
+	}
+}
+
+// find returns the account and the key of a request that may pass without the Worker, or nil.
+func (k *known) find(id, ip, scope string) *answer {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	credential := k.credentials[id]
+	if credential == nil {
+		return nil
+	}
+	now := time.Now().Round(0)
+	at, isHere := credential.addresses[ip]
+	if age := now.Sub(at); !isHere || age < 0 || age >= keptFor || credential.deniedUntil.After(now) {
+		return nil
+	}
+	found := &answer{}
+	if err := json.Unmarshal(credential.text, found); err != nil {
+		return nil
+	}
+	if found.Key.ExpiresAt != nil {
+		expires, err := time.Parse(time.RFC3339, *found.Key.ExpiresAt)
+		if err != nil || !expires.After(now) {
+			return nil
+		}
+	}
+	for _, each := range found.Key.Scopes {
+		if each == scope {
+			return found
+		}
+	}
+	if scope == "" {
+		return found
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// Sends reports in batches. One report that the Worker does not accept never holds the others back.
+
+const everyMs = 1000;
+const atOnce = 500;
+const maxWaiting = 20_000;
+/** A response can be reported for ten minutes. */
+const openMs = 10 * 60_000;
+const maxDurationMs = 86_400_000;
+const maxRoute = 200;
+/** Statuses that say nothing about the reports themselves. The batch waits. */
+const waits = [401, 403, 404, 408, 429];
+/** A batch is halved at most this often until the next second. */
+const maxHalvings = 100;
+
+const clamped = (value, max) => Math.min(Math.max(0, Number(value) || 0), max);
+
+/** Returns a report within the bounds of the Worker. */
+const reportOf = ({ receipt, status, durationMs, route }) => ({
+  receipt,
+  status: Number.isInteger(status) && status >= 100 && status <= 599 ? status : 599,
+  duration_ms: clamped(durationMs, maxDurationMs),
+  ...(route && { route: String(route).slice(0, maxRoute) }),
+});
+
+/** The reports of a process that wait. */
+export class Reports {
+  #post;
+  #say;
+  #waiting = [];
+  #dropped = 0;
+  #timer = null;
+  #sending = Promise.resolve();
+
+  /** `post`: sends reports, and returns the status and the text of the answer, or throws if the Worker cannot be reached. `say`: writes to the log. */
+  constructor(post, say) {
+    this.#post = post;
+    this.#say = say;
+  }
+
+  stats() {
+    return { waiting: this.#waiting.length, dropped: this.#dropped };
+  }
+
+  add(given) {
+    if (!given.receipt) return;
+    this.#waiting.push({ at: Date.now(), report: reportOf(given) });
+    if (this.#waiting.length > maxWaiting) this.#drop(this.#waiting.splice(0, this.#waiting.length - maxWaiting));
+    this.#schedule();
+  }
+
+  /** Sends all reports that wait. Returns when they are sent, or when the Worker does not take them now. */
+  flush() {
+    clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#sending = this.#sending.then(() => this.#send());
+    return this.#sending;
+  }
+
+  close() {
+    const sent = this.flush();
+    return sent.then(() => clearTimeout(this.#timer));
+  }
+
+  #schedule() {
+    this.#timer ??= setTimeout(() => this.flush(), everyMs).unref();
+  }
+
+  #drop(reports) {
+    this.#dropped += reports.length;
+  }
+
+  async #send() {
+    const isOpen = ({ at }) => Date.now() < at + openMs;
+    this.#drop(this.#waiting.filter((each) => !isOpen(each)));
+    this.#waiting = this.#waiting.filter(isOpen);
+    const batches = [];
+    const later = [];
+    let halvings = 0;
+    while (batches.length > 0 || this.#waiting.length > 0) {
+      const batch = batches.pop() ?? this.#waiting.splice(0, atOnce);
+      const results = halvings > maxHalvings ? null : await this.#results(batch);
+      if (results === null) {
+        later.push(batch, ...batches.reverse());
+        break;
+      }
+      if (results === "refused") {
+        halvings++;
+        const half = Math.ceil(batch.length / 2);
+        if (batch.length === 1) this.#drop(batch);
+        else batches.push(batch.slice(half), batch.slice(0, half));
+        continue;
+      }
+      // 503: the log writer of these entries could not be reached. All other results are final.
+      later.push(batch.filter((_, index) => results[index]?.status === 503));
+      this.#drop(batch.filter((_, index) => ![200, 503].includes(results[index]?.status)));
+    }
+    this.#waiting.unshift(...later.flat());
+    if (this.#waiting.length > 0) this.#schedule();
+  }
+
+  /** Returns the results of a batch, "refused" if the Worker does not accept it as it is, or null if the batch has to wait. */
+  async #results(batch) {
+    try {
+      const { status, text } = await this.#post(JSON.stringify({ reports: batch.map(({ report }) => report) }));
+      if (status === 200) {
+        const { data } = JSON.parse(text);
+        return Array.isArray(data) ? data : null;
+      }
+      this.#say(`the Worker responded to ${batch.length} reports with ${status}`);
+      return status >= 400 && status < 500 && !waits.includes(status) ? "refused" : null;
+    } catch (error) {
+      this.#say(`${batch.length} reports wait: ${error.message}`);
+      return null;
+    }
+  }
+}

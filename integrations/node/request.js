@@ -1,0 +1,55 @@
+import { createHash } from "node:crypto";
+import { isIP } from "node:net";
+
+// What a client sends about a request. Path, method and address only describe it: they are cut or left out, and never lead to a denial.
+
+const maxPath = 1024;
+const methodForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
+const bearer = /^bearer(?: +|$)/i;
+const basic = /^basic +/i;
+
+/** Returns an address without port, brackets and zone, and an IPv4 address without its IPv6 form. Returns an empty string for other text. */
+export function addressIn(text) {
+  const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(String(text ?? "").trim()) ?? [];
+  const [address] = (bracketed ?? String(text ?? "").trim()).split("%");
+  const [host, port] = address.split(":");
+  const plain = port !== undefined && isIP(host) === 4 && /^[\d.]+:\d+$/.test(address) ? host : address;
+  const ipv4 = plain.replace(/^::ffff:(?=[\d.]+$)/i, "");
+  return isIP(ipv4) === 0 ? "" : ipv4;
+}
+
+/** Returns a path without its query, cut so that no encoded character is broken. */
+const cutPath = (path) =>
+  String(path ?? "")
+    .split("?")[0]
+    .slice(0, maxPath)
+    .replace(/%[0-9A-Fa-f]?$/, "");
+
+/** Returns the members of a call to verify. Leaves out what the Worker would not accept as a description. */
+export function described({ method, path, ip, ...rest }) {
+  const shown = cutPath(path);
+  const address = addressIn(ip);
+  return { ...rest, ...(methodForm.test(method ?? "") && { method }), ...(shown && { path: shown }), ...(address && { ip: address }) };
+}
+
+/** Returns the id under which this process knows a credential. The text itself is never kept. */
+export const idOf = (key) => createHash("sha256").update(key.trim().replace(bearer, "").trim()).digest("base64");
+
+/** Returns what may be the credential in the value of a header: the token, or the user and the password of `Basic`. */
+function credentialsIn(value) {
+  const text = value.trim();
+  if (!basic.test(text)) return [text.replace(bearer, "").trim()].filter(Boolean);
+  const [user, ...password] = Buffer.from(text.replace(basic, ""), "base64").toString("utf8").split(":");
+  return [user, password.join(":")].filter(Boolean);
+}
+
+/** Returns the one credential in the values of headers, an empty string if there is none, or null if there are two different ones. */
+export function credentialOf(values) {
+  const filled = values.filter((value) => credentialsIn(value).length > 0);
+  const common = filled
+    .map(credentialsIn)
+    .reduce((left, right) => left.filter((each) => right.includes(each)), credentialsIn(filled[0] ?? ""));
+  if (filled.length > 0 && common.length === 0) return null;
+  // Only the Worker can tell which part of `Basic` is the credential.
+  return filled.find((value) => basic.test(value.trim())) ?? filled[0] ?? "";
+}

@@ -1,0 +1,131 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { freePort } from "../../node/project.ts";
+
+// A small HTTP server that plays a Worker with the faults that the real one cannot produce. The first word of a key says what happens to it. The calls of
+// `slow` are never answered. `late` is answered after 400 ms. `busy` gets HTTP 503. `reset` has its connection closed. `page` gets a page instead of a
+// decision. `expired` is allowed until a second later. `last` has used up its limit. A batch with a report of `odd` gets 422. All others are allowed,
+// unless `denials` has an answer for them.
+
+export interface Call {
+  key: string;
+  method?: string;
+  path?: string;
+  ip?: string;
+  scope?: string;
+}
+
+const textOf = async (request: IncomingMessage) => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+};
+
+/** Starts the server. `maxReports`: more reports in a batch get 413. */
+export async function startFakeWorker({ maxReports = 500 } = {}) {
+  const port = await freePort();
+  const calls: Call[] = [];
+  const reports: { receipt: string; status: number; duration_ms: number; route?: string }[] = [];
+  /** Denials by the whole credential. */
+  const denials = new Map<string, { status: number; retryAfter?: number }>();
+  const inFlight = new Map<string, number>();
+  const most = new Map<string, number>();
+  const sockets = new Set<Socket>();
+  let hangs = false;
+  let server: Server;
+  let receipts = 0;
+
+  const verify = async (call: Call, request: IncomingMessage, response: ServerResponse) => {
+    calls.push(call);
+    const token = call.key.replace(/^bearer +/i, "");
+    const [kind = ""] = token.split("-");
+    inFlight.set(token, (inFlight.get(token) ?? 0) + 1);
+    most.set(token, Math.max(most.get(token) ?? 0, inFlight.get(token) ?? 0));
+    response.once("close", () => inFlight.set(token, (inFlight.get(token) ?? 0) - 1));
+    if (kind === "slow") return;
+    if (kind === "late") await new Promise((resolve) => setTimeout(resolve, 400));
+    if (kind === "busy") return void response.writeHead(503).end("busy");
+    if (kind === "reset") return void request.socket.destroy();
+    if (kind === "page") return void response.end("<html>");
+    const denial = token === "" ? { status: 401 } : denials.get(token);
+    const { status = 200, retryAfter } = denial ?? {};
+    const answer = {
+      allowed: !denial,
+      status,
+      code: denial ? "denied" : null,
+      degraded: false,
+      request_id: "req_1",
+      receipt: denial ? null : `${token} ${++receipts}`,
+      account: denial ? null : { id: `acc_${token}`, external_id: null, name: "Acme", metadata: {} },
+      key: denial
+        ? null
+        : {
+            id: `key_${token}`,
+            external_id: null,
+            name: "Key",
+            scopes: ["orders:read"],
+            metadata: {},
+            expires_at: kind === "expired" ? new Date(Date.now() + 1000).toISOString() : null,
+          },
+      rate_limits: denial
+        ? []
+        : [{ name: "hour", limit: 10, used: 1, remaining: kind === "last" ? 0 : 9, resets_at: "2099-01-01T00:00:00.000Z" }],
+      headers: retryAfter ? { "Retry-After": String(retryAfter) } : { "X-RateLimit-Limit": "10" },
+      problem: denial ? { type: "about:blank", title: "Denied", status, code: "denied" } : null,
+    };
+    const body = JSON.stringify(answer);
+    // Half of the answers are chunked.
+    response.writeHead(200, receipts % 2 === 0 ? { "Content-Length": Buffer.byteLength(body) } : {}).end(body);
+  };
+
+  const handle = async (request: IncomingMessage, response: ServerResponse) => {
+    if (hangs) return;
+    if (request.url === "/health") return void response.end("{}");
+    const body = JSON.parse(await textOf(request));
+    if (request.url?.endsWith("/verify")) return verify(body, request, response);
+    if (body.reports.length > maxReports) return void response.writeHead(413).end();
+    if (body.reports.some(({ receipt }: { receipt: string }) => receipt.startsWith("odd"))) return void response.writeHead(422).end();
+    reports.push(...body.reports);
+    response.end(JSON.stringify({ data: body.reports.map((_: unknown, index: number) => ({ index, status: 200, code: null })) }));
+  };
+
+  const start = async () => {
+    hangs = false;
+    server = createServer((request, response) => void handle(request, response).catch(() => response.destroy()));
+    server.on("connection", (socket) => {
+      sockets.add(socket);
+      socket.on("error", () => {}).once("close", () => sockets.delete(socket));
+    });
+    await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", 2048, resolve));
+  };
+  const stop = async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  };
+  await start();
+  return {
+    url: `http://localhost:${port}`,
+    calls,
+    reports,
+    denials,
+    callsOf: (token: string) => calls.filter(({ key }) => key.endsWith(token)),
+    /** Returns the calls in flight of all keys that begin with a text. */
+    inFlight: (start: string) => [...inFlight].filter(([token]) => token.startsWith(start)).reduce((sum, [, count]) => sum + count, 0),
+    /** Returns the most calls that were in flight at the same time for one key. */
+    mostOf: (token: string) => most.get(token) ?? 0,
+    /** Accepts connections from now on, and answers nothing. */
+    hang: () => {
+      hangs = true;
+    },
+    answer: () => {
+      hangs = false;
+      // What came while it hung stays without an answer.
+      for (const socket of sockets) socket.destroy();
+    },
+    stop,
+    start,
+  };
+}
+
+export type FakeWorker = Awaited<ReturnType<typeof startFakeWorker>>;
