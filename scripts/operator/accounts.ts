@@ -105,7 +105,7 @@ export const accounts: Record<string, Command> = {
     },
   },
   "on-unavailable": {
-    form: "on-unavailable ID deny|allow",
+    form: "on-unavailable ID deny|known",
     what: "set what verify does with a request while the guard of its key cannot be reached",
     args: 2,
     run: async (given) => {

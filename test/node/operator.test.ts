@@ -244,7 +244,7 @@ describe("npm run operator", () => {
     await succeedWith("accounts", "retention-days", account, "14");
     await succeedWith("accounts", "retention-days", account, "default");
     expect(await succeedWith("accounts", "max-keys", account, "200")).toBe("The account may have 200 live keys.");
-    expect(await succeedWith("accounts", "on-unavailable", account, "allow")).toBe("While a guard cannot be reached: allow.");
+    expect(await succeedWith("accounts", "on-unavailable", account, "known")).toBe("While a guard cannot be reached: known.");
     await succeedWith("accounts", "on-unavailable", account, "deny");
     expect((await succeedWith("accounts", "storage", account, "--json")).tasks.most).toBe(100_000);
     expect(await succeedWith("accounts", "storage-quota", account, "512")).toBe("It may store 512 MiB.");
