@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { load, pace, type Run, type Variant } from "./load.ts";
-import { prepare, unlimited } from "./variants.ts";
-import { makeToken } from "./variants.ts";
+import { makeToken, prepare, unlimited } from "./variants.ts";
 import { bundle, ended, freePort, serve, start } from "./workerd.ts";
 
 // Measures what the middleware for Node adds to a request: one round trip to the Worker, which runs on the same machine.

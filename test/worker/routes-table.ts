@@ -1,6 +1,6 @@
 /**
- * What applies to each route. In the APIs: the scope, the accounts that a token which is bound to accounts reaches, whether a request is counted, whether the route
- * takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional). On pages: the surface and the access.
+ * What applies to each route. In the APIs: the scope, and the accounts that a token reaches if it is bound to accounts. Then whether a request is counted, whether
+ * the route takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional). On pages: the surface and the access.
  */
 export const routesTable = `
 GET /api/v1/users | users:read
