@@ -2391,7 +2391,7 @@ export interface components {
              */
             counted: boolean;
             /**
-             * @description The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second.
+             * @description The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second. If a client varies such requests a lot, an entry without an `ip` stands for those that remain. Its other fields are those of one of the requests.
              * @example 1
              */
             count: number;
