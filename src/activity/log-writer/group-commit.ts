@@ -1,17 +1,21 @@
 import { secondMs } from "../../time/clock.ts";
 import type { Entry } from "../entry.ts";
+import { bytesOf } from "./head.ts";
 
 /** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
 const commitEveryMs = secondMs;
 /**
- * The maximum number of entries that wait for a commit. If a log writer has reached this maximum, the sender keeps its entries or uses the
- * next log writer.
+ * The maximum number of entries that wait for a commit, and of their bytes in memory. If a log writer has reached a maximum, the sender keeps its
+ * entries or uses the next log writer.
  */
-const maxWaiting = 20_000;
+const maxWaiting = { entries: 20_000, bytes: 16 * 1024 * 1024 };
+
+const none = { entries: 0, bytes: 0 };
 
 /** A call that waits for the next commit. */
 interface Waiting {
   entries: readonly Entry[];
+  bytes: number;
   committed: () => void;
   failed: (error: unknown) => void;
 }
@@ -30,10 +34,15 @@ export class GroupCommit {
 
   /** Adds entries to the next commit. Resolves after the commit. Throws if too many entries wait already. */
   add(entries: readonly Entry[]): Promise<void> {
-    const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
-    if (waiting + entries.length > maxWaiting) throw new Error(`${waiting} entries wait for a commit already`);
+    const bytes = entries.reduce((sum, entry) => sum + bytesOf(entry), 0);
+    const waiting = this.#waiting.reduce(
+      (sum, each) => ({ entries: sum.entries + each.entries.length, bytes: sum.bytes + each.bytes }),
+      none,
+    );
+    if (waiting.entries + entries.length > maxWaiting.entries || waiting.bytes + bytes > maxWaiting.bytes)
+      throw new Error(`${waiting.entries} entries wait for a commit already`);
     return new Promise((committed, failed) => {
-      this.#waiting.push({ entries, committed, failed });
+      this.#waiting.push({ entries, bytes, committed, failed });
       if (!this.#isPlanned) this.#plan();
     });
   }
