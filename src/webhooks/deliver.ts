@@ -5,12 +5,12 @@ import { type Db, raw } from "../db/client.ts";
 import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
 import { bodyOf } from "../events/event.ts";
 import { newId } from "../ids/ids.ts";
-import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
+import { dayMs, minuteMs } from "../time/clock.ts";
 import { type AttemptContext, attempt, notAttempted, type Outcome } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { decrypt } from "./encryption.ts";
 import type { EnqueueDeliveries } from "./enqueue.ts";
-import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
+import { hasSlot, hasSlotAtHost, leaseMs, postponeDue, reserveNext, skewMs, waitAtHost } from "./in-flight.ts";
 import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
@@ -20,11 +20,6 @@ import type { Webhook } from "./webhook.ts";
 export const maxFailingMs = 5 * dayMs;
 /** If the service itself fails during an attempt, the delivery is retried after this delay, in milliseconds. */
 const postponedMs = 5 * minuteMs;
-/**
- * The maximum difference between the clocks of two machines, in milliseconds. If a delivery becomes due within this time, the delivery
- * already counts as due.
- */
-const skewMs = secondMs;
 
 export interface DeliveryContext extends AttemptContext {
   db: Db;
@@ -60,7 +55,8 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
   const claimed =
     (await claimDelivery(context, deliveryId, claim)) ??
     // If no slot is free, clear the reservation. After that, the end of another attempt can start this delivery. Then try to claim the
-    // delivery once more, because attempts may have ended before the reservation was cleared.
+    // delivery once more, because attempts may have ended before the reservation was cleared. If the host of the webhook has no free slot, the
+    // delivery is postponed instead, because attempts of other accounts may occupy the slots.
     ((await clearReservation(context, deliveryId)) ? await claimDelivery(context, deliveryId, claim) : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
@@ -92,7 +88,7 @@ async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, c
   const [claimed] = await db.all<Claimed>(
     sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}, attempts_made = attempts_made + 1
     WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} AND ${hasSlot(at)}
-      AND ${isNotSuspended(sql`deliveries.account_id`)}
+      AND ${hasSlotAtHost(at)} AND ${isNotSuspended(sql`deliveries.account_id`)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT previous ${ofEvent}) AS previous, (SELECT created_at ${ofEvent}) AS happened_at,
       (SELECT ${rowAsJson(webhooks)} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
@@ -100,14 +96,29 @@ async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, c
   return claimed ? [claimed, claimed.webhook === null ? null : rowOfJson(webhooks, claimed.webhook)] : null;
 }
 
-/** If a delivery is due and unclaimed, clears the reservation of the delivery. Returns whether the reservation was cleared. */
-async function clearReservation({ db, now }: DeliveryContext, deliveryId: string): Promise<boolean> {
-  const at = now();
-  const left = await db.all(
+/**
+ * If a delivery is due and unclaimed, clears the reservation of the delivery. If the host of its webhook has no free slot, postpones the due
+ * deliveries of the webhook and starts another delivery of the account. Returns whether the delivery may be claimed now.
+ */
+async function clearReservation(context: DeliveryContext, deliveryId: string): Promise<boolean> {
+  const { db, enqueue } = context;
+  const at = context.now();
+  const [left] = await db.all<{ accountId: string; webhookId: string; waitMs: number | null }>(
     sql`UPDATE deliveries SET reserved_until = 0
-    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} RETURNING id`,
+    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at}
+    RETURNING account_id AS accountId, webhook_id AS webhookId, ${waitAtHost(at)} AS waitMs`,
   );
-  return left.length > 0;
+  if (!left || left.waitMs === null) return left !== undefined;
+  const postponed = await db.all<{ id: string; at: number }>(postponeDue(left.webhookId, at, left.waitMs));
+  enqueue(postponed.filter((each) => each.at - at <= soonMs).map((each) => ({ id: each.id, delayMs: each.at - at })));
+  await startNext(context, left.accountId);
+  return false;
+}
+
+/** Enqueues the next due delivery of an account. */
+async function startNext({ db, now, enqueue }: DeliveryContext, accountId: string): Promise<void> {
+  const next = await db.all<{ id: string }>(reserveNext(accountId, now()));
+  enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
 }
 
 async function post(context: DeliveryContext, webhook: Webhook, eventId: string, body: string): Promise<Outcome> {
@@ -185,23 +196,22 @@ async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: nu
  * number. Then enqueues the next due delivery of the account.
  */
 async function release(
-  { db, now, enqueue }: DeliveryContext,
+  context: DeliveryContext,
   deliveryId: string,
   claim: string,
   accountId: string,
   left: { status: "held" | "failed" } | { nextAttemptAt: number },
 ): Promise<void> {
-  await db
+  await context.db
     .update(deliveries)
     .set({
       nextAttemptAt: null,
       ...left,
-      ...("status" in left && left.status === "held" && { heldAt: now() }),
+      ...("status" in left && left.status === "held" && { heldAt: context.now() }),
       claim: null,
       claimedUntil: 0,
       attemptsMade: sql`${deliveries.attemptsMade} - 1`,
     })
     .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim), eq(deliveries.status, "pending")));
-  const next = await db.all<{ id: string }>(reserveNext(accountId, now()));
-  enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
+  await startNext(context, accountId);
 }
