@@ -10,7 +10,7 @@ import { type AttemptContext, attempt, notAttempted, type Outcome } from "./atte
 import { disableWebhook } from "./disable-webhook.ts";
 import { decrypt } from "./encryption.ts";
 import type { EnqueueDeliveries } from "./enqueue.ts";
-import { hasSlot, hasSlotAtHost, leaseMs, postponeDue, reserveNext, skewMs, waitAtHost } from "./in-flight.ts";
+import { hasSlot, hasSlotAtHost, leaseMs, postponeWithoutSlot, reserveNext, skewMs } from "./in-flight.ts";
 import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
@@ -55,9 +55,10 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
   const claimed =
     (await claimDelivery(context, deliveryId, claim)) ??
     // If no slot is free, clear the reservation. After that, the end of another attempt can start this delivery. Then try to claim the
-    // delivery once more, because attempts may have ended before the reservation was cleared. If the host of the webhook has no free slot, the
-    // delivery is postponed instead, because attempts of other accounts may occupy the slots.
-    ((await clearReservation(context, deliveryId)) ? await claimDelivery(context, deliveryId, claim) : null);
+    // delivery once more, because attempts may have ended before the reservation was cleared.
+    (!(await postpone(context, deliveryId)) && (await clearReservation(context, deliveryId))
+      ? await claimDelivery(context, deliveryId, claim)
+      : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
   // The webhook has been deleted, or the event is past its retention.
@@ -97,28 +98,28 @@ async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, c
 }
 
 /**
- * If a delivery is due and unclaimed, clears the reservation of the delivery. If the host of its webhook has no free slot, postpones the due
- * deliveries of the webhook and starts another delivery of the account. Returns whether the delivery may be claimed now.
+ * If the host of a delivery's webhook has no free slot, postpones the due deliveries of the webhook and starts another delivery of the account. Attempts
+ * of other accounts may occupy the slots, so no attempt of this account starts the delivery. Returns whether deliveries were postponed.
  */
-async function clearReservation(context: DeliveryContext, deliveryId: string): Promise<boolean> {
-  const { db, enqueue } = context;
-  const at = context.now();
-  const [left] = await db.all<{ accountId: string; webhookId: string; waitMs: number | null }>(
-    sql`UPDATE deliveries SET reserved_until = 0
-    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at}
-    RETURNING account_id AS accountId, webhook_id AS webhookId, ${waitAtHost(at)} AS waitMs`,
-  );
-  if (!left || left.waitMs === null) return left !== undefined;
-  const postponed = await db.all<{ id: string; at: number }>(postponeDue(left.webhookId, at, left.waitMs));
-  enqueue(postponed.filter((each) => each.at - at <= soonMs).map((each) => ({ id: each.id, delayMs: each.at - at })));
-  await startNext(context, left.accountId);
-  return false;
+async function postpone({ db, now, enqueue }: DeliveryContext, deliveryId: string): Promise<boolean> {
+  const at = now();
+  const postponed = await db.all<{ id: string; at: number; accountId: string }>(postponeWithoutSlot(deliveryId, at));
+  const [first] = postponed;
+  if (!first) return false;
+  const next = await db.all<{ id: string }>(reserveNext(first.accountId, at));
+  const soon = postponed.filter((each) => each.at - at <= soonMs).map((each) => ({ id: each.id, delayMs: each.at - at }));
+  enqueue([...next.map(({ id }) => ({ id, delayMs: 0 })), ...soon]);
+  return true;
 }
 
-/** Enqueues the next due delivery of an account. */
-async function startNext({ db, now, enqueue }: DeliveryContext, accountId: string): Promise<void> {
-  const next = await db.all<{ id: string }>(reserveNext(accountId, now()));
-  enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
+/** If a delivery is due and unclaimed, clears the reservation of the delivery. Returns whether the reservation was cleared. */
+async function clearReservation({ db, now }: DeliveryContext, deliveryId: string): Promise<boolean> {
+  const at = now();
+  const left = await db.all(
+    sql`UPDATE deliveries SET reserved_until = 0
+    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} RETURNING id`,
+  );
+  return left.length > 0;
 }
 
 async function post(context: DeliveryContext, webhook: Webhook, eventId: string, body: string): Promise<Outcome> {
@@ -196,22 +197,23 @@ async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: nu
  * number. Then enqueues the next due delivery of the account.
  */
 async function release(
-  context: DeliveryContext,
+  { db, now, enqueue }: DeliveryContext,
   deliveryId: string,
   claim: string,
   accountId: string,
   left: { status: "held" | "failed" } | { nextAttemptAt: number },
 ): Promise<void> {
-  await context.db
+  await db
     .update(deliveries)
     .set({
       nextAttemptAt: null,
       ...left,
-      ...("status" in left && left.status === "held" && { heldAt: context.now() }),
+      ...("status" in left && left.status === "held" && { heldAt: now() }),
       claim: null,
       claimedUntil: 0,
       attemptsMade: sql`${deliveries.attemptsMade} - 1`,
     })
     .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim), eq(deliveries.status, "pending")));
-  await startNext(context, accountId);
+  const next = await db.all<{ id: string }>(reserveNext(accountId, now()));
+  enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
 }

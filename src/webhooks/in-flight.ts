@@ -63,35 +63,34 @@ export function hostHasRoom(at: number): SQL {
       (SELECT count(*) FROM webhook_slots AS slot WHERE slot.taken_by = webhooks.account_id AND slot.is_answered = 0 AND ${inLastHour}))`;
 }
 
-/** Returns a SELECT of the webhook of a delivery, if its host has no free slot. `columns`: the selected columns. */
-const webhookWithoutRoom = (at: number, columns: SQL): SQL =>
+/** Returns a SELECT of the webhook of a row of `deliveries`, if its host has no free slot. */
+const webhookWithoutRoom = (at: number, columns: SQL = sql`1`): SQL =>
   sql`SELECT ${columns} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id AND NOT ${hostHasRoom(at)}`;
 
 /** Returns an SQL condition on a row of `deliveries`: the host of its webhook has a free slot, or the webhook does not exist. */
-export const hasSlotAtHost = (at: number): SQL => sql`NOT EXISTS (${webhookWithoutRoom(at, sql`1`)})`;
-
-/**
- * Returns an SQL expression on a row of `deliveries`. If the host of its webhook has no free slot, the value is the time over which the waiting
- * deliveries of the account are spread, in milliseconds. Otherwise, the value is null. The time grows with the number of deliveries, so that few
- * messages are sent for deliveries that have to wait. It is longest if the host gets no more attempts in this hour.
- */
-export function waitAtHost(at: number): SQL {
-  const msOfEach = sql`iif(${hasAnswered}, 20, iif(${slots(isOpen(at))} > 0, ${secondMs}, ${minuteMs}))`;
-  const pending = sql`(SELECT sum(pending) FROM webhook_backlogs AS backlog WHERE backlog.account_id = webhooks.account_id)`;
-  return sql`(${webhookWithoutRoom(at, sql`min(${hourMs}, ${msOfEach} * ${pending})`)})`;
-}
+export const hasSlotAtHost = (at: number): SQL => sql`NOT EXISTS (${webhookWithoutRoom(at)})`;
 
 /** The minimum delay of a delivery whose host has no free slot, in milliseconds. */
 const minWaitMs = 2 * secondMs;
 /** The maximum number of deliveries that one statement postpones. */
 const postponedAtOnce = 100;
 
-/** Returns an SQL statement. The statement postpones due deliveries of a webhook by random delays, and returns their ids and the times of their attempts. */
-export const postponeDue = (webhookId: string, at: number, waitMs: number): SQL =>
-  sql`UPDATE deliveries SET next_attempt_at = ${at + minWaitMs} + abs(random() % ${waitMs + 1}) WHERE id IN (
-    SELECT id FROM deliveries AS own WHERE own.status = 'pending' AND own.webhook_id = ${webhookId} AND own.next_attempt_at <= ${at + skewMs}
-      AND own.claimed_until <= ${at} ORDER BY own.next_attempt_at LIMIT ${postponedAtOnce}
-  ) RETURNING id, next_attempt_at AS at`;
+/**
+ * Returns an SQL statement. If the host of a delivery's webhook has no free slot, the statement postpones the due deliveries of the webhook by random
+ * delays, and returns them. The delays grow with the number of waiting deliveries of the account, so that few messages are sent for deliveries that have
+ * to wait. The delays are longest if the host gets no more attempts in this hour.
+ */
+export function postponeWithoutSlot(deliveryId: string, at: number): SQL {
+  const msOfEach = sql`iif(${hasAnswered}, 20, iif(${slots(isOpen(at))} > 0, ${secondMs}, ${minuteMs}))`;
+  const pending = sql`(SELECT sum(pending) FROM webhook_backlogs AS backlog WHERE backlog.account_id = webhooks.account_id)`;
+  return sql`WITH blocked AS (SELECT webhook_id, (${webhookWithoutRoom(at, sql`1 + min(${hourMs}, ${msOfEach} * ${pending})`)}) AS wait_ms
+      FROM deliveries WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs})
+    UPDATE deliveries SET reserved_until = 0, next_attempt_at = ${at + minWaitMs} + abs(random() % blocked.wait_ms) FROM blocked
+    WHERE wait_ms IS NOT NULL AND id IN (
+      SELECT id FROM deliveries AS own WHERE own.status = 'pending' AND own.webhook_id = (SELECT webhook_id FROM blocked)
+        AND own.next_attempt_at <= ${at + skewMs} AND own.claimed_until <= ${at} ORDER BY own.next_attempt_at LIMIT ${postponedAtOnce}
+    ) RETURNING id, next_attempt_at AS at, account_id AS accountId`;
+}
 
 /**
  * Returns an SQL statement. The statement reserves the next due delivery of an account and returns the id of the delivery. The statement

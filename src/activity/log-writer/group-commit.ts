@@ -1,21 +1,17 @@
 import { secondMs } from "../../time/clock.ts";
-import type { Entry } from "../entry.ts";
-import { bytesOf } from "./head.ts";
+import { type Entry, sizeOf } from "../entry.ts";
 
 /** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
 const commitEveryMs = secondMs;
 /**
- * The maximum number of entries that wait for a commit, and of their bytes in memory. If a log writer has reached a maximum, the sender keeps its
- * entries or uses the next log writer.
+ * The maximum size of the entries that wait for a commit (`sizeOf`). If a log writer has reached this maximum, the sender keeps its entries or uses the
+ * next log writer.
  */
-const maxWaiting = { entries: 20_000, bytes: 16 * 1024 * 1024 };
-
-const none = { entries: 0, bytes: 0 };
+const maxWaiting = 20_000;
 
 /** A call that waits for the next commit. */
 interface Waiting {
   entries: readonly Entry[];
-  bytes: number;
   committed: () => void;
   failed: (error: unknown) => void;
 }
@@ -24,6 +20,7 @@ interface Waiting {
 export class GroupCommit {
   readonly #store: (entries: readonly Entry[]) => void;
   #waiting: Waiting[] = [];
+  #size = 0;
   #isPlanned = false;
   #committedAt = 0;
 
@@ -34,15 +31,11 @@ export class GroupCommit {
 
   /** Adds entries to the next commit. Resolves after the commit. Throws if too many entries wait already. */
   add(entries: readonly Entry[]): Promise<void> {
-    const bytes = entries.reduce((sum, entry) => sum + bytesOf(entry), 0);
-    const waiting = this.#waiting.reduce(
-      (sum, each) => ({ entries: sum.entries + each.entries.length, bytes: sum.bytes + each.bytes }),
-      none,
-    );
-    if (waiting.entries + entries.length > maxWaiting.entries || waiting.bytes + bytes > maxWaiting.bytes)
-      throw new Error(`${waiting.entries} entries wait for a commit already`);
+    const size = entries.reduce((sum, entry) => sum + sizeOf(entry), this.#size);
+    if (size > maxWaiting) throw new Error("too many entries wait for a commit already");
+    this.#size = size;
     return new Promise((committed, failed) => {
-      this.#waiting.push({ entries, bytes, committed, failed });
+      this.#waiting.push({ entries, committed, failed });
       if (!this.#isPlanned) this.#plan();
     });
   }
@@ -52,7 +45,7 @@ export class GroupCommit {
     this.#isPlanned = false;
     const waiting = this.#waiting;
     if (waiting.length === 0) return;
-    [this.#waiting, this.#committedAt] = [[], Date.now()];
+    [this.#waiting, this.#size, this.#committedAt] = [[], 0, Date.now()];
     try {
       this.#store(waiting.flatMap((each) => each.entries));
       for (const { committed } of waiting) committed();
