@@ -29,8 +29,11 @@ interface Group {
  */
 export const maxGroups = { ofKey: 8, ofAccount: 64 };
 
-const nameOf = ({ keyId, status, errorCode, method, route, ip, missingScope = "" }: AggregationKey, second: number): string =>
-  `${second} ${keyId} ${status} ${errorCode} ${knownMethod(method)} ${route} ${networkOf(ip)} ${missingScope}`;
+const nameOf = (
+  { keyId, status, errorCode, method, route, missingScope = "" }: AggregationKey,
+  network: string | null,
+  second: number,
+): string => `${second} ${keyId} ${status} ${errorCode} ${knownMethod(method)} ${route} ${network} ${missingScope}`;
 
 /**
  * Combines the log entries of requests that do not count against the limit. Logging a flood of such requests therefore stays cheap, and the
@@ -44,6 +47,8 @@ export class EntryAggregator {
   /** The number of groups that each key and each account has opened in the second `#openedIn`. */
   readonly #opened = new Map<string, number>();
   #openedIn = 0;
+  /** The latest IPv6 address, with its network. */
+  #latest = { ip: "", network: "" };
 
   /**
    * If the request was added to a shared entry, returns null. Otherwise returns the entry to write for the request. In each second, calls
@@ -51,7 +56,9 @@ export class EntryAggregator {
    */
   aggregate(key: AggregationKey, { startedAt, endedAt }: { startedAt: number; endedAt: number }, makeEntry: () => Entry): Entry | null {
     const second = Math.floor(startedAt / secondMs);
-    const name = nameOf(key, second);
+    // Parsing an IPv6 address takes longer than the rest of this method.
+    if (key.ip?.includes(":") && key.ip !== this.#latest.ip) this.#latest = { ip: key.ip, network: networkOf(key.ip) };
+    const name = nameOf(key, key.ip === this.#latest.ip ? this.#latest.network : key.ip, second);
     const known = this.#groups.get(name);
     if (known) return share(known, key.reason, endedAt - startedAt, makeEntry);
     const owner = this.#fullOwner(key, Math.floor(endedAt / secondMs));
