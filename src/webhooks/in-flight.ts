@@ -20,9 +20,9 @@ export const leaseMs = minuteMs;
  */
 const inFlightMs = 20 * secondMs;
 
-/** The number of slots of a host that has answered. An attempt occupies its slot until it ends, but for half a second at least. */
-export const maxAtHost = 100;
-const minSlotMs = secondMs / 2;
+/** The number of slots of a host that has answered. An attempt occupies its slot until it ends, but for a second at least. */
+export const maxAtHost = 200;
+const minSlotMs = secondMs;
 /** The maximum number of attempts per hour at one host that has never answered. Only one of these attempts may be in flight. */
 export const maxUnansweredPerHour = 60;
 /** The maximum number of attempts of an account per hour at all hosts that have never answered. The account chooses hosts and ports. */
@@ -81,7 +81,7 @@ const postponedAtOnce = 100;
  * to wait. The delays are longest if the host gets no more attempts in this hour.
  */
 export function postponeWithoutSlot(deliveryId: string, at: number): SQL {
-  const msOfEach = sql`iif(${hasAnswered}, 20, iif(${slots(isOpen(at))} > 0, ${secondMs}, ${minuteMs}))`;
+  const msOfEach = sql`iif(${hasAnswered}, 10, iif(${slots(isOpen(at))} > 0, ${secondMs}, ${minuteMs}))`;
   const pending = sql`(SELECT sum(pending) FROM webhook_backlogs AS backlog WHERE backlog.account_id = webhooks.account_id)`;
   return sql`WITH blocked AS (SELECT webhook_id, (${webhookWithoutRoom(at, sql`1 + min(${hourMs}, ${msOfEach} * ${pending})`)}) AS wait_ms
       FROM deliveries WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs})

@@ -189,17 +189,17 @@ describe("A host that has answered with 2xx", () => {
     return requests.count;
   }
 
-  it("has at most 100 attempts in flight, and no account takes the last of them", async () => {
+  it("has at most 200 attempts in flight, and no account takes the last of them", async () => {
     const at = Date.now() + minuteMs;
-    const { deliveryIds } = await makeBusy({ count: 90, startedAt: at - 5 * secondMs, isOpen: true });
+    const { deliveryIds } = await makeBusy({ count: 190, startedAt: at - 5 * secondMs, isOpen: true });
     expect(await countSent(deliveryIds, at)).toBe(5);
     // The attempts of a Worker that crashed occupy their slots for 20 seconds.
     expect(await countSent(deliveryIds.slice(5), at + minuteMs)).toBe(7);
   });
 
-  it("gets at most 100 attempts in half a second", async () => {
+  it("gets at most 200 attempts in a second", async () => {
     const at = Date.now() + minuteMs;
-    const { tenant, deliveryIds } = await makeBusy({ count: 96, startedAt: at - 100, isOpen: false });
+    const { tenant, deliveryIds } = await makeBusy({ count: 196, startedAt: at - 100, isOpen: false });
     expect(await countSent(deliveryIds, at)).toBe(2);
     const read = await Promise.all(deliveryIds.map((id) => readDelivery(tenant, id)));
     const postponed = read
