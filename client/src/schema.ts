@@ -375,7 +375,7 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook
-         * @description Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs the read scopes of all event types. Requires a key with the scope `webhooks:write`.
+         * @description Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has 20 webhooks, the response is 409 `limit_reached`. If one of them has the same URL, the response is 409 `conflict`. The key also needs the read scope of each event type. For `*`, the key needs the read scopes of all event types. Requires a key with the scope `webhooks:write`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -407,7 +407,7 @@ export interface paths {
         head?: never;
         /**
          * Change, disable or enable a webhook
-         * @description Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`. Requires a key with the scope `webhooks:write`.
+         * @description Changes a webhook, disables it or enables it again. If another webhook of the account has the same URL, the response is 409 `conflict`. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`. Requires a key with the scope `webhooks:write`.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -2391,7 +2391,7 @@ export interface components {
              */
             counted: boolean;
             /**
-             * @description The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second.
+             * @description The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second. If a client varies such requests a lot, an entry without an `ip` stands for those that remain. Its other fields are those of one of the requests.
              * @example 1
              */
             count: number;
@@ -6523,23 +6523,6 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `request_in_progress`: An earlier request with the same Idempotency-Key was still running. `limit_reached`: The account has reached one of its limits. */
-        RequestInProgressOrLimitReached: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Used": components["headers"]["X-RateLimit-Used"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                "Retry-After": components["headers"]["Retry-After"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
         /** @description `conflict`: The request conflicts with the current state. */
         Conflict: {
             headers: {
@@ -6823,7 +6806,6 @@ export type ResponseNotFound = components['responses']['NotFound'];
 export type ResponsePreconditionFailed = components['responses']['PreconditionFailed'];
 export type ResponseConflictOrLimitReached = components['responses']['ConflictOrLimitReached'];
 export type ResponseInvalidBody = components['responses']['InvalidBody'];
-export type ResponseRequestInProgressOrLimitReached = components['responses']['RequestInProgressOrLimitReached'];
 export type ResponseConflict = components['responses']['Conflict'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -7326,7 +7308,23 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["RequestInProgressOrLimitReached"];
+            /** @description `request_in_progress`: An earlier request with the same Idempotency-Key was still running. `limit_reached`: The account has reached one of its limits. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Used": components["headers"]["X-RateLimit-Used"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];
@@ -8806,7 +8804,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScopeOrForbidden"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["RequestInProgressOrLimitReached"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBodyOrIdempotencyKeyReused"];

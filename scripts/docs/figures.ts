@@ -28,7 +28,7 @@ import { dayMs, secondMs } from "../../src/time/clock.ts";
 import { units } from "../../src/time/relative-time.ts";
 import { timeoutMs } from "../../src/webhooks/attempt.ts";
 import { maxFailingMs } from "../../src/webhooks/deliver.ts";
-import { maxInFlight } from "../../src/webhooks/in-flight.ts";
+import { maxAtHost, maxInFlight, maxUnansweredOfAccount, maxUnansweredPerHour } from "../../src/webhooks/in-flight.ts";
 import { maxUnfinished } from "../../src/webhooks/redeliver-many.ts";
 import { delaysMs, jitter, maxAttempts, maxRetryAfterMs, paceMs } from "../../src/webhooks/schedule.ts";
 import { maxWebhooks } from "../../src/webhooks/write-webhooks.ts";
@@ -104,6 +104,9 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "webhooks.max": String(maxWebhooks),
   "webhooks.atOnce": String(maxInFlight.ofWebhook),
   "webhooks.atOnceOfAccount": String(maxInFlight.ofAccount),
+  "webhooks.atHost": String(maxAtHost),
+  "webhooks.unansweredPerHour": String(maxUnansweredPerHour),
+  "webhooks.unansweredOfAccount": String(maxUnansweredOfAccount),
   "webhooks.attempts": String(maxAttempts),
   "webhooks.delays": delaysMs.map(duration).join(", "),
   "webhooks.timeout": duration(timeoutMs),

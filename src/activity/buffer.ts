@@ -2,6 +2,7 @@ import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../time/clock.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
+import { FairQueue } from "./fair-queue.ts";
 
 /**
  * Sends entries to a log writer. `dropped` is the number of entries that were lost before this call. Returns how many of these lost entries were
@@ -11,8 +12,6 @@ export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 
 /** The minimum time between two batches, in milliseconds. The first batch after a quiet period is sent at once. */
 const intervalMs = 200;
-/** The maximum number of entries in a buffer. A full buffer takes about 5 MB of the isolate's 128 MB. */
-const maxEntries = 10_000;
 /** The maximum number of batches that are being sent at the same time. A log writer acknowledges a batch within about a second. */
 const maxInFlight = 5;
 const shortestWaitMs = 50;
@@ -36,7 +35,7 @@ interface Sent {
  * share data in this buffer, but never share promises. A request must not wait for the I/O of another request.
  */
 export class ActivityBuffer {
-  #entries: Entry[] = [];
+  readonly #entries = new FairQueue();
   readonly #shared = new EntryAggregator();
   /**
    * The batches that are being sent, each with the time when the sending started. If the platform ends the sending request midway, a later flush
@@ -52,8 +51,10 @@ export class ActivityBuffer {
   #dropped = 0;
 
   add(entry: Entry): void {
-    if (this.#entries.length < maxEntries) this.#entries.push(entry);
-    else if (this.#dropped++ === 0) console.error(`activity entries are dropped: ${maxEntries} wait for a writer already`);
+    const dropped = this.#entries.add(entry);
+    if (dropped > 0 && this.#dropped === 0)
+      console.error(`activity entries are dropped: ${this.#entries.length} wait for a log writer already`);
+    this.#dropped += dropped;
   }
 
   /** Adds a request that may share an entry with similar requests. Calls `makeEntry` only if the request needs a new entry. */
@@ -111,11 +112,11 @@ export class ActivityBuffer {
 
   /** Takes the next batch. It starts with the entries of batches that count as lost. */
   #take(now: number, openToo: boolean): Entry[] {
-    this.#entries.push(...this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now));
+    for (const entry of this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now)) this.add(entry);
     const abandoned = this.#sent.filter(({ at }) => now - at > abandonedMs);
     this.#sent = this.#sent.filter((sent) => !abandoned.includes(sent));
-    this.#entries.unshift(...abandoned.flatMap(({ entries }) => entries));
-    return this.#entries.splice(0, entriesAtOnce);
+    this.#entries.putBack(abandoned.flatMap(({ entries }) => entries));
+    return this.#entries.take(entriesAtOnce);
   }
 
   async #send(send: Send, entries: Entry[]): Promise<void> {
@@ -130,7 +131,7 @@ export class ActivityBuffer {
     } catch (error) {
       this.#dropped += dropped;
       console.error(`${entries.length} activity entries wait for another flush:`, messagesOf(error));
-      this.#entries.unshift(...entries);
+      this.#entries.putBack(entries);
     }
     this.#sent = this.#sent.filter((each) => each !== sent);
   }

@@ -1,4 +1,5 @@
 import { messagesOf } from "../db/failures.ts";
+import { knownMethod } from "../net/http-method.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { Failures } from "./log-writer/served.ts";
@@ -20,10 +21,11 @@ const staleMs = 5 * secondMs;
 
 /** Counts a failed request. This isolate sends its counts once a second. `waitUntil` receives the promise of this background work. */
 export function countFailure(env: WriterEnv, waitUntil: (work: Promise<void>) => void, failure: Omit<Failures, "count">): void {
-  const name = `${failure.method} ${failure.route} ${failure.status}`;
+  const method = knownMethod(failure.method);
+  const name = `${method} ${failure.route} ${failure.status}`;
   const known = waiting.get(name) ?? (waiting.size >= maxKinds ? [...waiting.values()][0] : undefined);
   if (known) known.count++;
-  else waiting.set(name, { ...failure, count: 1 });
+  else waiting.set(name, { ...failure, method, count: 1 });
   const now = Date.now();
   if (Math.abs(now - collectingSince) < staleMs) return;
   collectingSince = now;

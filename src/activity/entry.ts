@@ -47,5 +47,8 @@ export interface LimitState {
   used: number;
 }
 
+/** Returns how much room an entry takes where many wait. A usual entry has the size 1. A client can make the problem of an entry as large as 2 KB. */
+export const sizeOf = ({ problem }: Pick<Entry, "problem">): number => (problem === null ? 1 : 5);
+
 /** The fields of an entry that does not record them. */
 export const notRecorded = { cost: null, violated: null, limits: null, problem: null } as const;

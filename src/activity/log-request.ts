@@ -8,7 +8,7 @@ import { sendEntries, type WriterEnv } from "./writers.ts";
 const maxUserAgent = 128;
 
 /** The data to log about a request with a key and about the response to this request. Times are in milliseconds since the epoch. */
-export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" | "admitted" | "counted" | "secret"> {
+export interface LoggedRequest extends AggregationKey, Pick<Entry, "admitted" | "counted" | "secret"> {
   /** The name of the account's log writer. */
   logWriter?: string | undefined;
   startedAt: number;

@@ -65,7 +65,7 @@ export const Entry = z
     count: z.int().min(1).meta({
       example: 1,
       description:
-        "The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second.",
+        "The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second. If a client varies such requests a lot, an entry without an `ip` stands for those that remain. Its other fields are those of one of the requests.",
     }),
     secret: z.enum(["current", "previous"]).meta({
       description: "The secret that the request used: the `current` secret of the key, or the `previous` secret from before a rotation.",

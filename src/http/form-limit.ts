@@ -1,4 +1,4 @@
-import { networkOf } from "../net/ip-list.ts";
+import { networkOf } from "../net/network.ts";
 import { receiveBody } from "./body.ts";
 import { BodyBudget } from "./body-budget.ts";
 import { clientAddress } from "./client-address.ts";

@@ -1,8 +1,8 @@
 import { matchedRoutes } from "hono/route";
+import { knownMethod } from "../net/http-method.ts";
 import { secondMs } from "../time/clock.ts";
 import type { AppContext } from "./context.ts";
 
-const methods = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 const defaultSample = 0.01;
 
 /**
@@ -36,7 +36,7 @@ function lineOf(c: AppContext, sample: number, now: number): Record<string, stri
   const route = c.get("policy")?.route ?? pageRoute(c);
   const errorCode = status >= 400 ? c.get("failure")?.code : undefined;
   return {
-    "http.request.method": methods.includes(c.req.method) ? c.req.method : "_OTHER",
+    "http.request.method": knownMethod(c.req.method),
     ...(route !== undefined && { "http.route": route }),
     "http.response.status_code": status,
     "http.server.request.duration": (now - c.get("startedAt")) / secondMs,

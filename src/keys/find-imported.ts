@@ -12,7 +12,7 @@ import { hasForm, setMaskedForms } from "../credentials/secret-form.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
-import { networkOf } from "../net/ip-list.ts";
+import { networkOf } from "../net/network.ts";
 import { manifests } from "../registry/manifests.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";

@@ -64,20 +64,3 @@ export function clientIpIn(text: string): string | undefined {
   if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return undefined;
   return ipaddr.process(address).toString();
 }
-
-const ipv6NetworkBits = 64;
-
-/**
- * Returns the name of the network that one client can choose addresses from: an IPv4 address, or the /64 of an IPv6 address. Returns the text itself if it is no
- * address.
- */
-export function networkOf(ip: string): string {
-  if (!ip.includes(":") || !ipaddr.IPv6.isValid(ip)) return ip;
-  const address = ipaddr.process(ip);
-  return address instanceof ipaddr.IPv6
-    ? address
-        .toByteArray()
-        .slice(0, ipv6NetworkBits / 8)
-        .join(".")
-    : address.toString();
-}

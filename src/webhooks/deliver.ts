@@ -5,12 +5,12 @@ import { type Db, raw } from "../db/client.ts";
 import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
 import { bodyOf } from "../events/event.ts";
 import { newId } from "../ids/ids.ts";
-import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
+import { dayMs, minuteMs } from "../time/clock.ts";
 import { type AttemptContext, attempt, notAttempted, type Outcome } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { decrypt } from "./encryption.ts";
 import type { EnqueueDeliveries } from "./enqueue.ts";
-import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
+import { hasSlot, hasSlotAtHost, leaseMs, postponeWithoutSlot, reserveNext, skewMs } from "./in-flight.ts";
 import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
@@ -20,11 +20,6 @@ import type { Webhook } from "./webhook.ts";
 export const maxFailingMs = 5 * dayMs;
 /** If the service itself fails during an attempt, the delivery is retried after this delay, in milliseconds. */
 const postponedMs = 5 * minuteMs;
-/**
- * The maximum difference between the clocks of two machines, in milliseconds. If a delivery becomes due within this time, the delivery
- * already counts as due.
- */
-const skewMs = secondMs;
 
 export interface DeliveryContext extends AttemptContext {
   db: Db;
@@ -61,7 +56,9 @@ export async function deliver(context: DeliveryContext, deliveryId: string): Pro
     (await claimDelivery(context, deliveryId, claim)) ??
     // If no slot is free, clear the reservation. After that, the end of another attempt can start this delivery. Then try to claim the
     // delivery once more, because attempts may have ended before the reservation was cleared.
-    ((await clearReservation(context, deliveryId)) ? await claimDelivery(context, deliveryId, claim) : null);
+    (!(await postpone(context, deliveryId)) && (await clearReservation(context, deliveryId))
+      ? await claimDelivery(context, deliveryId, claim)
+      : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
   // The webhook has been deleted, or the event is past its retention.
@@ -92,12 +89,27 @@ async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, c
   const [claimed] = await db.all<Claimed>(
     sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}, attempts_made = attempts_made + 1
     WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} AND ${hasSlot(at)}
-      AND ${isNotSuspended(sql`deliveries.account_id`)}
+      AND ${hasSlotAtHost(at)} AND ${isNotSuspended(sql`deliveries.account_id`)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT previous ${ofEvent}) AS previous, (SELECT created_at ${ofEvent}) AS happened_at,
       (SELECT ${rowAsJson(webhooks)} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
   );
   return claimed ? [claimed, claimed.webhook === null ? null : rowOfJson(webhooks, claimed.webhook)] : null;
+}
+
+/**
+ * If the host of a delivery's webhook has no free slot, postpones the due deliveries of the webhook and starts another delivery of the account. Attempts
+ * of other accounts may occupy the slots, so no attempt of this account starts the delivery. Returns whether deliveries were postponed.
+ */
+async function postpone({ db, now, enqueue }: DeliveryContext, deliveryId: string): Promise<boolean> {
+  const at = now();
+  const postponed = await db.all<{ id: string; at: number; accountId: string }>(postponeWithoutSlot(deliveryId, at));
+  const [first] = postponed;
+  if (!first) return false;
+  const next = await db.all<{ id: string }>(reserveNext(first.accountId, at));
+  const soon = postponed.filter((each) => each.at - at <= soonMs).map((each) => ({ id: each.id, delayMs: each.at - at }));
+  enqueue([...next.map(({ id }) => ({ id, delayMs: 0 })), ...soon]);
+  return true;
 }
 
 /** If a delivery is due and unclaimed, clears the reservation of the delivery. Returns whether the reservation was cleared. */

@@ -49,9 +49,9 @@ export const manifest = {
   tables,
   facts: {
     webhooks: {
-      bytes: { row: 80 },
+      bytes: { row: 130, indexed: ["target"] },
       withoutRowid: true,
-      export: { as: "webhook", hidden: ["sealed_secret", "previous_sealed_secret"] },
+      export: { as: "webhook", hidden: ["target", "host", "answered_host", "sealed_secret", "previous_sealed_secret"] },
     },
     deliveries: {
       bytes: { sql: `${deliveryBytes}` },
@@ -73,6 +73,7 @@ export const manifest = {
       withoutRowid: true,
       export: { as: "redelivery", hidden: ["cursor", "next_at"] },
     },
+    webhookSlots: { ...counter, owner: { column: "taken_by" }, bytes: "not counted" },
     webhookBacklogs: { ...counter, bytes: { row: 30, overflows: false } },
     webhookSettlements: { ...counter, bytes: { row: 30, overflows: false } },
   },

@@ -19,7 +19,7 @@ import {
 } from "../storage/storage.ts";
 import { firstDeliveryId } from "./delivery-id.ts";
 import type { DueDelivery, EnqueueDeliveries } from "./enqueue.ts";
-import { maxInFlight } from "./in-flight.ts";
+import { maxInFlight, unansweredHost } from "./in-flight.ts";
 
 /**
  * Says what happens to a change if the database or the account is full. By default, the change is denied.
@@ -191,14 +191,22 @@ interface Delivery {
   id: string;
   webhook_id: string;
   status: string;
+  /** The host of the webhook if it has never answered with 2xx, or null. */
+  unanswered_host: string | null;
 }
 
 /** Returns the deliveries of a change that can start at once. The other deliveries start when attempts end. */
 function firstDue(made: readonly Delivery[]): DueDelivery[] {
   const pending = made.filter(({ status }) => status === "pending");
   const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];
-  const first = byWebhook.flatMap((own) => own.slice(0, maxInFlight.ofWebhook));
+  const first = byWebhook.flatMap((own) => own.slice(0, maxInFlight.ofWebhook)).filter(isFirstAtHost());
   return first.slice(0, maxInFlight.ofAccount).map(({ id }) => ({ id, delayMs: 0 }));
+}
+
+/** Returns a filter that keeps one delivery for each host that has never answered. Such a host gets one attempt at a time. */
+function isFirstAtHost(): (delivery: Delivery) => boolean {
+  const hosts = new Set<string>();
+  return ({ unanswered_host: host }) => host === null || hosts.size < hosts.add(host).size;
 }
 
 /**
@@ -224,7 +232,7 @@ function eventStatements(
       JOIN events ON events.account_id = made.value ->> 0 AND events.id = made.value ->> 1
       JOIN webhooks ON webhooks.account_id = events.account_id
       WHERE EXISTS (SELECT 1 FROM json_each(webhooks.event_types) AS wanted WHERE wanted.value IN ('*', events.type))
-      RETURNING id, webhook_id, status`,
+      RETURNING id, webhook_id, status, ${unansweredHost} AS unanswered_host`,
     ),
   );
   return { inserts, fanOuts };

@@ -3,10 +3,11 @@ import type { Db } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { eventRetentionMs } from "../events/retention.ts";
 import { idBound } from "../ids/ids.ts";
+import { hourMs } from "../time/clock.ts";
 
 /**
- * Deletes deliveries that are older than 30 days, and the attempts of these deliveries, for all accounts. Deletes at most `atMost`
- * deliveries and at most `atMost` attempts. Returns the number of deleted rows.
+ * Deletes deliveries that are older than 30 days, and the attempts of these deliveries, for all accounts. Also deletes the
+ * slots of hosts that are older than an hour. Deletes at most `atMost` rows of each kind. Returns the number of deleted rows.
  */
 export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<number> {
   const oldest = idBound("dlv", now - eventRetentionMs);
@@ -24,7 +25,13 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
     atMost,
     (limit) => sql`DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE id < ${oldest} LIMIT ${limit})`,
   );
-  return attempts + deliveries;
+  const slots = await deleteInChunks(
+    db,
+    atMost,
+    (limit) =>
+      sql`DELETE FROM webhook_slots WHERE (host, slot) IN (SELECT host, slot FROM webhook_slots WHERE started_at < ${now - hourMs} LIMIT ${limit})`,
+  );
+  return attempts + deliveries + slots;
 }
 
 /**

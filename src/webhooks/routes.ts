@@ -113,10 +113,10 @@ const create = createRoute({
   path: "/webhooks",
   operationId: "createWebhook",
   summary: "Create a webhook",
-  description: `Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has ${maxWebhooks} webhooks, the response is 409 \`limit_reached\`. The key also needs the read scope of each event type. For \`*\`, the key needs the read scopes of all event types.`,
+  description: `Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has ${maxWebhooks} webhooks, the response is 409 \`limit_reached\`. If one of them has the same URL, the response is 409 \`conflict\`. The key also needs the read scope of each event type. For \`*\`, the key needs the read scopes of all event types.`,
   tags,
   ...requireScope("webhooks:write"),
-  ...failsWith("forbidden", "limit_reached"),
+  ...failsWith("forbidden", "conflict", "limit_reached"),
   ...withIdempotencyKey,
   request: { body: body(NewWebhook) },
   responses: {
@@ -162,7 +162,7 @@ const change = createRoute({
   operationId: "updateWebhook",
   summary: "Change, disable or enable a webhook",
   description:
-    "Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`.",
+    "Changes a webhook, disables it or enables it again. If another webhook of the account has the same URL, the response is 409 `conflict`. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),

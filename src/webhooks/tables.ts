@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
 /** The URLs that receive events. */
 export const webhooks = sqliteTable(
@@ -10,6 +10,12 @@ export const webhooks = sqliteTable(
     /** The sequence number of the webhook in its account. The ids of the webhook's deliveries contain this number. */
     number: integer().notNull(),
     url: text().notNull(),
+    /** The URL in the form that requests use. An account may have one webhook for each target. */
+    target: text().notNull().default(""),
+    /** The host of the target, with its port. */
+    host: text().notNull().default(""),
+    /** The host that answered an attempt of the webhook with 2xx. A trigger sets it. A host that has answered a webhook of any account has answered. */
+    answeredHost: text("answered_host"),
     description: text().notNull(),
     /** `*` stands for all event types. */
     eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull(),
@@ -29,7 +35,35 @@ export const webhooks = sqliteTable(
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    uniqueIndex("webhooks_by_target").on(table.accountId, table.target),
+    index("webhooks_answered").on(table.answeredHost).where(sql`answered_host IS NOT NULL`),
+  ],
+);
+
+/**
+ * The latest attempts at each host. When a delivery is claimed, a trigger replaces an old row or adds one. When the claim ends, another trigger closes
+ * the row (see the migration).
+ */
+export const webhookSlots = sqliteTable(
+  "webhook_slots",
+  {
+    host: text().notNull(),
+    slot: integer().notNull(),
+    /** The id of the account that took the slot. The row does not belong to the account, because the next account replaces it. */
+    takenBy: text("taken_by").notNull(),
+    /** The claim of the delivery. */
+    claim: text().notNull(),
+    startedAt: integer("started_at").notNull(),
+    isOpen: integer("is_open", { mode: "boolean" }).notNull(),
+    /** Whether the host had answered any attempt with 2xx before. */
+    isAnswered: integer("is_answered", { mode: "boolean" }).notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.host, table.slot] }),
+    index("webhook_slots_unanswered").on(table.takenBy, table.startedAt).where(sql`is_answered = 0`),
+  ],
 );
 
 /** Each row is the delivery of one event to one webhook. */

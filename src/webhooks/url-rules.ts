@@ -74,6 +74,16 @@ export interface UrlContext {
 export const ownHosts = (publicOrigin: string): string[] => publicOrigins(publicOrigin).map((origin) => new URL(origin).hostname);
 
 /**
+ * Returns the form in which requests use a valid webhook URL, and its host with the port. Two URLs with the same target lead to the same place: a
+ * fragment is never sent, and letter case and default ports of the host do not matter.
+ */
+export function targetOf(text: string): { target: string; host: string } {
+  const url = new URL(text);
+  url.hash = "";
+  return { target: url.href, host: url.host };
+}
+
+/**
  * If a webhook may not use the URL, returns the reason: a sentence for the owner of the webhook. If the URL is allowed, returns null. The
  * sentence reveals nothing about any network.
  */

@@ -4,6 +4,7 @@ import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 import { newRevision } from "../db/client.ts";
 import { differing, isEmpty } from "../db/differing.ts";
+import { isDuplicate } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import {
   always,
@@ -26,7 +27,7 @@ import { readWebhook } from "./read-webhooks.ts";
 import { settleFirst, stopSettling } from "./settle.ts";
 import { newWebhookSecret } from "./signature.ts";
 import { webhookBacklogs, webhooks } from "./tables.ts";
-import { type UrlContext, urlErrorOf } from "./url-rules.ts";
+import { targetOf, type UrlContext, urlErrorOf } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 export const maxWebhooks = 20;
@@ -48,7 +49,8 @@ export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
 
 /**
  * Creates a webhook and its secret, which is shown only once. Throws `invalid_body` if the URL is not allowed. Throws `forbidden` if the
- * acting key may not read one of the event types. Throws `limit_reached` if the account already has 20 webhooks.
+ * acting key may not read one of the event types. Throws `limit_reached` if the account already has 20 webhooks, and `conflict` if one of them has the
+ * same URL.
  */
 export async function createWebhook(context: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
   const { encryption, urls } = context;
@@ -82,6 +84,8 @@ async function insertWebhook(
     accountId: actor.accountId,
     number: counted.highest + 1,
     ...own,
+    ...targetOf(own.url),
+    answeredHost: null,
     state: "active",
     disabledReason: null,
     previousEncryptedSecret: null,
@@ -92,21 +96,23 @@ async function insertWebhook(
     updatedAt: now,
   };
   const when = sql`(${counted.made}, ${counted.highest}) = (${counting})`;
-  const [made] = await commit({
-    result: { webhook, secret },
-    events: [],
-    audit: [auditEntry({ actor, now }, "webhook.created", targetOf(webhook))],
-    statements: [insertWhere(db, webhooks, webhook, when)],
-    when,
-    scopes: eventCatalogue.scopesFor(webhook.eventTypes),
-  });
+  const [made] = await orConflict(
+    commit({
+      result: { webhook, secret },
+      events: [],
+      audit: [auditEntry({ actor, now }, "webhook.created", auditTarget(webhook))],
+      statements: [insertWhere(db, webhooks, webhook, when)],
+      when,
+      scopes: eventCatalogue.scopesFor(webhook.eventTypes),
+    }),
+  );
   return wrote(made) ? webhook : conflicted;
 }
 
 /**
  * Sets the members of a webhook to the values in `patch`. If no member differs, nothing is written. If a webhook is enabled, its held
  * deliveries are not sent. The acting key must be allowed to read the new event types and the event types that the webhook already
- * receives. Throws `not_found`, `precondition_failed`, `invalid_body` or `forbidden`.
+ * receives. Throws `not_found`, `precondition_failed`, `invalid_body`, `forbidden`, or `conflict` if another webhook of the account has the same URL.
  */
 export async function changeWebhook(
   context: WebhookContext,
@@ -131,9 +137,9 @@ export async function changeWebhook(
  */
 function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
   const changes = differing(patch, before);
-  if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
   // A new URL clears `failingSince`, because no attempt to the new URL has failed yet.
-  const moved = changes.url === undefined ? changes : { ...changes, failingSince: null };
+  const moved = changes.url === undefined ? changes : { ...changes, ...targetOf(changes.url), failingSince: null };
+  if (changes.state === "active") return { ...moved, disabledReason: null, failingSince: null };
   return changes.state === "disabled" ? { ...moved, disabledReason: "The webhook was disabled by a request." } : moved;
 }
 
@@ -184,7 +190,7 @@ export function deleteWebhook(
       evenWhereFull: true,
       result: null,
       events: [],
-      audit: [auditEntry(context, "webhook.deleted", targetOf(before))],
+      audit: [auditEntry(context, "webhook.deleted", auditTarget(before))],
       statements: [
         ...settleFirst(db, before, "failed", context.now, isUnchanged(db, webhooks, before)),
         db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
@@ -219,21 +225,34 @@ function change(
       : after.state === "active" && before.state === "disabled"
         ? [stopSettling(db, before, when)]
         : [];
-    const outcomes = await commit({
+    const written = commit({
       // If storage is full, a change may only disable the webhook. All other changes are denied until there is room.
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
-      audit: [auditEntry(context, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
+      audit: [auditEntry(context, actionOf(before, after, changesOf(members)), auditTarget(after), changesOf(members))],
       statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when,
       scopes: eventCatalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
-    return wrote(outcomes.at(-1)) ? after : conflicted;
+    return wrote((await orConflict(written)).at(-1)) ? after : conflicted;
   });
 }
 
-const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
+/** Throws `conflict` if a write failed because another webhook of the account has the same URL. */
+async function orConflict<Result>(write: Promise<Result>): Promise<Result> {
+  try {
+    return await write;
+  } catch (error) {
+    if (!isDuplicate(error, "webhooks.account_id, webhooks.target")) throw error;
+    throw new Failure("conflict", "Another webhook of the account has this URL. Add the event types to that webhook instead.", {
+      fieldErrors: [{ pointer: "/url", code: "duplicate", detail: "This is already the URL of another webhook." }],
+      cause: error,
+    });
+  }
+}
+
+const auditTarget = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
 
 /**
  * Returns the audit action of a change. If a change disables a webhook and also sets other members, the action is `webhook.updated`. On the

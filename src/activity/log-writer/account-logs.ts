@@ -10,6 +10,12 @@ import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from
 /** The maximum number of reports that wait for their entries. */
 const maxEarlyReports = 5000;
 
+/**
+ * Returns whether an account may hold more of something that all accounts share. An account that holds four times as much as is free gets no more: one
+ * account alone can take four fifths, and an account that holds little always has room.
+ */
+export const isWithinShare = (own: number, free: number): boolean => own < 4 * free;
+
 /** The log of one account, as far as it is in its log writer. */
 export interface AccountLog {
   state: LogState;
@@ -92,13 +98,31 @@ export class AccountLogs {
     return { tooOld: encodable.length - recent.length, unfit: entries.length - encodable.length };
   }
 
+  /**
+   * Returns the entries of the accounts that may take more of the disk. If the disk is nearly full, the accounts that hold the most lose their entries.
+   * `maxBytes`: the maximum size of the disk.
+   */
+  withinShare(entries: readonly Entry[], maxBytes: number): readonly Entry[] {
+    const free = maxBytes - this.wal.bytes;
+    if (isWithinShare(this.wal.bytes, free)) return entries;
+    const isWithin = (log: AccountLog) =>
+      isWithinShare(
+        log.waiting.reduce((sum, { bytes }) => sum + bytes, log.head.bytes),
+        free,
+      );
+    const full = new Set([...this.accounts.values()].filter((log) => !isWithin(log)).map(({ state }) => state.accountId));
+    return free > 0 ? entries.filter(({ accountId }) => !full.has(accountId)) : [];
+  }
+
   /** Completes open entries, on disk and in memory. A report that arrives before its entry waits for it. Returns one outcome for each report. */
   report(given: readonly Report[], now: number): Reported[] {
     this.#removeExpired(now);
     const reports = given.map((report) => (report.route === undefined ? report : this.#withRoute({ ...report, route: report.route })));
     const isTooLate = ({ id }: Report) => timeOfId(id) < now - openMs;
+    const waiting = Map.groupBy(this.#early.values(), ({ accountId }) => accountId);
     let room = maxEarlyReports - this.#early.size;
-    const mayWait = ({ accountId, id }: Report) => !this.#erased.has(accountId) && (this.#early.has(id) || room-- > 0);
+    const mayWait = ({ accountId, id }: Report) =>
+      !this.#erased.has(accountId) && (this.#early.has(id) || (isWithinShare(waiting.get(accountId)?.length ?? 0, room) && room-- > 0));
     const due = new Set(reports.filter((report) => !isTooLate(report) && (this.get(report) !== undefined || mayWait(report))));
     if (due.size > 0) this.wal.append({ entries: [], reports: [...due] });
     return reports.map((report) => {

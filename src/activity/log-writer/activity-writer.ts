@@ -33,7 +33,10 @@ const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
 /** If a database is full, its size is measured again after this time, in milliseconds. */
 const fullProbeMs = minuteMs;
-/** The maximum size of a log writer's own database, in bytes. If it is reached, new entries are dropped and counted. */
+/**
+ * The maximum size of a log writer's own database, in bytes. Before it is reached, the accounts that hold the most lose their new entries, which are
+ * counted. Entries for other log writers take at most half of it.
+ */
 const maxStoredBytes = 1e9;
 /** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
 const maxBatches = 50;
@@ -84,8 +87,9 @@ export class ActivityWriter extends DurableObject<Env> {
   /** The time from which an alarm cuts accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
   #cutsAt = 0;
   readonly #commits = new GroupCommit((entries) => {
-    if (this.#logs.wal.bytes > maxStoredBytes) this.#drop(entries.length, `because the disk of ${this.#name} is full`);
-    else this.#append(entries);
+    const kept = this.#logs.withinShare(entries, maxStoredBytes);
+    if (kept.length < entries.length) this.#drop(entries.length - kept.length, `because the disk of ${this.#name} is full`);
+    this.#append(kept);
   });
   #isChecking = false;
   /** The memory of late entries at the last commit or check, in bytes. Adding it up for each call would take too long. */
@@ -131,9 +135,9 @@ export class ActivityWriter extends DurableObject<Env> {
     return outcomes;
   }
 
-  /** Keeps entries for the log writer that owns them, until it can be reached. Throws if the disk is full. */
+  /** Keeps entries for the log writer that owns them, until it can be reached. Throws if the disk is half full. */
   keepFor(owner: number, entries: readonly Entry[]): void {
-    if (this.#logs.wal.bytes > maxStoredBytes) throw new Error(`the disk of ${this.#name} is full`);
+    if (this.#logs.wal.bytes > maxStoredBytes / 2) throw new Error(`the disk of ${this.#name} is full`);
     const encodable = entries.filter(isEncodable);
     this.#hints.add(owner, encodable);
     if (encodable.length < entries.length) this.#drop(entries.length - encodable.length, `because ${this.#name} cannot store them`);

@@ -1,10 +1,10 @@
 import { secondMs } from "../../time/clock.ts";
-import type { Entry } from "../entry.ts";
+import { type Entry, sizeOf } from "../entry.ts";
 
 /** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
 const commitEveryMs = secondMs;
 /**
- * The maximum number of entries that wait for a commit. If a log writer has reached this maximum, the sender keeps its entries or uses the
+ * The maximum size of the entries that wait for a commit (`sizeOf`). If a log writer has reached this maximum, the sender keeps its entries or uses the
  * next log writer.
  */
 const maxWaiting = 20_000;
@@ -20,6 +20,7 @@ interface Waiting {
 export class GroupCommit {
   readonly #store: (entries: readonly Entry[]) => void;
   #waiting: Waiting[] = [];
+  #size = 0;
   #isPlanned = false;
   #committedAt = 0;
 
@@ -30,8 +31,9 @@ export class GroupCommit {
 
   /** Adds entries to the next commit. Resolves after the commit. Throws if too many entries wait already. */
   add(entries: readonly Entry[]): Promise<void> {
-    const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
-    if (waiting + entries.length > maxWaiting) throw new Error(`${waiting} entries wait for a commit already`);
+    const size = entries.reduce((sum, entry) => sum + sizeOf(entry), this.#size);
+    if (size > maxWaiting) throw new Error("too many entries wait for a commit already");
+    this.#size = size;
     return new Promise((committed, failed) => {
       this.#waiting.push({ entries, committed, failed });
       if (!this.#isPlanned) this.#plan();
@@ -43,7 +45,7 @@ export class GroupCommit {
     this.#isPlanned = false;
     const waiting = this.#waiting;
     if (waiting.length === 0) return;
-    [this.#waiting, this.#committedAt] = [[], Date.now()];
+    [this.#waiting, this.#size, this.#committedAt] = [[], 0, Date.now()];
     try {
       this.#store(waiting.flatMap((each) => each.entries));
       for (const { committed } of waiting) committed();

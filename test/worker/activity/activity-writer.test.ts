@@ -4,7 +4,8 @@ import { describe, expect, it, vi } from "vitest";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { AccountLogs } from "../../../src/activity/log-writer/account-logs.ts";
 import type { ActivityWriter } from "../../../src/activity/log-writer/activity-writer.ts";
-import { cutLargest } from "../../../src/activity/log-writer/cut.ts";
+import { cutAccount, cutLargest } from "../../../src/activity/log-writer/cut.ts";
+import type { Report } from "../../../src/activity/log-writer/head.ts";
 import { logOf } from "../../../src/activity/writers.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { minuteMs, secondMs } from "../../../src/time/clock.ts";
@@ -187,6 +188,22 @@ describe("A log writer", () => {
     expect([(await writer.status()).lost.dropped, await readIds(tenant, name)]).toEqual([2, [first.id]]);
   });
 
+  it("takes no more entries of the account that fills its disk, and goes on taking those of other accounts", async () => {
+    const { writer, tenant: flood } = await makeOwned();
+    const quiet = await makeTenant();
+    await runInDurableObject(writer, (_, { storage }) => {
+      const logs = new AccountLogs(storage);
+      const keptOf = (maxBytes: number) => logs.withinShare([...entriesOf(flood, 3), ...entriesOf(quiet, 2)], maxBytes);
+      logs.append([...entriesOf(flood, 4000, minuteMs), ...entriesOf(quiet, 10, minuteMs)]);
+      for (const { accountId } of [flood, quiet]) cutAccount(logs, logs.of(accountId), Date.now());
+      const used = logs.wal.bytes;
+      const accountsIn = (entries: readonly Entry[]) => [...new Set(entries.map(({ accountId }) => accountId))];
+      expect(accountsIn(keptOf(10 * used))).toEqual([flood.accountId, quiet.accountId]);
+      expect(accountsIn(keptOf(used + 10_000))).toEqual([quiet.accountId]);
+      expect(keptOf(used)).toEqual([]);
+    });
+  });
+
   it("reports a full database, and stores its cuts when there is room again", async () => {
     const { writer, tenant } = await makeOwned();
     await replaceD1(writer, d1WithSize(fullBytes));
@@ -297,6 +314,18 @@ describe("An open entry", () => {
     const entry = open(tenant);
     await writer.write([entry]);
     expect(await writer.report([reportOf(entry, 200, 1), reportOf(open(tenant), 200, 1)])).toEqual(["completed", "refused"]);
+  });
+
+  it("waits although another account has many early reports", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const [flood, quiet] = [tenant, await makeTenant({}, name)];
+    const early = (owner: Tenant, count: number) => Array.from({ length: count }, () => reportOf(open(owner), 200, 1));
+    const countWaiting = async (reports: Report[]) => {
+      const outcomes = await runInDurableObject(writer, (object: ActivityWriter) => object.report(reports));
+      return outcomes.filter((outcome) => outcome === "unknown").length;
+    };
+    const ofFlood = [await countWaiting(early(flood, 4000)), await countWaiting(early(flood, 500))];
+    expect([ofFlood, await countWaiting(early(quiet, 100))]).toEqual([[4000, 0], 100]);
   });
 
   it("is compared with later reports after it was cut", async () => {

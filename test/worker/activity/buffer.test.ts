@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { ActivityBuffer } from "../../../src/activity/buffer.ts";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { EntryAggregator } from "../../../src/activity/entry-aggregator.ts";
+import { FairQueue } from "../../../src/activity/fair-queue.ts";
 import { sendEntries } from "../../../src/activity/writers.ts";
 import { minuteMs, secondMs } from "../../../src/time/clock.ts";
 import { makeTenant, within2s } from "../support/client.ts";
@@ -213,6 +214,32 @@ describe("The buffer of an isolate", () => {
   });
 });
 
+describe("The entries that wait in an isolate", () => {
+  const ownedBy = (accountId: string, count: number, more: Partial<Entry> = {}) =>
+    Array.from({ length: count }, () => entryOf({ accountId, keyId: `key_of_${accountId}` }, 1, more));
+
+  /** Adds entries to a queue in the given order. Returns the number of entries of each account that it holds, and the number of dropped entries. */
+  function queue(entries: readonly Entry[]): Record<string, number> {
+    const queued = new FairQueue();
+    const dropped = entries.reduce((sum, entry) => sum + queued.add(entry), 0);
+    const byAccount = Map.groupBy(queued.take(queued.length), ({ accountId }) => accountId);
+    return { dropped, ...Object.fromEntries([...byAccount].map(([accountId, { length }]) => [accountId, length])) };
+  }
+
+  it("lose only entries of the account that holds the most if there is no room, and the lost entries are counted", () => {
+    const flood = ownedBy("acc_flood", 12_000);
+    const others = { acc_1: 40, acc_2: 60, acc_3: 900 };
+    const [first, ...later] = Object.entries(others).map(([accountId, count]) => ownedBy(accountId, count));
+    expect(queue([...(first ?? []), ...flood, ...later.flat()])).toEqual({ ...others, acc_flood: 9000, dropped: 3000 });
+  });
+
+  it("lose only entries of an account with large entries, even if it has few of them", () => {
+    const problem = { detail: "x".repeat(400), errors: [] };
+    const entries = [...ownedBy("acc_large", 2000, { problem }), ...ownedBy("acc_1", 1500)];
+    expect(queue(entries)).toEqual({ acc_large: 1700, acc_1: 1500, dropped: 300 });
+  });
+});
+
 describe("The aggregator of log entries", () => {
   const second = Date.UTC(2026, 10, 21, 7, 30);
   const aggregate = (aggregator: EntryAggregator, timeMs: number, more?: Partial<Entry>) => {
@@ -262,6 +289,66 @@ describe("The aggregator of log entries", () => {
     expect(sharedProblem(["a", "b", "c"])).toBeNull();
     expect(sharedProblem(["a", "b", "b", undefined])).toBeNull();
     expect(sharedProblem([undefined, undefined])).toBeNull();
+  });
+
+  const sumOf = (entries: readonly Entry[]) => entries.reduce((sum, { count }) => sum + count, 0);
+  /** Aggregates requests that are denied in one second, and returns all their entries. */
+  function entriesOfFlood(requests: readonly Partial<Entry>[]): Entry[] {
+    const aggregator = new EntryAggregator();
+    const own = requests.flatMap((more) => aggregate(aggregator, second, more) ?? []);
+    return [...own, ...aggregator.close(second + 1000)];
+  }
+
+  it("creates at most 20 entries a second for a key, even if its client varies everything, and counts each request by its status", () => {
+    const statuses = [401, 403, 429];
+    const requests = Array.from({ length: 400 }, (_, index) => ({
+      status: statuses[index % 3] ?? 0,
+      method: `X${index}`,
+      route: `/route-${index}`,
+      ip: index % 2 === 0 ? `198.51.100.${index % 256}` : `2001:db8:${index.toString(16)}::1`,
+      path: `/${index}`,
+      userAgent: `client ${index}`,
+    }));
+    const entries = entriesOfFlood(requests);
+    expect(entries.length).toBeLessThanOrEqual(20);
+    const byStatus = statuses.map((status) => sumOf(entries.filter((entry) => entry.status === status)));
+    expect(byStatus).toEqual([134, 133, 133]);
+  });
+
+  it("shares entries between requests with different tokens as methods, and between addresses of one IPv6 network", () => {
+    const methods = Array.from({ length: 50 }, (_, index) => ({ method: `BREW-${index}` }));
+    const addresses = Array.from({ length: 50 }, (_, index) => ({ ip: `2001:db8::${(index + 1).toString(16)}` }));
+    expect(entriesOfFlood(methods).map(({ count }) => count)).toEqual([1, 49]);
+    expect(entriesOfFlood(addresses).map(({ count }) => count)).toEqual([1, 49]);
+  });
+
+  it("names no client in the entry for the remaining requests of a key", () => {
+    const requests = Array.from({ length: 20 }, (_, index) => ({ ip: `198.51.100.${index}`, userAgent: "client", country: "NL" }));
+    expect(entriesOfFlood(requests).at(-1)).toMatchObject({ count: 12, ip: null, userAgent: null, country: null });
+  });
+
+  it("creates at most 140 entries a second for the keys of an account, and none of them counts requests of another account", () => {
+    const requests = Array.from({ length: 3000 }, (_, index) => ({ keyId: `key_${index % 1000}`, route: `/route-${index % 7}` }));
+    const other = { accountId: "acc_2", keyId: "key_other" };
+    const entries = entriesOfFlood([...requests, other, other]);
+    const ofOther = entries.filter(({ accountId }) => accountId === "acc_2");
+    expect(ofOther.map(({ count }) => count)).toEqual([1, 1]);
+    expect(entries.length - ofOther.length).toBeLessThanOrEqual(140);
+    expect(sumOf(entries) - 2).toBe(3000);
+  });
+
+  it("limits the entries of requests that end in one second, even if they started in different seconds", () => {
+    const aggregator = new EntryAggregator();
+    const entries: Entry[] = [];
+    for (let index = 0; index < 400; index++) {
+      const startedAt = second - 20 * index;
+      const entry = deniedEntry(startedAt, { ip: `198.51.100.${index % 256}` });
+      entries.push(...[aggregator.aggregate(entry, { startedAt, endedAt: second + index }, () => entry) ?? []].flat());
+      if (index % 50 === 49) entries.push(...aggregator.close(second + index));
+    }
+    entries.push(...aggregator.close(second + 1000));
+    expect(sumOf(entries)).toBe(400);
+    expect(entries.length).toBeLessThanOrEqual(70);
   });
 
   it("shares no entry between two seconds or between requests of different kinds", () => {

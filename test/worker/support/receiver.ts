@@ -7,6 +7,7 @@ import { encryptionSecrets } from "../../../src/webhooks/encryption.ts";
 import { testEvent } from "../../../src/webhooks/events.ts";
 import { commitEvents } from "../../../src/webhooks/write-events.ts";
 import { call, db, type Tenant } from "./client.ts";
+import { markAnswered } from "./webhook-rows.ts";
 
 /** The URL of the local webhook receiver (scripts/receiving.ts). */
 export const receiver = inject("receiver");
@@ -63,13 +64,17 @@ export const until = <Value>(
     return value;
   }, wait);
 
-/** Creates a webhook whose URL is a path of the receiver. The webhook subscribes to all event types unless `body` sets `event_types`. */
+/**
+ * Creates a webhook whose URL is a path of the receiver. The webhook subscribes to all event types unless `body` sets `event_types`. The receiver counts
+ * as a host that has answered before.
+ */
 export async function register(key: string, body: object = {}, path = newPath()) {
   const { status, body: webhook } = await call("POST", "/api/v1/webhooks", {
     key,
     body: { url: receiver + path, event_types: ["*"], ...body },
   });
   expect(status).toBe(201);
+  await markAnswered(webhook.id);
   return { ...webhook, path } as { id: string; secret: string; path: string };
 }
 

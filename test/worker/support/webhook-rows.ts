@@ -12,6 +12,22 @@ export const readWebhookRow = (webhookId: string) =>
 export const setWebhookUrl = (webhookId: string, url: string) =>
   env.DB.prepare("UPDATE webhooks SET url = ? WHERE id = ?").bind(url, webhookId).run();
 
+/** Marks the host of a webhook as a host that has answered an attempt with 2xx. */
+export const markAnswered = (webhookId: string) =>
+  env.DB.prepare("UPDATE webhooks SET answered_host = host WHERE id = ?").bind(webhookId).run();
+
+/** Inserts `count` attempts at a host that started at a time, in milliseconds since the epoch. */
+export const insertSlots = (
+  host: string,
+  { accountId, count, startedAt, isOpen }: { accountId: string; count: number; startedAt: number; isOpen: boolean },
+) =>
+  env.DB.prepare(
+    `INSERT INTO webhook_slots (host, slot, taken_by, claim, started_at, is_open, is_answered)
+      SELECT ?1, (SELECT coalesce(max(slot), -1) + 1 FROM webhook_slots WHERE host = ?1) + value, ?2, value, ?3, ?4, 1 FROM json_each(?5)`,
+  )
+    .bind(host, accountId, startedAt, Number(isOpen), JSON.stringify(Array.from({ length: count }, (_, index) => index)))
+    .run();
+
 /** Changes the id of a webhook that has no deliveries yet. */
 export const setWebhookId = (webhookId: string, newWebhookId: string) =>
   env.DB.prepare("UPDATE webhooks SET id = ? WHERE id = ?").bind(newWebhookId, webhookId).run();

@@ -43,6 +43,23 @@ describe("Verify", () => {
     expect(body.headers["WWW-Authenticate"]).toMatch(/^Bearer realm="api"/);
   });
 
+  it("logs a flood with a revoked key in a few entries, even if its client varies methods, addresses and paths", async () => {
+    const tenant = await makeTenant();
+    const { key, keyId } = await makeKey(tenant.accountId);
+    await call("DELETE", `/api/v1/keys/${keyId}`, { key: tenant.key });
+    const token = await makeToken(["verify"]);
+    const total = 200;
+    const startedAt = Date.now();
+    for (let index = 0; index < total; index++)
+      await verify(token, { key, method: `BREW-${index}`, path: `/${index}`, route: `/${index}`, ip: `198.51.100.${index}` });
+    const seconds = Math.floor(Date.now() / 1000) - Math.floor(startedAt / 1000) + 1;
+    const entries = await within2s(
+      () => verifiedEntries(tenant, "&status=401"),
+      (found: { count: number }[]) => found.reduce((sum, { count }) => sum + count, 0) === total,
+    );
+    expect(entries.length).toBeLessThanOrEqual(17 * seconds);
+  });
+
   it("accepts the credential as the client sent it, with or without the scheme", async () => {
     const { key } = await makeTenant();
     const token = await makeToken(["verify"]);
