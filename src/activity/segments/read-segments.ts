@@ -1,7 +1,8 @@
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { Buffer } from "node:buffer";
 import { sql } from "drizzle-orm";
 import { type Db, raw } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
+import { giveWay } from "../../time/turns.ts";
 import type { Entry } from "../entry.ts";
 import type { Choose } from "./codec.ts";
 import { chooseFor, type Found, isSelective, justAfter, maxOpened, type Query, scan, searchFurther } from "./scan.ts";
@@ -89,7 +90,7 @@ async function listSegments(
       FROM refs
       ORDER BY lastId DESC`,
   );
-  const refs = rows.map(({ body: _, ...row }) => ({ ...row, summary: row.summary === null ? null : hexToBytes(row.summary) }));
+  const refs = rows.map(({ body: _, ...row }) => ({ ...row, summary: row.summary === null ? null : Buffer.from(row.summary, "hex") }));
   return { refs, bodies: bodiesOf(rows) };
 }
 
@@ -105,16 +106,19 @@ export async function openSegments(
 ): Promise<Entry[][]> {
   const isKnown = refs.every(({ id }) => known.has(id));
   const bodies = isKnown ? known : await readBodies(db, accountId, refs);
-  return refs.map(({ id }) => {
+  const opened: Entry[][] = [];
+  for (const { id } of refs) {
     const body = bodies.get(id);
     if (body === undefined) throw new SegmentGone(`the segment ${id} is gone`);
+    await giveWay();
     try {
-      return entriesIn(hexToBytes(body), accountId, choose);
+      opened.push(entriesIn(Buffer.from(body, "hex"), accountId, choose));
     } catch (error) {
       console.error(`the segment ${id} cannot be read:`, messagesOf(error));
-      return [];
+      opened.push([]);
     }
-  });
+  }
+  return opened;
 }
 
 async function readBodies(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Bodies> {
