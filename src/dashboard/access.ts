@@ -2,11 +2,12 @@ import { createMiddleware } from "hono/factory";
 import { matchedRoutes } from "hono/route";
 import { Failure } from "../errors/failure.ts";
 import type { AppContext } from "../http/context.ts";
+import { withShare } from "../http/cpu-share.ts";
 import type { Build } from "../http/surface.ts";
 import type { PageContext, PageEnv } from "./context.ts";
 import { type Access, declaredBy } from "./needs.ts";
 import { requirePermission } from "./permissions.tsx";
-import { loadSession, requireSession } from "./session.ts";
+import { cpuOwner, loadSession, requireSession } from "./session.ts";
 import { askForStepUp } from "./step-up.tsx";
 
 /** Returns the access that the matched route declares. Returns undefined if no route matches or if the route declares no access. */
@@ -16,7 +17,10 @@ function accessOf(c: AppContext): Access | undefined {
   return declaredBy(matchedRoutes(c).find(({ method }) => method !== "ALL")?.handler);
 }
 
-/** Enforces the access that a route declares: session, permission and step-up. Throws `not_found` for a route without a declaration. */
+/**
+ * Enforces the access that a route declares: session, permission and step-up. Then runs the route in its account's share of the CPU. Throws `not_found`
+ * for a route without a declaration.
+ */
 export const requireAccess = (build: Pick<Build, "isOpen">) =>
   createMiddleware<PageEnv>(async function requireAccess(c, next) {
     const access = accessOf(c as unknown as AppContext);
@@ -25,7 +29,7 @@ export const requireAccess = (build: Pick<Build, "isOpen">) =>
       await loadSession(c, build);
       throw new Failure("not_found", "There is nothing at this path.");
     }
-    return (access.needs === "public" ? null : await denial(c, access, build)) ?? next();
+    return (access.needs === "public" ? null : await denial(c, access, build)) ?? withShare(c as unknown as AppContext, cpuOwner(c), next);
   });
 
 /**

@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm";
-import ipaddr from "ipaddr.js";
 import type { Origin } from "../accounts/actor.ts";
 import { auditEntry, storeAudit } from "../audit/audit.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -8,6 +7,7 @@ import { messagesOf } from "../db/failures.ts";
 import type { Member } from "../identity/member.ts";
 import { readMemberOfSpentCode, spendRecoveryCode } from "../identity/recovery-codes.ts";
 import { idBound } from "../ids/ids.ts";
+import { networkOf } from "../net/network-of.ts";
 import { isWithinReserve } from "../storage/storage.ts";
 import { minuteMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
@@ -34,16 +34,6 @@ export const tooManyCodes = "Too many wrong codes came from your address. Wait a
 export const slots = 4096;
 /** The maximum number of sources that an isolate remembers in a clock minute. */
 const maxCached = 1000;
-
-/**
- * Returns the network of an IP address: the IPv4 address itself, or the first 64 bits of an IPv6 address. IPv6 addresses with the same first 64 bits
- * usually belong to one customer of a provider.
- */
-function networkOf(ip: string | null): string {
-  if (ip === null || !ipaddr.isValid(ip)) return "";
-  const address = ipaddr.process(ip);
-  return address instanceof ipaddr.IPv4 ? address.toString() : address.parts.slice(0, 4).join(":");
-}
 
 const nameOf = ({ credential, member, from }: Source) => hashOf(`${credential} ${member?.id ?? ""} ${networkOf(from.ip)}`).slice(0, 32);
 const slotOf = (name: string) => Number.parseInt(name.slice(0, 8), 16) % slots;

@@ -1,4 +1,6 @@
 import { errorPage } from "../dashboard/pages/error.tsx";
+import { clientNetwork } from "../http/client-address.ts";
+import { shareCpu } from "../http/cpu-share.ts";
 import { formLimit } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
@@ -16,6 +18,7 @@ const bases = ["/operator", "/docs/team"];
 export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);
+  app.use(shareCpu((c) => `operator ${clientNetwork(c)}`));
   app.route("/", operatorPages);
   app.route("/", teamDocs);
   return { serves: (path) => bases.some((base) => isAt(base, path)), app };

@@ -2,6 +2,8 @@ import { accessPages } from "../dashboard/pages/access.tsx";
 import { errorPage } from "../dashboard/pages/error.tsx";
 import { signInPages } from "../dashboard/pages/sign-in.tsx";
 import { leaveIfSignedIn } from "../dashboard/session.ts";
+import { clientNetwork } from "../http/client-address.ts";
+import { shareCpu } from "../http/cpu-share.ts";
 import { formLimit } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
@@ -22,6 +24,7 @@ export function createSignIn(build: Build): Surface {
     formLimit,
     sameOrigin,
     requireResponse,
+    shareCpu((c) => `sign-in ${clientNetwork(c)}`),
   );
   app.get("/login", leaveIfSignedIn(build));
   app.route("/", signInPages);

@@ -18,8 +18,9 @@ import { exportLog } from "../../operations/export-log.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { defaultQuotaBytes, maxStored, storedNames } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
+import { linesOf } from "../../time/turns.ts";
 import { type OperatorContext, operating, setupUrl } from "../context.ts";
-import { accountPath, createTeamRouter, requireTokenScope, teamJson, teamLines, teamPostJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, requireTokenScope, sharesCpuOfAccount, teamJson, teamLines, teamPostJson } from "../team-router.ts";
 import { lowered, setupUrlData } from "./accounts.ts";
 
 // Operations on accounts that need the scope `operate`.
@@ -207,8 +208,8 @@ routes.openapi(createOwnerLink, async (c) => {
 });
 
 /** Responds with one page of an export. The response header `X-Next` contains the cursor of the next page. */
-function respondLines(c: OperatorContext, { lines, next }: { lines: readonly object[]; next: string | null }): Response {
-  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+async function respondLines(c: OperatorContext, { lines, next }: { lines: readonly object[]; next: string | null }): Promise<Response> {
+  const ndjson = await linesOf(lines, (line) => `${JSON.stringify(line)}\n`);
   return respond(c, ndjson, 200, {
     "Content-Type": "application/x-ndjson",
     ...(next !== null && { "X-Next": encodeURIComponent(next) }),
@@ -224,6 +225,7 @@ const readExport = createRoute({
   summary: "Export an account",
   description: "Returns a page of the account's data, one JSON object per line. The header `X-Next` has the cursor of the next page.",
   ...operation,
+  ...sharesCpuOfAccount,
   ...failsWith("invalid_cursor"),
   request: {
     params: accountPath,
@@ -250,6 +252,7 @@ const readLog = createRoute({
   description:
     "Returns a page of the request log, newest first, one JSON object per line. The header `X-Next` has the cursor of the next page.",
   ...operation,
+  ...sharesCpuOfAccount,
   request: {
     params: accountPath,
     query: z.strictObject({
