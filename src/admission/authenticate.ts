@@ -67,7 +67,12 @@ function isAnswerTo({ refusal, key }: Admission, { verification }: AdmissionRequ
 export async function admitKey(guards: Guards, { keyId, request }: Credential): Promise<{ principal: Principal } | Denied> {
   const requestedAt = Date.now();
   beginDecision();
-  const admission = await requestAdmission(guards, keyId, request).finally(endDecision);
+  let admission: Admission | null;
+  try {
+    admission = await requestAdmission(guards, keyId, request);
+  } finally {
+    endDecision();
+  }
   if (admission === null) return { denial: invalidKey };
   denialCache.store(keyId, request, admission, requestedAt);
   const principal = { keyId, ip: request.ip, admission };

@@ -25,6 +25,9 @@ interface StoredRef {
 const maxSummaries = 1000;
 const maxAttempts = 5;
 
+/** The number of bodies that are read together. The response of D1 is parsed in one piece, and a body has up to 900 KB. */
+const bodiesAtOnce = 4;
+
 /** Thrown if a segment was merged or deleted after it was listed. */
 class SegmentGone extends Error {
   override name = "SegmentGone";
@@ -104,10 +107,10 @@ export async function openSegments(
   refs: readonly Pick<StoredRef, "id">[],
   { bodies: known = new Map(), choose }: { bodies?: Bodies; choose?: Choose } = {},
 ): Promise<Entry[][]> {
-  const isKnown = refs.every(({ id }) => known.has(id));
-  const bodies = isKnown ? known : await readBodies(db, accountId, refs);
   const opened: Entry[][] = [];
-  for (const { id } of refs) {
+  let bodies = known;
+  for (const [at, { id }] of refs.entries()) {
+    if (!bodies.has(id)) bodies = await readBodies(db, accountId, refs.slice(at, at + bodiesAtOnce));
     const body = bodies.get(id);
     if (body === undefined) throw new SegmentGone(`the segment ${id} is gone`);
     await giveWay();
