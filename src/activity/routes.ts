@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { createRoute, z } from "@hono/zod-openapi";
 import { etagOfContent, respondOne } from "../api/conditional.ts";
 import { logContext } from "../api/operation-contexts.ts";
-import { failsWith, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { json, notModified } from "../api/route-parts/responses.ts";
@@ -121,6 +121,7 @@ const list = createRoute({
   tags,
   ...requireScope("activity:read"),
   ...failsWith("not_found"),
+  ...sharesCpu,
   request: {
     query: z.strictObject({
       ...pageQuery,
@@ -166,6 +167,7 @@ const read = createRoute({
   tags,
   ...requireScope("activity:read"),
   ...withConditions,
+  ...sharesCpu,
   request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
   responses: { 200: json(Entry, "The activity entry.", "ETag"), ...notModified },
 });

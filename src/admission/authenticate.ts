@@ -1,5 +1,6 @@
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import type { FailureContent } from "../errors/failure.ts";
+import { beginDecision, endDecision } from "../time/turns.ts";
 import { type Admission, type AdmissionRequest, denialContent, invalidKey, limitsIn, missingKey, violatedIn } from "./admission.ts";
 import { denialCache } from "./denial-cache.ts";
 import { type Guards, requestAdmission } from "./guards.ts";
@@ -65,7 +66,13 @@ function isAnswerTo({ refusal, key }: Admission, { verification }: AdmissionRequ
 /** Asks the guard of a key whether a request may run, and counts the request. Throws `unavailable` if the guard does not respond. */
 export async function admitKey(guards: Guards, { keyId, request }: Credential): Promise<{ principal: Principal } | Denied> {
   const requestedAt = Date.now();
-  const admission = await requestAdmission(guards, keyId, request);
+  beginDecision();
+  let admission: Admission | null;
+  try {
+    admission = await requestAdmission(guards, keyId, request);
+  } finally {
+    endDecision();
+  }
   if (admission === null) return { denial: invalidKey };
   denialCache.store(keyId, request, admission, requestedAt);
   const principal = { keyId, ip: request.ip, admission };

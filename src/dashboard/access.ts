@@ -2,12 +2,13 @@ import { createMiddleware } from "hono/factory";
 import { matchedRoutes } from "hono/route";
 import { Failure } from "../errors/failure.ts";
 import type { AppContext } from "../http/context.ts";
-import { addressOf, receiveForm } from "../http/form-limit.ts";
+import { withShare } from "../http/cpu-share.ts";
+import { receiveForm } from "../http/form-limit.ts";
 import type { Build } from "../http/surface.ts";
 import type { PageContext, PageEnv } from "./context.ts";
 import { type Access, declaredBy } from "./needs.ts";
 import { requirePermission } from "./permissions.tsx";
-import { loadSession, requireSession } from "./session.ts";
+import { cpuOwner, loadSession, requireSession } from "./session.ts";
 import { askForStepUp } from "./step-up.tsx";
 
 /** Returns the access that the matched route declares. Returns undefined if no route matches or if the route declares no access. */
@@ -31,18 +32,15 @@ const requireDeclaredSession = (build: Pick<Build, "isOpen">) =>
     return (access.needs === "public" ? null : await requireSession(c, build)) ?? next();
   });
 
-/** Enforces the permission and the step-up that a route declares. */
+/** Enforces the permission and the step-up that a route declares. Then runs the route in its account's share of the CPU. */
 const requireDeclaredPermission = createMiddleware<PageEnv>(async function requireDeclaredPermission(c, next) {
   const { needs, stepUp } = accessOf(c as unknown as AppContext) as Access;
-  if (needs === "public" || needs === "any session") return next();
+  const run = () => withShare(c as unknown as AppContext, cpuOwner(c), next);
+  if (needs === "public" || needs === "any session") return run();
   const forbidden = await requirePermission(c, needs === "session" ? null : needs);
-  return forbidden ?? (stepUp === "always" ? await askForStepUp(c) : null) ?? next();
+  return forbidden ?? (stepUp === "always" ? await askForStepUp(c) : null) ?? run();
 });
 
 /** Enforces the access that a route declares. A form is read only after its session is known, so that a visitor who may not come in holds no memory. */
 export const requireAccess = (build: Pick<Build, "isOpen">) =>
-  [
-    requireDeclaredSession(build),
-    receiveForm((c) => (c as unknown as PageContext).get("visitor")?.account.id ?? addressOf(c)),
-    requireDeclaredPermission,
-  ] as const;
+  [requireDeclaredSession(build), receiveForm((c) => cpuOwner(c as unknown as PageContext)), requireDeclaredPermission] as const;

@@ -1,5 +1,6 @@
 import type { Page } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
+import { linesOf } from "../time/turns.ts";
 
 /** A CSV export stops reading at this number of rows. The last page may add up to 999 more rows. */
 const maxRows = 10_000;
@@ -51,6 +52,13 @@ export const csvHeaders = (name: string, areAll: boolean) => ({
 /** What the link to a CSV file of a list says when it is pointed at. */
 export const csvTitle = `The newest ${maxRows.toLocaleString("en")} rows`;
 
-/** Formats a table as CSV with a header line. Lines end in CRLF, as RFC 4180 requires. */
-export const csvOf = (columns: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string =>
-  [columns, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+type Cells = readonly (string | number | null)[];
+
+/**
+ * Formats a table as CSV with a header line. Lines end in CRLF, as RFC 4180 requires. Lets other requests run between two pieces. `cellsOf`: returns the
+ * cells of a row.
+ */
+export async function csvOf<Row>(columns: readonly string[], rows: readonly Row[], cellsOf: (row: Row) => Cells): Promise<string> {
+  const lineOf = (cells: Cells) => `${cells.map(cell).join(",")}\r\n`;
+  return lineOf(columns) + (await linesOf(rows, (row) => lineOf(cellsOf(row))));
+}

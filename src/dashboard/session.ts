@@ -2,6 +2,7 @@ import { getCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../accounts/account.ts";
 import { connect } from "../db/client.ts";
+import { clientNetwork } from "../http/client-address.ts";
 import { urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
 import { type AccessConfig, accessConfig, chosenMembership, listMemberships, verifyAccess } from "../identity/access.ts";
@@ -103,6 +104,9 @@ export async function loadSession(c: PageContext, build: Pick<Build, "isOpen">):
   const visitor = await readVisitor(c, build);
   if (visitor) c.set("visitor", visitor);
 }
+
+/** Returns in whose share of the CPU a page runs: that of the visitor's account, or that of the network of an anonymous client. */
+export const cpuOwner = (c: PageContext): string => (c.get("visitor") as Visitor | undefined)?.account.id ?? clientNetwork(c);
 
 /** Redirects a visitor who is already signed in from the sign-in page to the page in `return_to`. */
 export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>

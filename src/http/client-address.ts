@@ -1,4 +1,5 @@
 import type { Origin } from "../accounts/actor.ts";
+import { networkOf } from "../net/network.ts";
 import type { AppContext } from "./context.ts";
 
 const address = /^[0-9A-Fa-f:.]{2,45}$/;
@@ -11,6 +12,8 @@ export function clientAddress(c: Pick<AppContext, "req">): string {
   const stated = c.req.header("CF-Connecting-IP") ?? "";
   return address.test(stated) ? stated : "";
 }
+
+export const clientNetwork = (c: Pick<AppContext, "req">): string => networkOf(clientAddress(c));
 
 /** Returns the client's country code from Cloudflare, or null if the country is unknown. */
 export function clientCountry(c: Pick<AppContext, "req">): string | null {

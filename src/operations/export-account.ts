@@ -8,6 +8,7 @@ import { Failure } from "../errors/failure.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { type AreaTable, childrenFirst, ownerOf } from "../registry/area-tables.ts";
 import { iso } from "../time/clock.ts";
+import { giveWay } from "../time/turns.ts";
 import { readDays } from "../usage/read-periods.ts";
 import { notReported, type Tallies } from "../usage/tallies.ts";
 
@@ -143,6 +144,7 @@ export async function exportAccount({ db, env }: { db: Db; env: WriterEnv }, acc
   const lines: object[] = [];
   for (let [piece, characters] = [0, 0]; piece < maxPieces && characters < maxCharacters; piece++) {
     if (at === types.length) return { lines, next: null };
+    await giveWay();
     const { made, next } = await readSection(db, log, at, after);
     lines.push(...made);
     characters += JSON.stringify(made).length;

@@ -1,3 +1,4 @@
+import { shareCpu } from "../http/cpu-share.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
@@ -19,6 +20,7 @@ export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
     requireResponse,
     requireToken(() => "metrics:read"),
     unbound,
+    shareCpu(() => "team"),
   );
   app.route("/", metrics);
   return { serves: (requested) => requested === path, app };

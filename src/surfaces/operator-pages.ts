@@ -1,5 +1,7 @@
 import { errorPage } from "../dashboard/pages/error.tsx";
-import { addressOf, receiveForm } from "../http/form-limit.ts";
+import { clientNetwork } from "../http/client-address.ts";
+import { shareCpu } from "../http/cpu-share.ts";
+import { receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
@@ -19,8 +21,9 @@ export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surfac
     requestContext({ isLocal, finish: [standardHeaders, requestLine] }),
     pageSecurityHeaders,
     sameOrigin,
-    receiveForm(addressOf),
+    receiveForm(clientNetwork),
     requireResponse,
+    shareCpu((c) => `operator ${clientNetwork(c)}`),
   );
   app.route("/", operatorPages);
   app.route("/", teamDocs);

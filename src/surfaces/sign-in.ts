@@ -2,7 +2,9 @@ import { accessPages } from "../dashboard/pages/access.tsx";
 import { errorPage } from "../dashboard/pages/error.tsx";
 import { signInPages } from "../dashboard/pages/sign-in.tsx";
 import { leaveIfSignedIn } from "../dashboard/session.ts";
-import { addressOf, receiveForm } from "../http/form-limit.ts";
+import { clientNetwork } from "../http/client-address.ts";
+import { shareCpu } from "../http/cpu-share.ts";
+import { receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
@@ -19,9 +21,10 @@ export function createSignIn(build: Build): Surface {
   app.use(
     requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
     pageSecurityHeaders,
-    receiveForm(addressOf),
+    receiveForm(clientNetwork),
     sameOrigin,
     requireResponse,
+    shareCpu((c) => `sign-in ${clientNetwork(c)}`),
   );
   app.get("/login", leaveIfSignedIn(build));
   app.route("/", signInPages);

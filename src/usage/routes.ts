@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { readHighestUsage, readKeyUsage } from "../admission/rate-limit-usage.ts";
 import { logContext, readContext } from "../api/operation-contexts.ts";
 import { respondJson } from "../api/respond.ts";
-import { failsWith, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { json } from "../api/route-parts/responses.ts";
 import { time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
@@ -191,6 +191,7 @@ const read = createRoute({
   path: "/usage",
   operationId: "getUsage",
   summary: "Get usage",
+  ...sharesCpu,
   description:
     "Returns the same four figures as the overview, from the same totals. The window ends with the current hour, and is compared to the previous window.",
   tags,
@@ -248,6 +249,7 @@ const breakdown = createRoute({
   path: "/usage/breakdown",
   operationId: "getUsageBreakdown",
   summary: "Get usage by key, route, status or day",
+  ...sharesCpu,
   description:
     "Breaks down the requests that `GET /usage` counts in the same window. The requests of all entries add up to the `total_requests` of the window. Days are in chronological order. Other values are sorted by their number of requests, highest first.",
   tags,

@@ -1,3 +1,4 @@
+import { giveWay } from "../../time/turns.ts";
 import type { OpenTallies } from "../../usage/log-context.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import { matches } from "../activity-filter.ts";
@@ -40,20 +41,36 @@ export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): 
   return isAfter.toSorted((one, other) => (position(one) < position(other) ? -1 : 1)).slice(0, limit);
 }
 
-/** Searches the head and the waiting cuts of an account. */
+/** The number of entries of a head that are compared with a filter in one piece. */
+const entriesAtOnce = 4000;
+
+/** Searches the head and the waiting cuts of an account, as they are when the search begins. */
 export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Query): Promise<Found> {
   const { startId } = log.state;
   const query = wanted.from === null || wanted.from < startId ? { ...wanted, from: startId } : wanted;
-  const inHead = newestFirst([...log.head.entries.values()].filter((entry) => isWithin(query, entry) && matches(query.filter, entry)));
-  const page = inHead.slice(0, query.limit);
-  const head = { entries: page, completeFrom: inHead.length > query.limit ? (page.at(-1)?.id ?? null) : null };
+  const all = [...log.head.entries.values()];
   const overlapping = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
   const refs = overlapping.map((ref) => ({
     ...ref,
     summary: isSelective(query.filter) ? (logs.wal.summariesOf(ref.cut)[ref.part] ?? null) : null,
   }));
-  const open = (some: readonly (typeof refs)[number][]) =>
-    some.map(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
+  const open = async (some: readonly (typeof refs)[number][]) => {
+    const opened: Entry[][] = [];
+    for (const { cut, part } of some) {
+      await giveWay();
+      // A cut that no longer waits is in D1 now, and the reader reads D1 afterwards.
+      opened.push(log.waiting.includes(cut) ? entriesIn(logs.wal.bodyOf(cut, part), cut.accountId) : []);
+    }
+    return opened;
+  };
+  let inHead: Entry[] = [];
+  for (let at = 0; at < all.length; at += entriesAtOnce) {
+    if (at > 0) await giveWay();
+    const matching = all.slice(at, at + entriesAtOnce).filter((entry) => isWithin(query, entry) && matches(query.filter, entry));
+    inHead = newestFirst([...inHead, ...matching]).slice(0, query.limit + 1);
+  }
+  const page = inHead.slice(0, query.limit);
+  const head = { entries: page, completeFrom: inHead.length > query.limit ? (page.at(-1)?.id ?? null) : null };
   const waiting = await searchFurther(query, (mayOpen) => scan(refs, open, query, mayOpen));
   return combine([head, waiting], query.limit);
 }

@@ -1,7 +1,8 @@
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { Buffer } from "node:buffer";
 import { sql } from "drizzle-orm";
 import { type Db, raw } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
+import { giveWay } from "../../time/turns.ts";
 import type { Entry } from "../entry.ts";
 import type { Choose } from "./codec.ts";
 import { chooseFor, type Found, isSelective, justAfter, maxOpened, type Query, scan, searchFurther } from "./scan.ts";
@@ -23,6 +24,9 @@ interface StoredRef {
 /** The maximum number of summaries that one search reads. They are the summaries of at most four million entries. */
 const maxSummaries = 1000;
 const maxAttempts = 5;
+
+/** The number of bodies that are read together. The response of D1 is parsed in one piece, and a body has up to 900 KB. */
+const bodiesAtOnce = 4;
 
 /** Thrown if a segment was merged or deleted after it was listed. */
 class SegmentGone extends Error {
@@ -89,7 +93,7 @@ async function listSegments(
       FROM refs
       ORDER BY lastId DESC`,
   );
-  const refs = rows.map(({ body: _, ...row }) => ({ ...row, summary: row.summary === null ? null : hexToBytes(row.summary) }));
+  const refs = rows.map(({ body: _, ...row }) => ({ ...row, summary: row.summary === null ? null : Buffer.from(row.summary, "hex") }));
   return { refs, bodies: bodiesOf(rows) };
 }
 
@@ -103,18 +107,21 @@ export async function openSegments(
   refs: readonly Pick<StoredRef, "id">[],
   { bodies: known = new Map(), choose }: { bodies?: Bodies; choose?: Choose } = {},
 ): Promise<Entry[][]> {
-  const isKnown = refs.every(({ id }) => known.has(id));
-  const bodies = isKnown ? known : await readBodies(db, accountId, refs);
-  return refs.map(({ id }) => {
+  const opened: Entry[][] = [];
+  let bodies = known;
+  for (const [at, { id }] of refs.entries()) {
+    if (!bodies.has(id)) bodies = await readBodies(db, accountId, refs.slice(at, at + bodiesAtOnce));
     const body = bodies.get(id);
     if (body === undefined) throw new SegmentGone(`the segment ${id} is gone`);
+    await giveWay();
     try {
-      return entriesIn(hexToBytes(body), accountId, choose);
+      opened.push(entriesIn(Buffer.from(body, "hex"), accountId, choose));
     } catch (error) {
       console.error(`the segment ${id} cannot be read:`, messagesOf(error));
-      return [];
+      opened.push([]);
     }
-  });
+  }
+  return opened;
 }
 
 async function readBodies(db: Db, accountId: string, refs: readonly Pick<StoredRef, "id">[]): Promise<Bodies> {

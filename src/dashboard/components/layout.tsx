@@ -4,6 +4,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
 import { maskKeys } from "../../credentials/mask-keys.ts";
 import { urlOf } from "../../http/request-url.ts";
+import { giveWay } from "../../time/turns.ts";
 import { assets } from "../assets.ts";
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
@@ -72,9 +73,11 @@ export const maxSearch = 2000;
 /** The headers of a page that contains account data. */
 export const uncached = { "Cache-Control": "no-store" };
 
-/** Responds with a page that has the standard header, navigation, heading and footer. */
-export const showPage = (c: PageContext, shown: Shown, children: Child) =>
-  c.html(framed(c, shown, children), shown.status ?? 200, uncached);
+/** Responds with a page that has the standard header, navigation, heading and footer. Other requests run before the page is rendered. */
+export async function showPage(c: PageContext, shown: Shown, children: Child): Promise<Response> {
+  await giveWay();
+  return c.html(framed(c, shown, children), shown.status ?? 200, uncached);
+}
 
 /** Returns the HTML that `showPage` responds with. */
 export function framed(c: PageContext, { title, section, action, trail = [], searched }: Shown, children: Child) {

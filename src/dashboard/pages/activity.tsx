@@ -302,26 +302,23 @@ activityPages.get("/activity.csv", needs("session"), async (c) => {
     "count",
     "not_reported",
   ];
-  const csv = csvOf(
-    columns,
-    rows.map((entry) => [
-      entry.id,
-      iso(timeOfId(entry.id)),
-      entry.method,
-      entry.path,
-      entry.route,
-      entry.status,
-      entry.errorCode,
-      entry.durationMs,
-      entry.keyId,
-      entry.keyName,
-      entry.ip,
-      entry.country,
-      entry.userAgent,
-      String(entry.counted),
-      entry.count,
-      String(entry.status === null),
-    ]),
-  );
+  const csv = await csvOf(columns, rows, (entry) => [
+    entry.id,
+    iso(timeOfId(entry.id)),
+    entry.method,
+    entry.path,
+    entry.route,
+    entry.status,
+    entry.errorCode,
+    entry.durationMs,
+    entry.keyId,
+    entry.keyName,
+    entry.ip,
+    entry.country,
+    entry.userAgent,
+    String(entry.counted),
+    entry.count,
+    String(entry.status === null),
+  ]);
   return c.body(csv, 200, csvHeaders("activity", areAll));
 });

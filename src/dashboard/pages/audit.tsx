@@ -155,9 +155,10 @@ const Target = ({ entry: { action, targetId, targetName } }: { entry: ReadAuditE
 
 auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
   const { rows: entries, areAll } = await readRows((position) => listAudit(readContext(c), { filter: filterOf(c), ...position }));
-  const csv = csvOf(
+  const csv = await csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
-    entries.map((entry) => [
+    entries,
+    (entry) => [
       entry.id,
       iso(timeOfId(entry.id)),
       entry.action,
@@ -170,7 +171,7 @@ auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
       entry.ip,
       entry.country,
       entry.changes.join(" "),
-    ]),
+    ],
   );
   return c.body(csv, 200, csvHeaders("audit", areAll));
 });

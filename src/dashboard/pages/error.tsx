@@ -1,6 +1,7 @@
 import { maskKeys } from "../../credentials/mask-keys.ts";
 import { type Failure, failures } from "../../errors/failure.ts";
 import type { AppContext } from "../../http/context.ts";
+import { retryAfter } from "../../http/problem.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { Page, showPage } from "../components/layout.tsx";
 import type { PageContext } from "../context.ts";
@@ -25,6 +26,7 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
       </p>
     </>
   );
+  for (const [name, value] of Object.entries({ ...failure.headers, ...retryAfter(status, undefined) })) c.header(name, value);
   // Show the navigation if the visitor is known.
   const known = c as unknown as PageContext;
   if (known.get("visitor")) return showPage(known, { title, status }, <section class="panel">{what}</section>);

@@ -303,9 +303,10 @@ usagePages.get("/usage.csv", needs("session"), async (c) => {
   const keyId = c.req.query("key_id") || undefined;
   if (keyId !== undefined) await readKeyRow(context, keyId);
   const { series } = await readUsage(context, { window: selectedIn(c, context.now) ?? windowOf(c), keyId });
-  const csv = csvOf(
+  const csv = await csvOf(
     ["start", "requests", "successes", "not_reported", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
-    series.map((point) => [
+    series,
+    (point) => [
       iso(point.start),
       point.requests,
       point.successes,
@@ -314,7 +315,7 @@ usagePages.get("/usage.csv", needs("session"), async (c) => {
       point.p50Ms,
       point.p95Ms,
       point.p99Ms,
-    ]),
+    ],
   );
   return c.body(csv, 200, csvHeaders("usage", true));
 });

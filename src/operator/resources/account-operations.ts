@@ -19,9 +19,10 @@ import { recordOperation } from "../../operations/operator-audit.ts";
 import { scopeOf } from "../../service-tokens/token.ts";
 import { defaultQuotaBytes, maxStored, storedNames } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
+import { linesOf } from "../../time/turns.ts";
 import { type OperatorContext, operating, setupUrl } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
-import { accountPath, createTeamRouter, requireTokenScope, teamJson, teamLines, teamPostJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, requireTokenScope, sharesCpuOfAccount, teamJson, teamLines, teamPostJson } from "../team-router.ts";
 import { lowered, setupUrlData } from "./accounts.ts";
 
 // Operations on accounts that need the scope `operate`.
@@ -211,8 +212,8 @@ routes.openapi(createOwnerLink, async (c) => {
 });
 
 /** Responds with one page of an export. The response header `X-Next` contains the cursor of the next page. */
-function respondLines(c: OperatorContext, { lines, next }: { lines: readonly object[]; next: string | null }): Response {
-  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+async function respondLines(c: OperatorContext, { lines, next }: { lines: readonly object[]; next: string | null }): Promise<Response> {
+  const ndjson = await linesOf(lines, (line) => `${JSON.stringify(line)}\n`);
   return respond(c, ndjson, 200, {
     "Content-Type": "application/x-ndjson",
     ...(next !== null && { "X-Next": encodeURIComponent(next) }),
@@ -228,6 +229,7 @@ const readExport = createRoute({
   summary: "Export an account",
   description: "Returns a page of the account's data, one JSON object per line. The header `X-Next` has the cursor of the next page.",
   ...operation,
+  ...sharesCpuOfAccount,
   ...failsWith("invalid_cursor"),
   request: {
     params: accountPath,
@@ -255,6 +257,7 @@ const readLog = createRoute({
   description:
     "Returns a page of the request log, newest first, one JSON object per line. The header `X-Next` has the cursor of the next page.",
   ...operation,
+  ...sharesCpuOfAccount,
   request: {
     params: accountPath,
     query: z.strictObject({

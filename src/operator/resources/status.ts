@@ -14,7 +14,7 @@ import { readTraffic } from "../../operations/traffic.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { withDeadline } from "../../time/deadline.ts";
 import { operating } from "../context.ts";
-import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
+import { createTeamRouter, requireTokenScope, sharesCpuOfTeam, teamJson } from "../team-router.ts";
 
 // The status of the deployment on one screen.
 
@@ -121,6 +121,7 @@ const getStatus = createRoute({
   description: "Returns what needs a person, and the state of the databases, the log, the deliveries and the scheduled jobs.",
   tags: ["Operations"],
   ...requireTokenScope("operate"),
+  ...sharesCpuOfTeam,
   responses: { 200: teamJson(StatusData, "The status.") },
 });
 

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readContext } from "../../api/operation-contexts.ts";
 import { respondJson } from "../../api/respond.ts";
-import { costs, requireScope } from "../../api/route-parts/access.ts";
+import { costs, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { json } from "../../api/route-parts/responses.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
@@ -91,6 +91,7 @@ const read = createRoute({
   tags: ["Analytics"],
   ...requireScope("analytics:read"),
   ...costs(manifest.costs.getAnalytics),
+  ...sharesCpu,
   request: {
     query: z.strictObject({
       from: timeInput.optional().meta({

@@ -1,3 +1,5 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
 import { requireAccess } from "../../../src/dashboard/access.ts";
@@ -41,7 +43,7 @@ describe("A route of the dashboard", () => {
       .get("/keys/new-page", (c) => c.text("shown"))
       .get("/keys/:id", needs("public"), (c) => c.text("shown"));
     app.onError((error, c) => c.text(String(error), error instanceof Failure && error.code === "not_found" ? 404 : 500));
-    const statusOf = async (path: string, method = "GET") => (await app.request(path, { method })).status;
+    const statusOf = async (path: string, method = "GET") => (await app.request(path, { method }, env, createExecutionContext())).status;
     expect([await statusOf("/new-page"), await statusOf("/keys/new-page"), await statusOf("/new-page", "HEAD")]).toEqual([404, 404, 404]);
     expect(await statusOf("/keys/key_1")).toBe(200);
   });
