@@ -7,5 +7,5 @@ it("The file security.txt contains the configured contact and an expiry in the f
   const text = await response.text();
   expect([response.status, text]).toEqual([200, expect.stringMatching(/^Contact: mailto:security@acme\.dev$/m)]);
   expect(Date.parse(/^Expires: (.+)$/m.exec(text)?.[1] ?? "")).toBeGreaterThan(Date.now());
-  expect(text).toContain(`Canonical: ${origin}/.well-known/security.txt`);
+  expect(text).toContain(`Canonical: https://overview.acme.dev/.well-known/security.txt`);
 });
