@@ -55,7 +55,7 @@ export interface Verdict {
 }
 
 /** The time for a decision, in milliseconds. A client waits a second for it. */
-const decisionMs = 800;
+export const decisionMs = 800;
 const maxCredential = 4096;
 
 /**
@@ -124,7 +124,7 @@ function uncounted(config: KeyConfig, refusal: Admission["refusal"], { secretHas
   };
 }
 
-function failureOf(cause: unknown): FailureContent {
-  if (cause instanceof Failure) return cause;
-  return new Failure("unavailable", "The service cannot decide about this request right now. Try again in a moment.", { cause });
-}
+export const undecided = (cause?: unknown): Failure =>
+  new Failure("unavailable", "The service cannot decide about this request right now. Try again in a moment.", { cause });
+
+const failureOf = (cause: unknown): FailureContent => (cause instanceof Failure ? cause : undecided(cause));

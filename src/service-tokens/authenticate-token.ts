@@ -10,6 +10,8 @@ import type { ServiceTokens } from "./service-tokens.ts";
 import { isLive, type StoredToken, type TokenScope } from "./token.ts";
 
 const timeoutMs = 3 * secondMs;
+/** The client of a verification waits for a second in all. */
+const verifyTimeoutMs = 400;
 /** The time for which an isolate uses a token without asking again, in milliseconds. */
 const rememberedMs = 5 * secondMs;
 /** The time for which an isolate uses a token for `verify` while the object of the tokens does not respond, in milliseconds. */
@@ -68,7 +70,7 @@ async function refreshed(
   try {
     const token = await withDeadline(
       serviceTokensOf(env).use(id, tokenHash) as Promise<StoredToken | null>,
-      timeoutMs,
+      scope === "verify" ? verifyTimeoutMs : timeoutMs,
       "Asking for a service token",
     );
     idsRemembered.add(id);

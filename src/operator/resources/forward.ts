@@ -1,6 +1,7 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { countFailure } from "../../activity/count-failures.ts";
 import { denialCodes } from "../../admission/admission.ts";
+import { decisionMs, undecided } from "../../admission/verify.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { tokenIdOf } from "../../credentials/service-token.ts";
 import { signingSecrets } from "../../credentials/signing-secrets.ts";
@@ -9,6 +10,7 @@ import { failureOf, problemBody } from "../../http/problem.ts";
 import { publicOrigin } from "../../http/request-url.ts";
 import { respond } from "../../http/standard-headers.ts";
 import { isRegistered } from "../../keys/find-imported.ts";
+import { withDeadline } from "../../time/deadline.ts";
 import {
   type ForwardOptions,
   forwardedRequest,
@@ -54,27 +56,31 @@ export const forwardOperation = {
   ...failsWith("invalid_header", "missing_key", ...denialCodes.filter((code) => code !== "conflict")),
 } as const satisfies RouteConfig;
 
-/** Decides about a request that a proxy has received. Never throws, because the proxy needs a decision in every case. */
+/** Decides about a request that a proxy has received, within 800 ms. Never throws, because the proxy needs a decision in every case. */
 export async function decideForward(c: OperatorContext): Promise<Response> {
-  const { token: sent, options } = parseTokenHeader(c.req.header(tokenHeader) ?? "");
+  const { token, options } = parseTokenHeader(c.req.header(tokenHeader) ?? "");
+  if (options === null) return refuseOptions(c, token);
   try {
-    if (options === null) return refuseOptions(c, sent);
-    const { accountIds } = await authenticateFor(c, sent, "verify");
-    const db = connect(c.env.DB);
-    const request = await forwardedRequest(db, c.req.raw.headers, c.env);
-    const isKnownForm = options.passUnknown && (await isRegistered(db, request.key, Date.now()));
-    if (isPassed(request.key, options, isKnownForm)) return respond(c, null, 200, verifiedHeaders(null));
-    const caller = {
-      accountIds,
-      origin: publicOrigin(c),
-      requestId: c.get("requestId"),
-      waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
-    };
-    const { scope, cost, report } = options;
-    return respondTo(c, await verify(c.env, caller, { ...request, scope, cost, report }), options);
+    return await withDeadline(decide(c, token, options), decisionMs, undecided);
   } catch (error) {
-    return deny(c, error, options ?? { denyWith403: true });
+    return deny(c, error, options);
   }
+}
+
+async function decide(c: OperatorContext, token: string, options: ForwardOptions): Promise<Response> {
+  const { accountIds } = await authenticateFor(c, token, "verify");
+  const db = connect(c.env.DB);
+  const request = await forwardedRequest(db, c.req.raw.headers, c.env);
+  const isKnownForm = options.passUnknown && (await isRegistered(db, request.key, Date.now()));
+  if (isPassed(request.key, options, isKnownForm)) return respond(c, null, 200, verifiedHeaders(null));
+  const caller = {
+    accountIds,
+    origin: publicOrigin(c),
+    requestId: c.get("requestId"),
+    waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
+  };
+  const { scope, cost, report } = options;
+  return respondTo(c, await verify(c.env, caller, { ...request, scope, cost, report }), options);
 }
 
 /** Denies a request whose options are not valid, so that a wrong configuration never lets anybody through. */
