@@ -14,7 +14,7 @@ import type { AppContext, AppEnv } from "./context.ts";
  */
 export const bounds = { share: 2, total: 6, reserve: 3, waiting: 32, allWaiting: 256, maxWaitMs: 5 * secondMs, maxMs: minuteMs };
 /** The pause between two attempts to run, in milliseconds. */
-const pauseMs = 20;
+const pauseMs = 50;
 
 /** The place of a request that waits or runs. */
 export interface Place {
