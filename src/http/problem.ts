@@ -24,12 +24,14 @@ export interface ProblemBody {
 }
 
 /**
- * Converts any thrown error to the failure that the response reports. Logs the error if the status is 500 or above. If the error is
+ * Converts any thrown error to the failure that the response reports. Logs the error if the status is 500 or above and something has caused it. If the error is
  * unexpected, the message of the failure reveals nothing about the error.
  */
 export function failureOf(error: unknown, requestId: string): Failure {
   const failure = toFailure(error);
-  if (failures[failure.code].status >= 500) console.error(`${requestId} failed with ${failure.code}:`, innermost(error));
+  // A failure without a cause is a bound that this service keeps. A flood of such requests must not write a line for each.
+  if (failures[failure.code].status >= 500 && failure.cause !== undefined)
+    console.error(`${requestId} failed with ${failure.code}:`, innermost(error));
   return failure;
 }
 
