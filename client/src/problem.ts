@@ -32,6 +32,7 @@ export const problemCodes = [
   "idempotency_key_reused",
   "cost_exceeds_limit",
   "rate_limit_exceeded",
+  "too_many_unknown_keys",
   "internal_error",
   "unavailable",
 ] as const;
