@@ -73,13 +73,14 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
           As of <TimeOfDay timeMs={requireAsOf(context)} />.
+          {account.sampleUntil !== null && (
+            <>
+              {" "}
+              This is sample data: <code class="unbroken">npm start -- --fresh</code> starts again with new data,{" "}
+              <code class="unbroken">npm start -- --empty</code> without sample data.
+            </>
+          )}
         </p>
-        {account.sampleUntil !== null && (
-          <p class="quiet">
-            This is sample data. <code>npm start -- --fresh</code> starts again with new data, and <code>npm start -- --empty</code> without
-            sample data.
-          </p>
-        )}
       </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>

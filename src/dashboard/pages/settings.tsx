@@ -80,7 +80,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         {members.length === 0 ? (
           <Empty>
             No sign-in is needed, because the overview is open on this machine. To invite members, start it with{" "}
-            <code>npm start -- --sign-in</code>. A deployed overview always requires a passkey.
+            <code class="unbroken">npm start -- --sign-in</code>. A deployed overview always requires a passkey.
           </Empty>
         ) : (
           <MemberTable members={members} c={c} own={own} now={now} />
