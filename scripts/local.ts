@@ -111,11 +111,11 @@ async function migrate(db: D1Database, folder: string, statementsOf: (sql: strin
 }
 
 /**
- * Creates the demo account in the local D1. Returns the secret key of the account. All migrations must be applied first. The code that
- * creates the account runs inside workerd. If the code ran in Node, each of its thousands of SQL statements would be a separate call to
- * workerd. The work would then take ten times as long.
+ * Creates the demo account in the local D1. If `empty` is true, creates an account without sample data instead. Returns the secret key of
+ * the account. All migrations must be applied first. The code that creates the account runs inside workerd. If the code ran in Node, each of
+ * its thousands of SQL statements would be a separate call to workerd. The work would then take ten times as long.
  */
-export async function seedLocalData(): Promise<string> {
+export async function seedLocalData({ empty = false } = {}): Promise<string> {
   Object.assign(process.env, quiet);
   const { unstable_startWorker } = await import("wrangler");
   const worker = await unstable_startWorker({
@@ -130,7 +130,7 @@ export async function seedLocalData(): Promise<string> {
     dev: { persist: stateDirectory, server: { port: 0 }, inspector: false, watch: false, logLevel: "error" },
   });
   try {
-    const response = await worker.fetch("http://seed/");
+    const response = await worker.fetch(empty ? "http://seed/empty" : "http://seed/");
     const text = await response.text();
     if (!response.ok) throw new Error(`The demo account could not be created:\n${text}`);
     return text;

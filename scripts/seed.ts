@@ -1,4 +1,4 @@
-import { createAccount } from "../src/accounts/account.ts";
+import { createAccount, updateAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { firstLogWriter } from "../src/activity/databases.ts";
 import { storeHistory } from "../src/activity/log-writer/store-history.ts";
@@ -6,7 +6,6 @@ import type { SigningSecret } from "../src/credentials/key-format.ts";
 import type { Db } from "../src/db/client.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
-import { markSampleData } from "../src/operations/sample-data.ts";
 import { servesSamples } from "../src/registry/manifests.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
 import type { WriteContext } from "../src/webhooks/outbox.ts";
@@ -22,6 +21,13 @@ const seedValue = 20_260;
 
 /** Returns those of the given scopes that exist in this project. */
 const only = (...names: string[]) => scopes.filter((scope) => names.includes(scope));
+
+/** Creates an account without sample data. Returns the secret of its only key, which has every scope. */
+export async function seedEmpty({ db, signing, now }: { db: Db; signing: SigningSecret; now: number }): Promise<string> {
+  const account = await createAccount({ db, now }, { name: "My account", email: "owner@example.com", logWriter: firstLogWriter });
+  const context = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing };
+  return (await createKey(context, { name: "First key", scopes: [...scopes] })).secretKey;
+}
 
 /**
  * Creates the demo account with the same code that the Worker uses. The account has keys, webhooks, users and tasks. Its request log covers
@@ -79,7 +85,6 @@ export async function seedDemo({
   await seedLimitEvents(at, mobile.key, now);
   await seedDeliveries(db, random, webhooks, now);
   await storeHistory(activity, firstLogWriter, seedTraffic({ random, accountId: account.id, clients }, written, startsAt, now), now);
-  // Only data from before `now` is sample data. The demo key is created at `now`, so the demo key remains if the sample data is removed.
-  await markSampleData(db, account.id, now);
+  await updateAccount(db, account.id, { sampleUntil: now });
   return demo.secretKey;
 }

@@ -33,18 +33,18 @@ function portOf(text: string | undefined): number {
   return port;
 }
 
-const known = ["--fresh", "--sign-in", "--log", "--inspect"];
+const known = ["--fresh", "--empty", "--sign-in", "--log", "--inspect"];
 
-function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: boolean; inspect: boolean } {
+function optionsIn(args: string[]): Record<"fresh" | "empty" | "signIn" | "log" | "inspect", boolean> {
   requireNotTakenByNpm(known.map((option) => option.slice(2)));
   const unknown = args.find((arg) => !known.includes(arg));
   if (unknown !== undefined)
     throw new CommandError(
       "misuse",
-      `Unknown option ${unknown}. There are four options: npm start -- --fresh starts again with new data, npm start -- --sign-in requires sign-in as a deployed Worker does, npm start -- --log prints a line for each request, and npm start -- --inspect opens V8's debugger.`,
+      `Unknown option ${unknown}. There are five options: npm start -- --fresh starts again with new data, npm start -- --empty starts again without sample data, npm start -- --sign-in requires sign-in as a deployed Worker does, npm start -- --log prints a line for each request, and npm start -- --inspect opens V8's debugger.`,
     );
-  const [fresh = false, signIn = false, log = false, inspect = false] = known.map((option) => args.includes(option));
-  return { fresh, signIn, log, inspect };
+  const [fresh = false, empty = false, signIn = false, log = false, inspect = false] = known.map((option) => args.includes(option));
+  return { fresh, empty, signIn, log, inspect };
 }
 
 async function requireFreePort(port: number): Promise<void> {
@@ -62,8 +62,8 @@ async function requireFreePort(port: number): Promise<void> {
   if (answered) throw taken;
 }
 
-async function prepare(fresh: boolean): Promise<string> {
-  if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
+async function prepare(fresh: boolean, empty: boolean): Promise<string> {
+  if (fresh || empty || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
   if (existsSync(formerDemoFile)) throw earlierData();
   if (existsSync(restoringFile))
     throw new CommandError(
@@ -80,9 +80,9 @@ async function prepare(fresh: boolean): Promise<string> {
   const kept = localSecrets().DEMO_API_KEY;
   if (kept && existsSync(demoFile)) return kept;
 
-  say("Creating the demo account ...");
+  say(empty ? "Creating an empty account ..." : "Creating the demo account ...");
   writeFileSync(unfinishedFile, "");
-  const key = await seedLocalData();
+  const key = await seedLocalData({ empty });
   setLocalSecret("DEMO_API_KEY", key);
   writeFileSync(demoFile, "");
   rmSync(unfinishedFile);
@@ -134,9 +134,9 @@ const fireCron = (url: string): Promise<unknown> =>
 
 async function start(): Promise<void> {
   const port = portOf(process.env.PORT);
-  const { fresh, signIn, log, inspect } = optionsIn(process.argv.slice(2));
+  const { fresh, empty, signIn, log, inspect } = optionsIn(process.argv.slice(2));
   await requireFreePort(port);
-  const demoKey = await prepare(fresh);
+  const demoKey = await prepare(fresh, empty);
 
   say("Starting the Worker ...");
   const setup = signIn ? await (await import("./local-data.ts")).setupLink(port) : null;

@@ -85,7 +85,7 @@ export const accounts = sqliteTable(
     /** The latest version that the budget and all guards have confirmed. */
     pushedLimitsVersion: integer("pushed_limits_version").notNull().default(0),
     limitsRevision: text("limits_revision").notNull().default(""),
-    /** All data that was created before this time is sample data. The value is null if the account has no sample data. */
+    /** All data from before this time are sample data of `npm start`. Null if the account has none. */
     sampleUntil: integer("sample_until"),
     createdAt: integer("created_at").notNull(),
     /** The time when the operator suspended the account. The value is null if the account is not suspended. */

@@ -69,7 +69,8 @@ export async function readEntry(context: ActivityReadContext, id: string): Promi
   const [found, names] = await Promise.all([search(context, query), readKeyNames(context)]);
   const [entry] = await withKeyNames(context, found.entries, names);
   if (!entry && found.asOf !== null && timeOfId(id) >= found.asOf) requireComplete(found);
-  if (!entry) throw new Failure("not_found", "There is no such entry.");
+  if (!entry)
+    throw new Failure("not_found", "There is no such entry. Requests that are denied in the same way in the same second share one entry.");
   return entry;
 }
 

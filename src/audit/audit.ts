@@ -114,18 +114,3 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
 
 /** The actor types that a reader can filter by. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
-
-/** Returns the statement that deletes the account's audit entries about webhooks created before `madeBefore`, deleted webhooks included. */
-export const deleteAuditOfWebhooks = (db: Db, accountId: string, madeBefore: number): Statement =>
-  db.delete(audit).where(and(eq(audit.accountId, accountId), gte(audit.targetId, "whk_"), lt(audit.targetId, idBound("whk", madeBefore))));
-
-/** Returns the statement that deletes the account's audit entries about keys created before `madeBefore`. */
-export const deleteAuditOfKeys = (db: Db, accountId: string, madeBefore: number): Statement =>
-  db
-    .delete(audit)
-    .where(
-      and(
-        eq(audit.accountId, accountId),
-        sql`${audit.targetId} IN (SELECT id FROM api_keys WHERE account_id = ${accountId} AND created_at < ${madeBefore})`,
-      ),
-    );

@@ -91,12 +91,12 @@ addEventListener("popstate", () => void show(location.pathname + location.search
 
 document.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-  const link = (event.target as Element).closest<HTMLAnchorElement>(".activity a.whole, #side :is([data-close], [rel])");
+  const link = (event.target as Element).closest<HTMLAnchorElement>(".activity a.whole, #side [data-close]");
   // On a narrow screen, there is no room beside the list: the request opens on its own page.
   if (!link || !log || (link.matches(".whole") && !matchMedia("(min-width: 64rem)").matches)) return;
   event.preventDefault();
   if (link.matches("[data-close]")) void close();
-  else void (link.matches(".whole") ? open(link) : go(link.pathname + link.search));
+  else void open(link);
 });
 
 /** Moves to the next or the previous request. If a request is open, opens that one in its place. */

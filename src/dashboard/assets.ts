@@ -3,8 +3,8 @@
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
   "console.js": "/assets/console.C6VUAPXF.js",
-  "log.js": "/assets/log.JVCEPIWX.js",
-  "overview.js": "/assets/overview.USNQBEFF.js",
+  "log.js": "/assets/log.BOLGWT6I.js",
+  "overview.js": "/assets/overview.ILION4CD.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.2FDJNPVC.css",
+  "style.css": "/assets/style.ZH6MTW6E.css",
 } as const;

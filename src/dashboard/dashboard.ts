@@ -15,7 +15,6 @@ import { overview } from "./pages/overview.tsx";
 import { ownSignInPages } from "./pages/own-sign-in.tsx";
 import { redeliveryPages } from "./pages/redelivery.tsx";
 import { requestPages } from "./pages/request.tsx";
-import { sampleDataPages } from "./pages/sample-data.tsx";
 import { settingsPages } from "./pages/settings.tsx";
 import { usagePages } from "./pages/usage.tsx";
 import { webhookPages } from "./pages/webhook.tsx";
@@ -52,7 +51,6 @@ export function createPages() {
     memberPages,
     memberRemovalPages,
     ownSignInPages,
-    sampleDataPages,
   ];
   for (const some of all) pages.route("/", some);
   return pages;

@@ -1,4 +1,4 @@
-import { type ActivityReadContext, listActivity, type ReadEntry, readEntry } from "../activity/read-activity.ts";
+import { type ReadEntry, readEntry } from "../activity/read-activity.ts";
 import { listAudit, type ReadAuditEntry } from "../audit/audit.ts";
 import { orNull } from "../errors/failure.ts";
 import type { Event } from "../events/event.ts";
@@ -7,7 +7,7 @@ import { timeOfId } from "../ids/ids.ts";
 import type { KeyRow } from "../keys/key.ts";
 import { readKeyRow } from "../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../openapi/document.ts";
-import { dayMs, hourMs, minuteMs, secondMs } from "../time/clock.ts";
+import { minuteMs } from "../time/clock.ts";
 import { readEventsOfRequest } from "../webhooks/events-of-request.ts";
 import { readWithRepetitions, type WithAttempts } from "../webhooks/read-deliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
@@ -87,39 +87,4 @@ export async function readRequestDetails(c: PageContext, id: string): Promise<Re
     changes: nearest,
     otherChanges: around.length - nearest.length,
   };
-}
-
-/** The ids of the requests before and after a request in the log. */
-export interface Neighbors {
-  newer: string | undefined;
-  older: string | undefined;
-}
-
-const maxListed = 100;
-
-/** Returns the neighbors of a request. Looks at most a day ahead. If a hundred requests came within a second, skips some of them. */
-export async function readNeighbors(context: ActivityReadContext, id: string): Promise<Neighbors> {
-  const [newer, { entries }] = await Promise.all([readNewer(context, id), listActivity(context, { filter: {}, after: id, limit: 1 })]);
-  return { newer, older: entries[0]?.id };
-}
-
-/** The log is read from the newest request on. Therefore looks for the next request in ever longer times. */
-async function readNewer(context: ActivityReadContext, id: string): Promise<string | undefined> {
-  const from = timeOfId(id);
-  for (const spanMs of [secondMs, minuteMs, hourMs, dayMs]) {
-    const { entries } = await listActivity(context, { filter: { from, to: from + spanMs }, limit: maxListed });
-    const next = entries.findLast((entry) => entry.id > id);
-    if (next || from + spanMs > context.now) return next?.id;
-  }
-  return undefined;
-}
-
-/**
- * Returns the entries of one second that stand for several requests. Requests that are denied in the same way in the same second share an entry, which has
- * the id of only one of them.
- */
-export async function readSharedEntries(context: ActivityReadContext, id: string): Promise<ReadEntry[]> {
-  const from = Math.floor(timeOfId(id) / secondMs) * secondMs;
-  const { entries } = await listActivity(context, { filter: { from, to: from + secondMs }, limit: maxListed });
-  return entries.filter(({ count }) => count > 1);
 }

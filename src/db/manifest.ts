@@ -26,11 +26,6 @@ export interface TableFacts {
   export?: TableExport | "left out";
   /** "by hand" means that the area erases the rows with its own code. */
   erasure?: TableErasure | "kept" | "by hand";
-  /**
-   * The column that shows which rows are sample data. The column contains a time, or ids that start with `prefix`. If `sampleUntil` is not
-   * set, the table has no sample rows.
-   */
-  sampleUntil?: string | { column: string; prefix: string };
 }
 
 /**

@@ -16,7 +16,6 @@ export const manifest = {
       },
       bytes: { row: 260 },
       export: { as: "event" },
-      sampleUntil: "created_at",
     },
   },
 } as const satisfies Manifest;

@@ -53,7 +53,6 @@ export const manifest = {
       },
       // For each key, `erase-keys.ts` first erases the guard and then the row.
       erasure: "by hand",
-      sampleUntil: "created_at",
     },
     importedSecrets: { withoutRowid: true, export: "left out", erasure: { as: "imported secrets" } },
     keyForms: { bytes: "not counted", export: "left out", erasure: "kept" },

@@ -16,8 +16,8 @@ export interface AreaTable {
   columns: readonly { name: string; isText: boolean; isJson: boolean }[];
   primaryKey: readonly string[];
   indexes: number;
-  /** The foreign keys of the table. Each entry lists the columns of this table and of the other table. */
-  references: readonly { table: string; columns: readonly string[]; foreignColumns: readonly string[] }[];
+  /** The names of the tables to which the foreign keys of the table refer. */
+  references: readonly string[];
   facts: TableFacts;
 }
 
@@ -40,14 +40,7 @@ const tablesIn = (area: Manifest, module: Readonly<Record<string, unknown>>, fac
         })),
         primaryKey: own.map((column) => column.name),
         indexes: indexes.length,
-        references: foreignKeys.map((key) => {
-          const { columns, foreignColumns, foreignTable } = key.reference();
-          return {
-            table: getTableConfig(foreignTable).name,
-            columns: columns.map((column) => column.name),
-            foreignColumns: foreignColumns.map((column) => column.name),
-          };
-        }),
+        references: foreignKeys.map((key) => getTableConfig(key.reference().foreignTable).name),
         facts: facts[key] ?? {},
       };
     });
@@ -75,7 +68,7 @@ export const ownerOf = ({ facts }: AreaTable): { column: string; table?: string 
 /** Returns all tables whose rows belong to accounts. If the rows of one table refer to another table, the referring table comes first. */
 export function childrenFirst(): readonly AreaTable[] {
   const placed: AreaTable[] = [];
-  const parentsOf = (table: AreaTable) => [...table.references.map((reference) => reference.table), ownerOf(table).table];
+  const parentsOf = (table: AreaTable) => [...table.references, ownerOf(table).table];
   let left = [...tablesOfAccounts];
   while (left.length > 0) {
     const parents = new Set(left.flatMap((table) => parentsOf(table).filter((parent) => parent !== table.name)));

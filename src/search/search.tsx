@@ -35,9 +35,6 @@ const pagesOf = (c: PageContext): (readonly [name: string, path: string])[] => [
       ] as const)
     : []),
   ...(visitorMay(c, "audit") ? ([["Audit log", "/settings/audit"]] as const) : []),
-  ...(visitorMay(c, "account") && c.get("visitor").account.sampleUntil !== null
-    ? ([["Remove the sample data", "/settings/sample-data"]] as const)
-    : []),
 ];
 
 /** The path of the page for each kind of id. */

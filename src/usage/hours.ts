@@ -1,4 +1,3 @@
-import { dayMs, hourMs } from "../time/clock.ts";
 import { requestsOf, statusTotalsOf } from "./figures.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
@@ -22,23 +21,6 @@ export async function readHours(
   const keys = keyId === undefined ? "none" : { id: keyId };
   const [hours = []] = await readPeriods(context, [{ by: "hour", spans: [window], keys }]);
   return hours.map(({ start, totals }) => ({ start, requests: requestsOf(statusTotalsOf(totals)) })).filter(({ requests }) => requests > 0);
-}
-
-/** 1 January 1970 was a Thursday, three days after a Monday. */
-const daysFromMonday = 3;
-
-/**
- * Returns the number of requests for each UTC weekday and each hour of the day. The result has seven lists of 24 numbers. The first list is
- * for Monday.
- */
-export function weekOf(hours: readonly Hour[]): number[][] {
-  const week = Array.from({ length: 7 }, () => Array<number>(24).fill(0));
-  for (const { start, requests } of hours) {
-    const day = week[(Math.floor(start / dayMs) + daysFromMonday) % 7] as number[];
-    const hour = Math.floor((start % dayMs) / hourMs);
-    day[hour] = (day[hour] ?? 0) + requests;
-  }
-  return week;
 }
 
 /**

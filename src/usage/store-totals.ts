@@ -95,7 +95,7 @@ type TotalsTable = "hour_totals" | "day_totals";
  * Returns the statements that store the tallies of hours or days, in place of what is stored. `mayWrite`: an SQL condition on `row.value ->> 0`, which
  * is the id of the account of a row.
  */
-export function insertTotals(
+function insertTotals(
   db: Db,
   table: TotalsTable,
   totals: readonly { accountId: string; start: number; tallies: Tallies }[],

@@ -56,7 +56,6 @@ export const manifest = {
     deliveries: {
       bytes: { sql: `${deliveryBytes}` },
       withoutRowid: true,
-      sampleUntil: "created_at",
       export: { as: "delivery", order: ["webhook_id", "id"], hidden: ["claim", "claimed_until", "reserved_until"], rowsAtOnce: 20 },
     },
     attempts: {
@@ -66,7 +65,6 @@ export const manifest = {
         mayBeZero: true,
       },
       export: { as: "attempt" },
-      sampleUntil: "at",
     },
     redeliveries: {
       bytes: { row: 180 },

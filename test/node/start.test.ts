@@ -205,7 +205,8 @@ describe("npm start", () => {
       async () => {
         const page = await (await fetch(url(), { headers: { "Sec-Fetch-Site": "none" } })).text();
         for (const id of requestIds) expect(page).toContain(`/activity/${id}`);
-        for (const text of ["/api/v1/users", "/api/v1/tasks", "/api/v1/analytics", "201 Created"]) expect(page).toContain(text);
+        for (const text of ["/api/v1/users", "/api/v1/tasks", "/api/v1/analytics", "201 Created", "npm start -- --empty"])
+          expect(page).toContain(text);
       },
       { timeout: 2000, interval: 50 },
     );
@@ -491,12 +492,22 @@ describe("A restarted Worker", () => {
 it("npm start opens V8's debugger only with --inspect, on a loopback port that it prints", async () => {
   await stop(running, "SIGINT", true);
   await expectNoProcesses();
-  running = await start("--", "--inspect");
+  running = await start("--", "--inspect", "--empty");
   const printed = running.lines.join("\n").match(/^Inspector: http:\/\/127\.0\.0\.1:(\d+)\/json /m);
   const { body } = await ask(Number(printed?.[1]), "/json", {});
   expect(JSON.parse(body)).toHaveLength(1);
   const found = listenersOf(processesOfFolder().map((each) => each.split(" ")[0] ?? ""));
   expect(found.map(({ address }) => address)).toEqual(Array.from({ length: 6 }, () => loopback));
+});
+
+it("npm start -- --empty creates an account with one key that has every scope, and nothing else", async () => {
+  expect(running.lines.at(-3)).toBe(`Demo API key: ${running.demoKey}`);
+  const list = async (path: string) => (await api(path, running.demoKey)).body.data;
+  expect((await list("/keys")).map(({ name }: { name: string }) => name)).toEqual(["First key"]);
+  for (const path of ["/users", "/tasks", "/webhooks"]) expect([path, await list(path)]).toEqual([path, []]);
+  expect((await api("/usage", running.demoKey)).body.total_requests.previous).toBe(0);
+  const page = await (await fetch(url(), { headers: { "Sec-Fetch-Site": "none" } })).text();
+  expect(page.toLowerCase()).not.toContain("sample data");
 });
 
 it("A SIGKILL to npm only leaves no process", async () => {

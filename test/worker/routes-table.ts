@@ -192,7 +192,5 @@ POST /settings/passkeys | dashboard | session | step-up always
 POST /settings/passkeys/:id/remove | dashboard | session | step-up always
 POST /settings/recovery-codes | dashboard | session | step-up always
 POST /logout | dashboard | any session
-GET /settings/sample-data | dashboard | account
-POST /settings/sample-data | dashboard | account | step-up always
 GET /search | dashboard | session
 `;

@@ -23,7 +23,6 @@ import { Hints } from "./hints.ts";
 import { mergeOldSegments } from "./merge.ts";
 import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
 import { reportAll } from "./report.ts";
-import { deleteSampleSegments } from "./sample-segments.ts";
 import type { Failures, Served, Versions } from "./served.ts";
 import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
 
@@ -286,12 +285,6 @@ export class ActivityWriter extends DurableObject<Env> {
   /** Deletes the segments whose retention has ended. Returns whether there may be more. */
   async deleteOld(retentions: readonly Retention[], now: number): Promise<boolean> {
     return deleteOldSegments({ db: this.#db, logs: this.#logs, now }, retentions);
-  }
-
-  /** Deletes the sample data of an account: all entries from before `until`, and their share of the totals. */
-  async deleteSample(accountId: string, until: number): Promise<void> {
-    await this.flush(accountId);
-    await deleteSampleSegments(this.#db, accountId, until);
   }
 
   /** Removes everything that the log writer has of an account. Returns the number of removed entries. */

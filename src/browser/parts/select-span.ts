@@ -1,18 +1,13 @@
 // Lets the reader read and select in a chart. The chart is then a slider with two ends: the arrow keys move, Shift with them selects a span, and Enter
 // opens the page of the span. Dragging over the bars selects a span, too. Without this script, a table has the values and the links.
 
-/**
- * Makes a chart selectable. Its attribute `data-select` has the address to which the span is added. If it is empty, the chart can only be read.
- * `data-columns`: the number of bars in a row of a chart that has several rows.
- */
+/** Makes a chart selectable. Its attribute `data-select` has the address to which the span is added. */
 export function makeSelectable(chart: HTMLElement): void {
   const plot = chart.querySelector<HTMLElement>(".plot");
   const bars = [...chart.querySelectorAll<SVGGElement>("[data-from]")];
   const readout = chart.querySelector<HTMLElement>("[data-readout]");
   if (!plot || bars.length === 0) return;
   const list = chart.dataset.select ?? "";
-  const columns = Number(chart.dataset.columns ?? bars.length);
-  const isGrid = columns < bars.length;
   const last = bars.length - 1;
   const textOf = (at: number) => bars[at]?.querySelector("title")?.textContent ?? "";
   const nameOf = (at: number) => textOf(at).split(": ")[0] ?? "";
@@ -40,7 +35,7 @@ export function makeSelectable(chart: HTMLElement): void {
   /** Opens the page of the selected span. */
   const select = () => {
     const [first, final] = [bars[Math.min(anchor, end)], bars[Math.max(anchor, end)]];
-    if (!first || !final || list === "") return;
+    if (!first || !final) return;
     const url = new URL(list, location.href);
     url.searchParams.set("from", new Date(Number(first.dataset.from)).toISOString());
     url.searchParams.set("to", new Date(Number(final.dataset.to)).toISOString());
@@ -48,29 +43,25 @@ export function makeSelectable(chart: HTMLElement): void {
   };
 
   /** Returns the bar below the pointer. */
-  const barAt = ({ clientX, clientY }: PointerEvent): number => {
+  const barAt = ({ clientX }: PointerEvent): number => {
     const box = plot.querySelector(".area")?.getBoundingClientRect();
     if (!box) return end;
-    const rows = bars.length / columns;
-    const column = Math.min(columns - 1, Math.max(0, Math.floor(((clientX - box.left) / box.width) * columns)));
-    const row = Math.min(rows - 1, Math.max(0, Math.floor(((clientY - box.top) / box.height) * rows)));
-    return row * columns + column;
+    return Math.min(last, Math.max(0, Math.floor(((clientX - box.left) / box.width) * bars.length)));
   };
 
   const attributes = {
     role: "slider",
     tabindex: "0",
-    "aria-label": list === "" ? "Values of the chart" : "Span of time",
+    "aria-label": "Span of time",
     "aria-valuemin": "0",
     "aria-valuemax": String(last),
     "aria-valuenow": String(end),
     "aria-valuetext": textOf(end),
   };
   for (const [name, value] of Object.entries(attributes)) plot.setAttribute(name, value);
-  const isSelectable = list !== "";
   let isDragging = false;
   plot.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !isSelectable) return;
+    if (event.button !== 0) return;
     isDragging = true;
     anchor = end = barAt(event);
     plot.setPointerCapture(event.pointerId);
@@ -96,15 +87,15 @@ export function makeSelectable(chart: HTMLElement): void {
     const step = {
       ArrowLeft: -1,
       ArrowRight: 1,
-      ArrowUp: isGrid ? -columns : 1,
-      ArrowDown: isGrid ? columns : -1,
+      ArrowUp: 1,
+      ArrowDown: -1,
       Home: Number.NEGATIVE_INFINITY,
       End: Number.POSITIVE_INFINITY,
     }[event.key];
     if (step === undefined) return;
     event.preventDefault();
     end = Math.min(last, Math.max(0, end + step));
-    if (!event.shiftKey || !isSelectable) anchor = end;
+    if (!event.shiftKey) anchor = end;
     mark();
   });
 }

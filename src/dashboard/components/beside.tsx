@@ -1,23 +1,19 @@
 import { orNull } from "../../errors/failure.ts";
 import type { PageContext } from "../context.ts";
 import { readRequestDetails } from "../read-request.ts";
-import { NeighborLinks, RequestView } from "./request-view.tsx";
+import { RequestView } from "./request-view.tsx";
 
 interface BesideProps {
   c: PageContext;
   /** The id of the request. */
   id: string;
-  /** The ids of the requests in the list, newest first. */
-  ids: readonly string[];
   /** The address of the list without the request. */
   closed: string;
   now: number;
 }
 
 /** Renders one request beside the list, or says that no entry has its id. */
-export async function Beside({ c, id, ids, closed, now }: BesideProps) {
-  const place = ids.indexOf(id);
-  const neighbors = place === -1 ? {} : { newer: ids[place - 1], older: ids[place + 1] };
+export async function Beside({ c, id, closed, now }: BesideProps) {
   const details = await readRequestDetails(c, id).catch(orNull);
   if (details === null)
     return (
@@ -33,7 +29,7 @@ export async function Beside({ c, id, ids, closed, now }: BesideProps) {
           </p>
         </header>
         <p role="alert">
-          No entry of the log has the id <code class="break">{id}</code>. <a href={`/activity/${id}`}>Look for its request</a>
+          No entry of the log has the id <code class="break">{id}</code>.
         </p>
       </>
     );
@@ -44,11 +40,6 @@ export async function Beside({ c, id, ids, closed, now }: BesideProps) {
           {details.entry.method} <span class="break">{details.entry.path}</span>
         </h2>
         <p class="buttons">
-          <NeighborLinks
-            newer={neighbors.newer}
-            older={neighbors.older}
-            addressOf={(each) => `${closed}${closed.includes("?") ? "&" : "?"}open=${each}`}
-          />
           <a href={`/activity/${id}`}>Open as a page</a>
           <a class="button" href={closed} data-close>
             Close

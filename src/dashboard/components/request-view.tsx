@@ -6,7 +6,7 @@ import type { Operation } from "../../openapi/document.ts";
 import type { PageContext } from "../context.ts";
 import { explain } from "../explain-failure.ts";
 import { counted, duration } from "../format.ts";
-import type { Neighbors, RequestDetails } from "../read-request.ts";
+import type { RequestDetails } from "../read-request.ts";
 import { Fixes } from "./fixes.tsx";
 import { Code, CopyButton } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
@@ -36,22 +36,6 @@ function idQuery({ path, route }: ReadEntry): string {
   const id = at === -1 ? undefined : path.split("/")[at];
   return id ? `?${new URLSearchParams({ id })}` : "";
 }
-
-/** Renders links to the requests before and after a request. `addressOf` returns the address of a request. */
-export const NeighborLinks = ({ newer, older, addressOf }: Neighbors & { addressOf: (id: string) => string }) => (
-  <>
-    {newer && (
-      <a class="button" href={addressOf(newer)} rel="prev">
-        Newer
-      </a>
-    )}
-    {older && (
-      <a class="button" href={addressOf(older)} rel="next">
-        Older
-      </a>
-    )}
-  </>
-);
 
 /** Returns what the request has used of the limits. */
 function limitUsed({ counted: isCounted, admitted, cost }: ReadEntry): string {

@@ -6,12 +6,6 @@ import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
 import { Above, Axes, scaleOf } from "./axes.tsx";
 
-/** A change in the account that a chart shows as a vertical line. */
-export interface Mark {
-  timeMs: number;
-  text: string;
-}
-
 interface RequestsChartProps {
   series: readonly SeriesPoint[];
   /** The length of an hour or a day, in milliseconds. */
@@ -22,7 +16,6 @@ interface RequestsChartProps {
   earlier?: { series: readonly SeriesPoint[]; ms: number } | undefined;
   /** The span that the page is about. Its bars are marked. */
   selected?: Span | undefined;
-  marks?: readonly Mark[];
   /** The address to which a selected span is added. */
   list: string;
   /** Whether the chart is above a list, which needs the room. */
@@ -33,7 +26,7 @@ interface RequestsChartProps {
  * Renders requests over time as bars, with failed requests at the top of each bar. A line shows the same weekdays before. A table shows the
  * numbers of the bars. With JavaScript, the reader selects a span, which opens `list` for it. Without JavaScript, the table has the links.
  */
-export const RequestsChart = ({ series, stepMs, covered, earlier, selected, marks = [], list, isLow = false }: RequestsChartProps) => {
+export const RequestsChart = ({ series, stepMs, covered, earlier, selected, list, isLow = false }: RequestsChartProps) => {
   const highest = Math.max(...series.map(({ requests }) => requests));
   const line = earlier ? requestsBefore(series, earlier) : [];
   const spanOf = ({ start }: SeriesPoint) => spanOfBar(start, stepMs, covered);
@@ -80,14 +73,6 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
         {above.map(({ index }) => (
           <Above scale={scale} index={index} />
         ))}
-        {marks.map(({ timeMs, text }) => {
-          const x = scale.middle(series.findLastIndex(({ start }) => start <= timeMs)).toFixed(1);
-          return (
-            <line class="mark" x1={x} x2={x} y1={0} y2={scale.y(0)}>
-              <title>{`${barTime(timeMs, dayMs)}: ${text}`}</title>
-            </line>
-          );
-        })}
       </Axes>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
@@ -105,15 +90,6 @@ export const RequestsChart = ({ series, stepMs, covered, earlier, selected, mark
         {series.some(isPartial) && <span class="quiet"> · hatched: only part of the {unit}</span>} <span class="quiet">· UTC</span>{" "}
         <span class="quiet" data-readout />
       </figcaption>
-      {marks.length > 0 && (
-        <ul class="marks" aria-label="Changes in this period">
-          {marks.map(({ timeMs, text }) => (
-            <li>
-              <span class="quiet">┆ {barTime(timeMs, dayMs)}</span> {text}
-            </li>
-          ))}
-        </ul>
-      )}
       <details>
         <summary>Show as a table</summary>
         <SeriesTable series={series} stepMs={stepMs} covered={covered} list={list} />

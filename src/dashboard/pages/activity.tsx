@@ -233,7 +233,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
           )}
         </section>
         <aside id="side" class="side" aria-labelledby={open === undefined ? undefined : "beside"} hidden={open === undefined}>
-          {open !== undefined && <Beside c={c} id={open} ids={entries.map(({ id }) => id)} closed={here} now={now} />}
+          {open !== undefined && <Beside c={c} id={open} closed={here} now={now} />}
         </aside>
       </div>
       <p class="pages">

@@ -13,7 +13,6 @@ import { readAttemptCounts } from "../../webhooks/health.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { maxWebhooks } from "../../webhooks/write-webhooks.ts";
-import { readAnnotations } from "../annotations.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { DifferenceSentence } from "../components/difference.tsx";
 import { Figures } from "../components/figures.tsx";
@@ -50,7 +49,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   const context = await openLogContext(c);
   const { now } = context;
   const { window, previous } = usageWindowsAt("30d", now);
-  const [usage, highest, { entries }, keys, webhooks, marks, cells, formerCells] = await Promise.all([
+  const [usage, highest, { entries }, keys, webhooks, cells, formerCells] = await Promise.all([
     readUsage(context, { window: "30d" }),
     // If a guard does not respond, only the rate-limit figure is missing.
     readLiveUsages(context).then(
@@ -60,7 +59,6 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     listActivity(context, { filter: {}, limit: entriesShown }),
     readKeyChoices(context),
     readWebhooks(context),
-    readAnnotations(context, window),
     readCells(context, window),
     readCells(context, previous),
   ]);
@@ -75,6 +73,13 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
           As of <TimeOfDay timeMs={requireAsOf(context)} />.
+          {account.sampleUntil !== null && (
+            <>
+              {" "}
+              This is sample data: <code class="unbroken">npm start -- --fresh</code> starts again with new data,{" "}
+              <code class="unbroken">npm start -- --empty</code> without sample data.
+            </>
+          )}
         </p>
       </div>
       <section class="panel" aria-labelledby="chart">
@@ -96,7 +101,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
             No requests yet. <a href={firstGuide}>Make the first one</a>
           </Empty>
         ) : (
-          <RequestsChart {...chartOf(usage, "30d")} marks={marks} list="/usage?window=30d" />
+          <RequestsChart {...chartOf(usage, "30d")} list="/usage?window=30d" />
         )}
       </section>
       <div class="columns">

@@ -5,7 +5,6 @@ import { listPasskeys } from "../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
 import { listSessions } from "../../identity/sessions.ts";
-import { servesSamples } from "../../registry/manifests.ts";
 import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { MemberTable } from "../components/members.tsx";
@@ -36,7 +35,6 @@ const outcomes: Record<string, string> = {
   "others-ended": "Your other sessions have ended. Their browsers must sign in again.",
   "passkey-added": "The passkey was added. You can sign in with this passkey from now on.",
   "passkey-removed": "The passkey was removed. You can no longer sign in with this passkey, and the sessions that used it have ended.",
-  "sample-removed": "The sample data was removed. From now on, the pages show only your own data.",
   confirmed: "Confirmed. You are not asked again for ten minutes, so continue with your task.",
 };
 
@@ -82,7 +80,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         {members.length === 0 ? (
           <Empty>
             No sign-in is needed, because the overview is open on this machine. To invite members, start it with{" "}
-            <code>npm start -- --sign-in</code>. A deployed overview always requires a passkey.
+            <code class="unbroken">npm start -- --sign-in</code>. A deployed overview always requires a passkey.
           </Empty>
         ) : (
           <MemberTable members={members} c={c} own={own} now={now} />
@@ -158,20 +156,6 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
           </dd>
         </dl>
       </section>
-      {account.sampleUntil !== null && visitorMay(c, "account") && (
-        <section class="panel" aria-labelledby="sample">
-          <h2 id="sample">Sample data</h2>
-          <p>
-            {servesSamples ? "Users, tasks, requests" : "Requests"}, figures, keys and webhooks from before{" "}
-            <Moment timeMs={account.sampleUntil} /> are sample data. You can remove the sample data. Newer data and the demo key are kept.
-          </p>
-          <p class="buttons">
-            <a class="button danger" href="/settings/sample-data">
-              Remove sample data
-            </a>
-          </p>
-        </section>
-      )}
       {signedIn && <PageScript name="passkeys" c={c} />}
     </>,
   );

@@ -4,13 +4,12 @@ import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-li
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
 import { classes } from "../../usage/figures.ts";
-import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
+import { busiestOf, readHours } from "../../usage/hours.ts";
 import { type OpenedLog, requireAsOf, requireLatest } from "../../usage/open-log.ts";
 import { type Dimension, readCells, sharesBy } from "../../usage/read-breakdown.ts";
 import { readSeries, readUsage } from "../../usage/read-usage.ts";
 import { type Covered, type Span, spansAt, stepOf, type WindowName, windowHours } from "../../usage/windows.ts";
 import { queryIn } from "../activity-query.ts";
-import { readAnnotations } from "../annotations.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { Breakdown, breakdownTitles, orders } from "../components/breakdown.tsx";
 import { DifferenceSentence } from "../components/difference.tsx";
@@ -21,7 +20,6 @@ import { Empty } from "../components/notice.tsx";
 import { beforeOf, chartOf, RequestsChart, SeriesTable } from "../components/requests-chart.tsx";
 import { TimeOfDay } from "../components/time.tsx";
 import { TimesChart } from "../components/times-chart.tsx";
-import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvHeaders, csvOf } from "../csv.ts";
 import { counted, integer, milliseconds, spanOf } from "../format.ts";
@@ -59,14 +57,13 @@ usagePages.get("/usage", needs("session"), async (c) => {
   const spans = spansAt(covered, now);
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(context, keyId);
-  const [usage, limit, keys, marks, hours, cells, formerCells, around, log] = await Promise.all([
+  const [usage, limit, keys, hours, cells, formerCells, around, log] = await Promise.all([
     readUsage(context, { window: covered, keyId }),
     // If a guard does not respond, only the rate-limit figure is missing.
     (keyId === undefined ? readLiveUsages(context).then((usages) => highestOf(usages, now)) : readKeyUsage(context, keyId)).catch(
       () => null,
     ),
     readKeyChoices(context),
-    selected ? [] : readAnnotations(context, spans.window, keyId),
     readHours(context, { window: covered, keyId }),
     readCells(context, spans.window, keyId),
     readCells(context, spans.previous, keyId),
@@ -186,7 +183,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         {total === 0 && selected === null ? (
           <Empty>No requests in the last {windowNames[window]}.</Empty>
         ) : (
-          <RequestsChart {...chart} selected={selected ?? undefined} marks={marks} list={list} />
+          <RequestsChart {...chart} selected={selected ?? undefined} list={list} />
         )}
         <dl class="facts inline">
           {classes.map((name) => (
@@ -256,12 +253,6 @@ usagePages.get("/usage", needs("session"), async (c) => {
           are accurate to 5 %.
         </p>
       </section>
-      {selected === null && window !== "24h" && total > 0 && (
-        <section class="panel" aria-labelledby="week" id="week-part" data-refresh>
-          <h2 id="week">By weekday and hour</h2>
-          <WeekHours week={weekOf(hours)} />
-        </section>
-      )}
       <div class="columns" id="breakdowns" data-refresh>
         {[["key", "status"] as const, ["route"] as const].map((together) => (
           <div class="stack">

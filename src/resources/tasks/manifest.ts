@@ -47,7 +47,6 @@ export const manifest = {
       rows: { max: 100_000, advice: "tasks. Delete tasks that you no longer need." },
       bytes: { row: 530 },
       export: { as: "task", hidden: ["search_text"] },
-      sampleUntil: "created_at",
     },
   },
   // An assignee of a task is a user. A batch creates deliveries of each task to each webhook. The number of webhooks therefore limits the number

@@ -44,7 +44,6 @@ export const manifest = {
       bytes: { row: 180, indexed: ["email_key"] },
       withoutRowid: true,
       export: { as: "user", hidden: ["email_key", "search_text"] },
-      sampleUntil: "created_at",
     },
   },
 } as const satisfies Manifest;

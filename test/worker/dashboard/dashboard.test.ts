@@ -47,9 +47,8 @@ describe("The overview", () => {
     expect(text).not.toContain(key.slice(21));
   });
 
-  it("names the biggest change since the month before if chance does not explain it, and shows key changes that may have caused it", async () => {
-    const { accountId, keyId, key } = await makeTenant();
-    const { keyId: oldKeyId } = await makeKey(accountId, { name: "Old" });
+  it("names the biggest change since the month before if chance does not explain it", async () => {
+    const { accountId, keyId } = await makeTenant();
     const now = Date.now();
     const entriesOf = (daysAgo: number, route: string, count: number) =>
       Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId }, now - daysAgo * dayMs - n, { route }));
@@ -57,13 +56,8 @@ describe("The overview", () => {
     // Chance explains this difference.
     expect((await openOverview(accountId)).text).not.toContain("Biggest change");
     await write(entriesOf(41, "/api/v1/tasks", 120));
-    await call("DELETE", `/api/v1/keys/${oldKeyId}`, { key });
     const { text } = await openOverview(accountId);
-    // The log may not have the last request yet.
-    expect(text.replaceAll(/<[^>]+>/g, "")).toMatch(
-      /Biggest change: .+, (?:25 requests, 125|26 requests, 124) fewer than in the 30 days before\./,
-    );
-    expect(text).toContain("key “Old” revoked");
+    expect(text.replaceAll(/<[^>]+>/g, "")).toMatch(/Biggest change: .+, 25 requests, 125 fewer than in the 30 days before\./);
   });
 
   it("of an account without requests says that there are none", async () => {

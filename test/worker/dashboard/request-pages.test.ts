@@ -53,36 +53,6 @@ describe("The page of a request", () => {
     expect((await browser.get(path)).text).toContain(`id="${field}"`);
   });
 
-  it("links to the requests before and after it", async () => {
-    const { accountId, key } = await makeTenant();
-    const browser = browse(accountId);
-    const [first, second, third] = [
-      await call("GET", "/api/v1/me", { key }),
-      await call("GET", "/api/v1/me", { key }),
-      await call("GET", "/api/v1/me", { key }),
-    ].map(requestIdOf);
-    await openRequestPage(browser, third ?? "");
-    const { text } = await openRequestPage(browser, second ?? "");
-    expect(text).toMatch(new RegExp(`href="/activity/${third}"[^>]*>\\s*Newer`));
-    expect(text).toMatch(new RegExp(`href="/activity/${first}"[^>]*>\\s*Older`));
-  });
-
-  it("finds the entry in which a denied request was counted together with others", async () => {
-    const { accountId, key } = await makeTenant({ hourlyLimit: 1 });
-    const browser = browse(accountId);
-    await call("GET", "/api/v1/tasks", { key });
-    const denied = await Promise.all(Array.from({ length: 12 }, () => call("GET", "/api/v1/tasks", { key })));
-    const pages = await vi.waitUntil(
-      async () => {
-        const answers = await Promise.all(denied.map((each) => browser.get(`/activity/${requestIdOf(each)}`)));
-        const missing = answers.filter(({ status }) => status === 404);
-        return missing.length > 0 && missing.every(({ text }) => text.includes("429 ×")) && missing;
-      },
-      { timeout: 15_000, interval: 500 },
-    );
-    expect(pages.length).toBeGreaterThan(0);
-  });
-
   it("links to the deliveries that the request caused", async () => {
     const { accountId, key } = await makeTenant();
     const browser = browse(accountId);

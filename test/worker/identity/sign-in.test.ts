@@ -223,7 +223,6 @@ describe("A viewer", () => {
     ["/settings/invitations", { email: "x@example.com", role: "viewer" }],
     ["/settings/members/MEMBER/remove", {}],
     ["/settings/members/MEMBER/role", { role: "owner" }],
-    ["/settings/sample-data", {}],
   ];
 
   it.each(forms)("is denied POST %s, even if no page sent the form", async (path, fields) => {

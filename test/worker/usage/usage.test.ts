@@ -5,7 +5,7 @@ import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../../src/time/clock.ts";
 import { figuresOf, type StatusTotals } from "../../../src/usage/figures.ts";
 import { percentile } from "../../../src/usage/histogram.ts";
-import { busiestOf, readHours, weekOf } from "../../../src/usage/hours.ts";
+import { busiestOf, readHours } from "../../../src/usage/hours.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
 import { type Dimension, dimensions, readBreakdown } from "../../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
@@ -159,21 +159,13 @@ async function expectUsage(context: Context, entries: Entry[], window: WindowNam
   }
 }
 
-/** Expects the hourly figures of a window and the sums per hour of the week to match the log entries. */
+/** Expects the hourly figures of a window to match the log entries. */
 async function expectHours(context: Context, entries: Entry[], window: WindowName): Promise<void> {
   const hours = await readHours(await openLog(context), { window });
   const { from, to } = usageWindowsAt(window, context.now).window;
   expect(busiestOf(hours)?.requests ?? 0).toBe(Math.max(0, ...hours.map(({ requests }) => requests)));
   for (const { start, requests } of hours)
     expect(requests).toBe(figuresFromEntries(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
-  for (const [day, hoursOfDay] of weekOf(hours).entries())
-    for (const [hour, requests] of hoursOfDay.entries()) {
-      const ofHour = entries.filter(({ id }) => {
-        const date = new Date(timeOfId(id));
-        return (date.getUTCDay() + 6) % 7 === day && date.getUTCHours() === hour;
-      });
-      expect(requests).toBe(figuresFromEntries(ofHour, from, to).requests);
-    }
 }
 
 /** Expects the usage breakdown of a window to match the log entries. */
