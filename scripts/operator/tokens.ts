@@ -46,11 +46,11 @@ export const tokens: Record<string, Command> = {
   },
   revoke: {
     form: "revoke ID",
-    what: "revoke a service token permanently",
+    what: "revoke a service token permanently, and the tokens that it created",
     args: 1,
     run: async (given) => {
       await given.client.call("DELETE", `/tokens/${at(given, 0)}`);
-      await print(given, { id: given.args[0] }, () => "Revoked. Requests with this token are denied within five seconds.");
+      await print(given, { id: given.args[0] }, () => "Revoked, with the tokens that it created. Requests with them are denied within five seconds.");
     },
   },
 };

@@ -6,7 +6,15 @@ import type { Db } from "../db/client.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 import { forgetToken, serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
-import { insertToken, listTokens, readToken, revokeTokenRow, type TokenPosition, type TokenRow } from "../service-tokens/store-tokens.ts";
+import {
+  insertToken,
+  listTokens,
+  readToken,
+  readTokensEnding,
+  revokeTokenRows,
+  type TokenPosition,
+  type TokenRow,
+} from "../service-tokens/store-tokens.ts";
 import { everyRight, reasonAgainst, type TokenRights } from "../service-tokens/token.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
@@ -29,7 +37,7 @@ const pushTimeoutMs = 5 * secondMs;
  * the object of the tokens does not respond.
  */
 export async function makeToken(changing: ChangingTokens, input: NewToken): Promise<{ row: TokenRow; token: string }> {
-  const { db, now, operator, env, rights } = changing;
+  const { db, now, operator, tokenId = null, env, rights } = changing;
   const reason = reasonAgainst(rights, input);
   if (reason !== null) throw new Failure("forbidden", reasons[reason]);
   if (input.expiresAt !== null && input.expiresAt <= now)
@@ -42,7 +50,7 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   const [signing] = signingSecretsIn(env);
   const id = newTokenId();
   const token = newServiceToken(id, signing);
-  const row: TokenRow = { id, ...input, tokenHash: hashOf(token), createdBy: operator, createdAt: now, revokedAt: null };
+  const row: TokenRow = { id, ...input, tokenHash: hashOf(token), createdBy: operator, createdById: tokenId, createdAt: now, revokedAt: null };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
   await operatorCommit(changing, "token.made", { targetId: id, details })({
     evenWhereFull: true,
@@ -50,7 +58,9 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
     events: [],
     statements: [insertToken(db, row)],
   });
-  await push(() => serviceTokensOf(env).put(row) as unknown as Promise<void>);
+  // The token that creates this one may have been revoked in the meantime.
+  const stored = (await readToken(db, id)) ?? row;
+  await push(() => serviceTokensOf(env).put(stored) as unknown as Promise<void>);
   return { row, token };
 }
 
@@ -70,23 +80,26 @@ async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<v
 }
 
 /**
- * Revokes a service token for good. Requests with the token are denied within five seconds. Revoking it again changes nothing. Throws `not_found`, and
- * `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within a minute.
+ * Revokes a service token for good, and the tokens that it created. Requests with them are denied within five seconds. Revoking it again changes nothing.
+ * Throws `not_found`, and `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within a minute.
  */
 export async function revokeToken(changing: ChangingTokens, id: string): Promise<void> {
   const { db, now, env, rights } = changing;
   const known = isTokenId(id) ? await readToken(db, id) : null;
   // A service token sees only tokens that it could have created itself.
   if (!known || reasonAgainst(rights, known) !== null) throw new Failure("not_found", "There is no such service token.");
-  if (known.revokedAt === null)
-    await operatorCommit(changing, "token.revoked", { targetId: id, details: { name: known.name } })({
+  const ending = await readTokensEnding(db, id);
+  const alsoRevoked = ending.flatMap((each) => (each.id === id ? [] : [each.id]));
+  if (ending.length > 0)
+    await operatorCommit(changing, "token.revoked", { targetId: id, details: { name: known.name, also_revoked: alsoRevoked } })({
       evenWhereFull: true,
       result: null,
       events: [],
-      statements: [revokeTokenRow(db, id, now)],
+      statements: [revokeTokenRows(db, id, now)],
     });
-  forgetToken(known.tokenHash);
-  await push(() => serviceTokensOf(env).put({ ...known, revokedAt: known.revokedAt ?? now }) as unknown as Promise<void>);
+  for (const token of [known, ...ending]) forgetToken(token.tokenHash);
+  const revoked = new Map([known, ...ending].map((token) => [token.id, { ...token, revokedAt: token.revokedAt ?? now }]));
+  await push(() => serviceTokensOf(env).putAll([...revoked.values()]) as unknown as Promise<void>);
 }
 
 async function push(call: () => Promise<void>): Promise<void> {

@@ -53,6 +53,10 @@ export class ServiceTokens extends DurableObject<Env> {
     );
   }
 
+  putAll(tokens: readonly StoredToken[]): void {
+    for (const token of tokens) this.put(token);
+  }
+
   /** Revokes a token, even if its row is missing in D1. */
   revoke(id: string, now: number): void {
     this.#sql.exec("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", now, id);

@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNull, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, or, sql } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
 import { serviceTokens } from "./tables.ts";
 import type { StoredToken } from "./token.ts";
@@ -50,11 +50,17 @@ export const listTokens = (
     .orderBy(desc(serviceTokens.createdAt), desc(serviceTokens.id))
     .limit(limit);
 
-export const insertToken = (db: Db, row: TokenRow): Statement => db.insert(serviceTokens).values(row);
+/** Returns a statement that stores a new token. If the token that creates it is already revoked, the new token is revoked too. */
+export const insertToken = (db: Db, row: TokenRow): Statement =>
+  db.insert(serviceTokens).values({ ...row, revokedAt: sql`(SELECT revoked_at FROM service_tokens WHERE id = ${row.createdById})` });
 
-/** Returns a statement that revokes a token. A token that was revoked before keeps the time of its revocation. */
-export const revokeTokenRow = (db: Db, id: string, now: number): Statement =>
-  db
-    .update(serviceTokens)
-    .set({ revokedAt: now })
-    .where(and(eq(serviceTokens.id, id), isNull(serviceTokens.revokedAt)));
+/** The tokens that end with a token: itself, and those that it created. A token that another token created can create none. */
+const endsWith = (id: string) => and(or(eq(serviceTokens.id, id), eq(serviceTokens.createdById, id)), isNull(serviceTokens.revokedAt));
+
+/** Returns the tokens that a revocation of a token would revoke. */
+export const readTokensEnding = (db: Db, id: string): Promise<StoredToken[]> =>
+  db.select(storedColumns).from(serviceTokens).where(endsWith(id));
+
+/** Returns a statement that revokes a token and those that it created. A token that was revoked before keeps the time of its revocation. */
+export const revokeTokenRows = (db: Db, id: string, now: number): Statement =>
+  db.update(serviceTokens).set({ revokedAt: now }).where(endsWith(id));

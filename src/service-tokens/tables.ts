@@ -13,9 +13,14 @@ export const serviceTokens = sqliteTable(
     tokenHash: text("token_hash").notNull(),
     /** The name of the operator token or service token that created this token. */
     createdBy: text("created_by").notNull(),
+    /** The id of the service token that created this token. Null if an operator token created it. */
+    createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at"),
     revokedAt: integer("revoked_at"),
   },
-  (table) => [index("service_tokens_by_revocation").on(table.revokedAt)],
+  (table) => [
+    index("service_tokens_by_revocation").on(table.revokedAt),
+    index("service_tokens_by_creator").on(table.createdById),
+  ],
 );

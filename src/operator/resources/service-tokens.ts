@@ -149,7 +149,7 @@ const revoke = createRoute({
   path: "/tokens/{id}",
   operationId: "revokeServiceToken",
   summary: "Revoke a service token",
-  description: "Revokes a service token for good. Requests with it are denied within five seconds.",
+  description: "Revokes a service token for good, and the tokens that it created. Requests with them are denied within five seconds.",
   tags,
   ...requireTokenScope("tokens:write", "handler"),
   ...failsWith("forbidden"),

@@ -59,6 +59,28 @@ describe("A service token", () => {
     }
   });
 
+  it("ends together with the token that created it, also if it is created just after the revocation", async () => {
+    const { body: maker } = await operate("POST", "/tokens", { name: "Maker", scopes: ["accounts:read", "tokens:write"] });
+    const make = async () =>
+      (await operate("POST", "/tokens", { name: "Made", scopes: ["accounts:read"] }, maker.token)).body as { id: string; token: string };
+    const before = await make();
+    const { body: unrelated } = await operate("POST", "/tokens", { name: "Maker", scopes: ["accounts:read"] });
+    // An isolate that has seen the token accepts it for some seconds more. The row in D1 is revoked at once.
+    await env.DB.prepare("UPDATE service_tokens SET revoked_at = ? WHERE id = ?").bind(Date.now(), maker.id).run();
+    const after = await make();
+    await env.DB.prepare("UPDATE service_tokens SET revoked_at = NULL WHERE id = ?").bind(maker.id).run();
+    expect((await operate("DELETE", `/tokens/${maker.id}`)).status).toBe(204);
+    const { body } = await operate("GET", "/audit?limit=1");
+    expect(body.data[0].details).toMatchObject({ also_revoked: [before.id] });
+    vi.setSystemTime(Date.now() + 5001);
+    try {
+      const statusOf = async (token: string) => (await operate("GET", "/accounts", undefined, token)).status;
+      expect(await Promise.all([maker, before, after, unrelated].map(({ token }) => statusOf(token)))).toEqual([401, 401, 401, 200]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it("stays revoked when its object has restarted, and when D1 was set back", async () => {
     const { body } = await operate("POST", "/tokens", { name: "T", scopes: ["accounts:read"] });
     await operate("DELETE", `/tokens/${body.id}`);
