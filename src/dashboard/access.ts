@@ -8,7 +8,7 @@ import type { Build } from "../http/surface.ts";
 import type { PageContext, PageEnv } from "./context.ts";
 import { type Access, declaredBy } from "./needs.ts";
 import { requirePermission } from "./permissions.tsx";
-import { cpuOwner, loadSession, requireSession } from "./session.ts";
+import { loadSession, requireSession, shareOwner } from "./session.ts";
 import { askForStepUp } from "./step-up.tsx";
 
 /** Returns the access that the matched route declares. Returns undefined if no route matches or if the route declares no access. */
@@ -35,7 +35,7 @@ const requireDeclaredSession = (build: Pick<Build, "isOpen">) =>
 /** Enforces the permission and the step-up that a route declares. Then runs the route in its account's share of the CPU. */
 const requireDeclaredPermission = createMiddleware<PageEnv>(async function requireDeclaredPermission(c, next) {
   const { needs, stepUp } = accessOf(c as unknown as AppContext) as Access;
-  const run = () => withShare(c as unknown as AppContext, cpuOwner(c), next);
+  const run = () => withShare(c as unknown as AppContext, shareOwner(c), next);
   if (needs === "public" || needs === "any session") return run();
   const forbidden = await requirePermission(c, needs === "session" ? null : needs);
   return forbidden ?? (stepUp === "always" ? await askForStepUp(c) : null) ?? run();
@@ -43,4 +43,4 @@ const requireDeclaredPermission = createMiddleware<PageEnv>(async function requi
 
 /** Enforces the access that a route declares. A form is read only after its session is known, so that a visitor who may not come in holds no memory. */
 export const requireAccess = (build: Pick<Build, "isOpen">) =>
-  [requireDeclaredSession(build), receiveForm((c) => cpuOwner(c as unknown as PageContext)), requireDeclaredPermission] as const;
+  [requireDeclaredSession(build), receiveForm((c) => shareOwner(c as unknown as PageContext)), requireDeclaredPermission] as const;

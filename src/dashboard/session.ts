@@ -2,8 +2,8 @@ import { getCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../accounts/account.ts";
 import { connect } from "../db/client.ts";
-import { clientNetwork } from "../http/client-address.ts";
 import { urlOf } from "../http/request-url.ts";
+import { accountOwner, type Owner, strangerOf } from "../http/share-owner.ts";
 import type { Build } from "../http/surface.ts";
 import { type AccessConfig, accessConfig, chosenMembership, listMemberships, verifyAccess } from "../identity/access.ts";
 import { listReceivedInvitations } from "../identity/join.ts";
@@ -105,8 +105,11 @@ export async function loadSession(c: PageContext, build: Pick<Build, "isOpen">):
   if (visitor) c.set("visitor", visitor);
 }
 
-/** Returns in whose share of the CPU a page runs: that of the visitor's account, or that of the network of an anonymous client. */
-export const cpuOwner = (c: PageContext): string => (c.get("visitor") as Visitor | undefined)?.account.id ?? clientNetwork(c);
+/** Returns in whose share a page runs: that of the visitor's account, or that of the network of an anonymous client. */
+export function shareOwner(c: PageContext): Owner {
+  const visitor = c.get("visitor") as Visitor | undefined;
+  return visitor ? accountOwner(visitor.account.id) : strangerOf(c);
+}
 
 /** Redirects a visitor who is already signed in from the sign-in page to the page in `return_to`. */
 export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>

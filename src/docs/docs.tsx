@@ -6,7 +6,7 @@ import { framed, maxSearch, PageScript, showPage, uncached } from "../dashboard/
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
-import { cpuOwner, isAtThisMachine, readVisitor } from "../dashboard/session.ts";
+import { isAtThisMachine, readVisitor, shareOwner } from "../dashboard/session.ts";
 import { mayBeSignedIn } from "../dashboard/session-cookie.ts";
 import { wantsJson } from "../dashboard/suggestions.ts";
 import type { AppContext } from "../http/context.ts";
@@ -52,7 +52,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     const reading = isOpen || (await mayBeSignedIn(c)) ? readVisitor(c, { isOpen }) : null;
     const visitor = reading && (await withDeadline(reading, sessionTimeoutMs, "Reading the session").catch(() => null));
     if (visitor) c.set("visitor", visitor);
-    await withShare(c as unknown as AppContext, cpuOwner(c), next);
+    await withShare(c as unknown as AppContext, shareOwner(c), next);
   });
   const kept = new PageCache();
 

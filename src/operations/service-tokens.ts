@@ -50,7 +50,15 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   const [signing] = signingSecretsIn(env);
   const id = newTokenId();
   const token = newServiceToken(id, signing);
-  const row: TokenRow = { id, ...input, tokenHash: hashOf(token), createdBy: operator, createdById: tokenId, createdAt: now, revokedAt: null };
+  const row: TokenRow = {
+    id,
+    ...input,
+    tokenHash: hashOf(token),
+    createdBy: operator,
+    createdById: tokenId,
+    createdAt: now,
+    revokedAt: null,
+  };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
   await operatorCommit(changing, "token.made", { targetId: id, details })({
     evenWhereFull: true,

@@ -3,6 +3,7 @@ import type { ApiEnv } from "../api/context.ts";
 import { headerRefs } from "../api/route-parts/responses.ts";
 import { onInvalid } from "../api/validation.ts";
 import { shareCpu } from "../http/cpu-share.ts";
+import { accountOwner, team } from "../http/share-owner.ts";
 import type { TokenRights, TokenScope } from "../service-tokens/token.ts";
 
 /** The token of a request to the team API. `id`: the id of a service token, or undefined for an operator token. */
@@ -45,8 +46,8 @@ export const requireTokenScope = (scope: TokenScope | null, reach: Reach = "depl
  * The parts of a route object that run the route in a share of the CPU: that of the account in the path, or that of the whole deployment. Routes that need
  * much CPU have such a part.
  */
-export const sharesCpuOfAccount = { middleware: shareCpu((c) => c.req.param("id") ?? "") } as const;
-export const sharesCpuOfTeam = { middleware: shareCpu(() => "team") } as const;
+export const sharesCpuOfAccount = { middleware: shareCpu((c) => accountOwner(c.req.param("id") ?? "")) } as const;
+export const sharesCpuOfTeam = { middleware: shareCpu(() => team) } as const;
 
 /**
  * Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response.

@@ -19,8 +19,5 @@ export const serviceTokens = sqliteTable(
     expiresAt: integer("expires_at"),
     revokedAt: integer("revoked_at"),
   },
-  (table) => [
-    index("service_tokens_by_revocation").on(table.revokedAt),
-    index("service_tokens_by_creator").on(table.createdById),
-  ],
+  (table) => [index("service_tokens_by_revocation").on(table.revokedAt), index("service_tokens_by_creator").on(table.createdById)],
 );

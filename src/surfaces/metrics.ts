@@ -4,6 +4,7 @@ import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
+import { team } from "../http/share-owner.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 import { requireToken } from "../operator/authenticate.ts";
@@ -20,7 +21,7 @@ export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
     requireResponse,
     requireToken(() => "metrics:read"),
     unbound,
-    shareCpu(() => "team"),
+    shareCpu(() => team),
   );
   app.route("/", metrics);
   return { serves: (requested) => requested === path, app };

@@ -1,5 +1,4 @@
 import { errorPage } from "../dashboard/pages/error.tsx";
-import { clientNetwork } from "../http/client-address.ts";
 import { shareCpu } from "../http/cpu-share.ts";
 import { receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
@@ -7,9 +6,11 @@ import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { sameOrigin } from "../http/same-origin.ts";
 import { pageSecurityHeaders } from "../http/security-headers.ts";
+import { strangerOf, team } from "../http/share-owner.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
-import { operatorPages } from "../operator/pages/operator.tsx";
+import type { OperatorContext } from "../operator/context.ts";
+import { operatorPages, sessionOf } from "../operator/pages/operator.tsx";
 import { teamDocs } from "../operator/pages/team-docs.tsx";
 
 const bases = ["/operator", "/docs/team"];
@@ -21,9 +22,9 @@ export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surfac
     requestContext({ isLocal, finish: [standardHeaders, requestLine] }),
     pageSecurityHeaders,
     sameOrigin,
-    receiveForm(clientNetwork),
+    receiveForm(strangerOf),
     requireResponse,
-    shareCpu((c) => `operator ${clientNetwork(c)}`),
+    shareCpu(async (c) => ((await sessionOf(c as unknown as OperatorContext).catch(() => null)) ? team : strangerOf(c))),
   );
   app.route("/", operatorPages);
   app.route("/", teamDocs);

@@ -2,7 +2,6 @@ import { accessPages } from "../dashboard/pages/access.tsx";
 import { errorPage } from "../dashboard/pages/error.tsx";
 import { signInPages } from "../dashboard/pages/sign-in.tsx";
 import { leaveIfSignedIn } from "../dashboard/session.ts";
-import { clientNetwork } from "../http/client-address.ts";
 import { shareCpu } from "../http/cpu-share.ts";
 import { receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
@@ -10,6 +9,7 @@ import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { sameOrigin } from "../http/same-origin.ts";
 import { pageSecurityHeaders } from "../http/security-headers.ts";
+import { strangerOf } from "../http/share-owner.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 
@@ -21,10 +21,10 @@ export function createSignIn(build: Build): Surface {
   app.use(
     requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
     pageSecurityHeaders,
-    receiveForm(clientNetwork),
+    receiveForm(strangerOf),
     sameOrigin,
     requireResponse,
-    shareCpu((c) => `sign-in ${clientNetwork(c)}`),
+    shareCpu(strangerOf),
   );
   app.get("/login", leaveIfSignedIn(build));
   app.route("/", signInPages);
