@@ -93,5 +93,6 @@ export function addErrorResponses(document: JsonObject, { codesOf, hasRateLimit,
       };
     delete operation["x-error-codes"];
     delete operation["x-reach"];
+    delete operation["x-shares-cpu"];
   }
 }

@@ -50,7 +50,11 @@ export const tokens: Record<string, Command> = {
     args: 1,
     run: async (given) => {
       await given.client.call("DELETE", `/tokens/${at(given, 0)}`);
-      await print(given, { id: given.args[0] }, () => "Revoked, with the tokens that it created. Requests with them are denied within five seconds.");
+      await print(
+        given,
+        { id: given.args[0] },
+        () => "Revoked, with the tokens that it created. Requests with them are denied within five seconds.",
+      );
     },
   },
 };

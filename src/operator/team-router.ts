@@ -46,8 +46,8 @@ export const requireTokenScope = (scope: TokenScope | null, reach: Reach = "depl
  * The parts of a route object that run the route in a share of the CPU: that of the account in the path, or that of the whole deployment. Routes that need
  * much CPU have such a part.
  */
-export const sharesCpuOfAccount = { middleware: shareCpu((c) => accountOwner(c.req.param("id") ?? "")) } as const;
-export const sharesCpuOfTeam = { middleware: shareCpu(() => team) } as const;
+export const sharesCpuOfAccount = { "x-shares-cpu": true, middleware: shareCpu((c) => accountOwner(c.req.param("id") ?? "")) } as const;
+export const sharesCpuOfTeam = { "x-shares-cpu": true, middleware: shareCpu(() => team) } as const;
 
 /**
  * Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response.

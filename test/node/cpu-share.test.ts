@@ -144,9 +144,15 @@ const moreKinds: Kind[] = [
     "/settings/audit",
     "/search?q=key",
   ].map((path): Kind => [path, () => path, pages]),
-  ...["/activity?limit=100", "/activity?limit=100&status=404", "/usage", "/usage/breakdown?by=route", "/analytics"].map(
-    (path): Kind => [`GET /api/v1${path}`, () => `/api/v1${path}`, api],
-  ),
+  ...[
+    "/activity?limit=100",
+    "/activity?limit=100&status=404",
+    "/usage",
+    "/usage/breakdown?by=route",
+    "/analytics",
+    "/users?limit=100&q=a",
+    "/keys?limit=100",
+  ].map((path): Kind => [`GET /api/v1${path}`, () => `/api/v1${path}`, api]),
   ["the export of an account", () => `/operator/api/accounts/${demoId}/export`, operator],
   ["the log of an account", () => `/operator/api/accounts/${demoId}/log`, operator],
   ["the status of the deployment", () => "/operator/api/status", operator],

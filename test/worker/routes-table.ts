@@ -1,26 +1,26 @@
 /**
  * What applies to each route. In the APIs: the scope, and the accounts that a token reaches if it is bound to accounts. Then whether a request is counted, whether
- * the route takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional). On pages: the surface and the access.
+ * the route takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional), and whether it runs in a share of the CPU. On pages: the surface and the access.
  */
 export const routesTable = `
-GET /api/v1/users | users:read
+GET /api/v1/users | users:read | shares CPU
 POST /api/v1/users | users:write | idempotent
 GET /api/v1/users/{id} | users:read | conditional
 PATCH /api/v1/users/{id} | users:write | conditional
 DELETE /api/v1/users/{id} | users:write | conditional
-GET /api/v1/tasks | tasks:read
+GET /api/v1/tasks | tasks:read | shares CPU
 POST /api/v1/tasks | tasks:write | idempotent
 GET /api/v1/tasks/{id} | tasks:read | conditional
 PATCH /api/v1/tasks/{id} | tasks:write | conditional
 DELETE /api/v1/tasks/{id} | tasks:write | conditional
-GET /api/v1/analytics | analytics:read | costs 5
+GET /api/v1/analytics | analytics:read | costs 5 | shares CPU
 GET /api/v1/me | any
 GET /api/v1/rate-limit | any | not counted
-GET /api/v1/usage | usage:read
-GET /api/v1/usage/breakdown | usage:read
-GET /api/v1/activity | activity:read
-GET /api/v1/activity/{id} | activity:read | conditional
-GET /api/v1/keys | keys:read
+GET /api/v1/usage | usage:read | shares CPU
+GET /api/v1/usage/breakdown | usage:read | shares CPU
+GET /api/v1/activity | activity:read | shares CPU
+GET /api/v1/activity/{id} | activity:read | conditional | shares CPU
+GET /api/v1/keys | keys:read | shares CPU
 POST /api/v1/keys | keys:write | idempotent
 GET /api/v1/keys/{id} | keys:read | conditional
 PATCH /api/v1/keys/{id} | keys:write | conditional
@@ -28,13 +28,13 @@ DELETE /api/v1/keys/{id} | keys:write | conditional
 POST /api/v1/keys/{id}/rotate | keys:write | idempotent
 POST /api/v1/keys/revoke-leaked | public
 GET /api/v1/account/limits | usage:read
-GET /api/v1/webhooks | webhooks:read
+GET /api/v1/webhooks | webhooks:read | shares CPU
 POST /api/v1/webhooks | webhooks:write | idempotent
 GET /api/v1/webhooks/{id} | webhooks:read | conditional
 PATCH /api/v1/webhooks/{id} | webhooks:write | conditional
 DELETE /api/v1/webhooks/{id} | webhooks:write | conditional
 POST /api/v1/webhooks/{id}/rotate-secret | webhooks:write | idempotent
-GET /api/v1/webhooks/{id}/deliveries | webhooks:read
+GET /api/v1/webhooks/{id}/deliveries | webhooks:read | shares CPU
 GET /api/v1/deliveries/{id} | webhooks:read | conditional
 POST /api/v1/deliveries/{id}/redeliver | webhooks:write | idempotent
 POST /api/v1/deliveries/{id}/attempt | webhooks:write | idempotent
@@ -42,9 +42,9 @@ POST /api/v1/webhooks/{id}/test | webhooks:write | idempotent
 POST /api/v1/webhooks/{id}/redeliver | webhooks:write | idempotent
 GET /api/v1/redeliveries/{id} | webhooks:read | conditional
 GET /api/v1/event-types | webhooks:read
-GET /api/v1/events | webhooks:read
+GET /api/v1/events | webhooks:read | shares CPU
 GET /api/v1/events/{id} | webhooks:read | conditional
-GET /api/v1/audit | audit:read
+GET /api/v1/audit | audit:read | shares CPU
 GET /api/v1/openapi.json | public | conditional
 GET /api/v1/openapi.yaml | public | conditional
 POST /operator/api/verify | verify | reaches handler
@@ -61,8 +61,8 @@ PUT /operator/api/accounts/{id}/retention-days | operate | reaches path
 GET /operator/api/accounts/{id}/storage | operate | reaches path
 PUT /operator/api/accounts/{id}/storage-quota | operate | reaches path
 POST /operator/api/accounts/{id}/owners | operate | reaches path | idempotent
-GET /operator/api/accounts/{id}/export | operate | reaches path
-GET /operator/api/accounts/{id}/log | operate | reaches path
+GET /operator/api/accounts/{id}/export | operate | reaches path | shares CPU
+GET /operator/api/accounts/{id}/log | operate | reaches path | shares CPU
 POST /operator/api/accounts/{id}/erase | operate | reaches path
 GET /operator/api/accounts/{id}/erasure | operate | reaches path
 GET /operator/api/accounts/{id}/keys | accounts:read | reaches path
@@ -88,7 +88,7 @@ DELETE /operator/api/plans/{id} | operate | reaches deployment | conditional
 GET /operator/api/tokens | tokens:write | reaches handler
 POST /operator/api/tokens | tokens:write | reaches handler | idempotent
 DELETE /operator/api/tokens/{id} | tokens:write | reaches handler
-GET /operator/api/status | operate | reaches deployment
+GET /operator/api/status | operate | reaches deployment | shares CPU
 POST /operator/api/guards/line-up | operate | reaches deployment
 GET /operator/api/secrets | operate | reaches deployment
 POST /operator/api/secrets/reseal | operate | reaches deployment

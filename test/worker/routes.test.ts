@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import type { z } from "zod";
 import { routesOf } from "../../src/api/route-policies.ts";
 import { createApp } from "../../src/app.ts";
 import { declaredBy } from "../../src/dashboard/needs.ts";
@@ -32,6 +33,7 @@ function declared(base: string, route: Declared): string {
     ...(cost === undefined ? [] : [`costs ${cost}`]),
     ...(headersOf(route).includes("Idempotency-Key") ? ["idempotent"] : []),
     ...(headersOf(route).includes("If-Match") ? ["conditional"] : []),
+    ...(route["x-shares-cpu"] ? ["shares CPU"] : []),
   ];
   return parts.join(" | ");
 }
@@ -68,6 +70,12 @@ it("The table of routes says what applies to each route of each surface", () => 
     ...Object.entries(others).flatMap(([path, surface]) => undocumented(path, surface)),
   ];
   expect(rows).toEqual(routesTable.trim().split("\n"));
+});
+
+it("Each list of an account runs in the account's share of the CPU", () => {
+  const lists = routers.flatMap(routesOf).filter(({ request }) => Object.hasOwn((request?.query as z.ZodObject)?.shape ?? {}, "cursor"));
+  expect(lists.length).toBeGreaterThan(7);
+  expect(lists.filter((route) => !route["x-shares-cpu"])).toEqual([]);
 });
 
 describe("An Idempotency-Key", () => {

@@ -21,7 +21,10 @@ export const notCounted = { "x-counted": false } as const;
 export const costs = (units: number) => ({ "x-cost": units }) as const;
 
 /** The part of a route object that runs the route in its account's share of the CPU. Lists, and other routes that need much CPU, have this part. */
-export const sharesCpu = { middleware: shareCpu((c) => accountOwner(principalOf(c).admission.key.accountId)) } as const;
+export const sharesCpu = {
+  "x-shares-cpu": true,
+  middleware: shareCpu((c) => accountOwner(principalOf(c).admission.key.accountId)),
+} as const;
 
 /**
  * The part of a route object that lists additional error codes. `scripts/openapi/error-responses.ts` derives all other error codes from the route object.

@@ -1,5 +1,7 @@
-import { describe, expect, it } from "vitest";
-import { origin } from "../support/client.ts";
+import { exports } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { browse } from "../support/browse.ts";
+import { makeTenant, origin } from "../support/client.ts";
 import { formHeaders, sendRequest } from "../support/people.ts";
 
 // Anyone can send these forms without a session.
@@ -15,6 +17,35 @@ describe("A form without a session", () => {
       const { status } = await sendRequest("POST", path, formHeaders, body);
       expect([status, performance.now() - startedAt < 1000]).toEqual([413, true]);
     }
+  });
+
+  it("that arrives slowly takes no memory from the forms of accounts, whatever the number of networks", async () => {
+    const { accountId } = await makeTenant();
+    const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
+    const statuses: number[] = [];
+    const strangers = Array.from({ length: 400 }, async (_, n) => {
+      const body = new ReadableStream<Uint8Array>({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode(`a=${"x".repeat(15_000)}`));
+          controllers.push(controller);
+        },
+      });
+      const headers = { ...formHeaders, "CF-Connecting-IP": `2001:db8:${n}::1` };
+      const { status } = await exports.default.fetch(new Request(`${origin}/login`, { method: "POST", headers, body }));
+      statuses.push(status);
+    });
+    // The memory for the forms of strangers is used up.
+    await vi.waitUntil(() => statuses.includes(503), { timeout: 5000, interval: 10 });
+    const form = await browse(accountId).post("/keys", { name: "x".repeat(12_000) });
+    expect(form.status).toBe(422);
+    for (const controller of controllers) {
+      try {
+        controller.close();
+      } catch {
+        // The Worker has already rejected the form.
+      }
+    }
+    await Promise.all(strangers);
   });
 
   it.each(paths)("to %s is rejected with 415 if its body is not URL-encoded", async (path) => {
