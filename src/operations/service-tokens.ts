@@ -89,7 +89,8 @@ async function requireAccounts(db: Db, accountIds: readonly string[]): Promise<v
 
 /**
  * Revokes a service token for good, and the tokens that it created. Requests with them are denied within five seconds. Revoking it again changes nothing.
- * Throws `not_found`, and `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within a minute.
+ * Throws `not_found`, and `unavailable` if the revocation is stored but the object of the tokens does not respond. A scheduled check then takes it over within
+ * a minute.
  */
 export async function revokeToken(changing: ChangingTokens, id: string): Promise<void> {
   const { db, now, env, rights } = changing;

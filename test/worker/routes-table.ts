@@ -1,6 +1,7 @@
 /**
  * What applies to each route. In the APIs: the scope, and the accounts that a token reaches if it is bound to accounts. Then whether a request is counted, whether
- * the route takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional), and whether it runs in a share of the CPU. On pages: the surface and the access.
+ * the route takes an Idempotency-Key (idempotent), and If-Match and If-None-Match (conditional), and whether it runs in a share of the CPU. On pages: the surface
+ * and the access.
  */
 export const routesTable = `
 GET /api/v1/users | users:read | shares CPU

@@ -19,7 +19,7 @@ describe("A form without a session", () => {
     }
   });
 
-  it("that arrives slowly takes no memory from the forms of accounts, whatever the number of networks", async () => {
+  it("that arrives slowly takes no memory from the forms of accounts, from any number of networks", async () => {
     const { accountId } = await makeTenant();
     const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
     const statuses: number[] = [];
