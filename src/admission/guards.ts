@@ -6,8 +6,8 @@ import type { AccountBudget } from "./account-budget.ts";
 import { type Admission, type AdmissionRequest, type Busy, denialCodes } from "./admission.ts";
 import type { KeyGuard } from "./key-guard.ts";
 
-/** The guards of all keys, by the id of the key. */
-export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName">;
+/** The guards of all keys, by the id of the key. `isBounded`: the caller has a deadline of its own, so that a call needs no second timer. */
+export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName"> & { isBounded?: true };
 
 /** The budgets of all accounts, by the id of the account. */
 export type Budgets = Pick<DurableObjectNamespace<AccountBudget>, "getByName">;
@@ -36,7 +36,8 @@ export async function callGuard<Result>(
   ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Result>,
 ): Promise<Result> {
   try {
-    return await withDeadline(ask(guards.getByName(keyId)), timeoutMs, "Asking a guard");
+    const asked = ask(guards.getByName(keyId));
+    return await (guards.isBounded ? asked : withDeadline(asked, timeoutMs, "Asking a guard"));
   } catch (cause) {
     const isAnswer = cause instanceof DeadlineExceeded || (cause as { overloaded?: unknown }).overloaded === true;
     throw undecided(isAnswer ? cause : new CallFailed("a guard could not be called", { cause }));

@@ -71,7 +71,7 @@ export async function verify(env: Env, caller: Caller, given: Verified): Promise
   const { scope = null, ip = "", cost, request_id: id } = request;
   const { requestId: entryId } = caller;
   const verifying = {
-    guards: guardsOf(env),
+    guards: { ...guardsOf(env), isBounded: true as const },
     verifiedKeys: keyVerifier(env),
     findImported: (text: string) => findImported(connect(env.DB), importSecretsIn(env), text, ip),
     readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
