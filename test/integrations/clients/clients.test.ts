@@ -194,6 +194,16 @@ describe.each(clients)("The client for %s", (name) => {
     await service.stop();
   });
 
+  it("does not let a revoked key take the calls of its account", async () => {
+    for (const key of ["crowd-good", "crowd-revoked"]) expect(await statusOf(denies, key)).toBe(200);
+    worker.denials.set("crowd-revoked", { status: 401 });
+    expect(await statusOf(denies, "crowd-revoked")).toBe(401);
+    const revoked = many(24, () => get(denies, "crowd-revoked"));
+    await sleep(100);
+    expect(await statusOf(denies, "crowd-good")).toBe(200);
+    await revoked;
+  });
+
   it("denies a key whose call gets no decision, and nobody else: no such answer opens anything", async () => {
     expect(await statusOf(knows, "good-1")).toBe(200);
     await many(12, async (index) => expect(await statusOf(knows, ["busy-1", "reset-1", "page-1", "slow-2"][index % 4] ?? "")).toBe(503));
