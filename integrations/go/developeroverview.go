@@ -4,6 +4,7 @@ package developeroverview
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -26,13 +27,8 @@ import (
 )
 
 const (
-	maxKey  = 4096
-	maxPath = 1024
-	// The calls for one credential at the same time, and the requests that wait for one of them. A slow credential cannot take all connections.
-	callsOfKey    = 16
-	waitingOfKey  = 112
-	connections   = 256
-	maxDeciding   = 4096
+	maxKey        = 4096
+	maxPath       = 1024
 	probes        = 3
 	probeTimeout  = time.Second
 	betweenProbes = 100 * time.Millisecond
@@ -123,23 +119,15 @@ type Verifier struct {
 	pause   time.Duration
 	known   *known
 	reports *reports
+	shares  shares
 
 	mutex      sync.Mutex
-	keys       map[string]*keyCalls
-	deciding   int
 	answers    int
 	isAway     bool
 	probeAt    time.Time
 	probing    chan struct{}
 	unsaid     int
 	quietUntil time.Time
-}
-
-// keyCalls are the calls in flight for one credential.
-type keyCalls struct {
-	slots    chan struct{}
-	users    int
-	deniedAt time.Time
 }
 
 // New returns a Verifier. It fails if an option is missing or not valid.
@@ -168,13 +156,13 @@ func New(options Options) (*Verifier, error) {
 		options: options,
 		base:    parsed.Scheme + "://" + parsed.Host,
 		pause:   pauseOfDeny,
-		keys:    map[string]*keyCalls{},
+		shares:  shares{accounts: map[string]*list.Element{}, used: map[string]*share{}},
 		client: &http.Client{
 			// Not http.DefaultTransport, which the program may have replaced.
 			Transport: &http.Transport{
 				Proxy:               http.ProxyFromEnvironment,
 				ForceAttemptHTTP2:   true,
-				MaxConnsPerHost:     connections,
+				MaxConnsPerHost:     ofAll.calls,
 				MaxIdleConnsPerHost: 64,
 				IdleConnTimeout:     90 * time.Second,
 				TLSHandshakeTimeout: 5 * time.Second,
@@ -422,47 +410,13 @@ func (v *Verifier) verify(ctx context.Context, request call) *answer {
 	if away, left := v.away(); away {
 		return v.withoutWorker(id, request, left)
 	}
-	key := v.enter(id)
-	if key == nil {
-		return unavailable(0)
-	}
-	defer v.leave(id, key)
 	// A request waits for a slot for half of its time, so that the call has the other half.
 	turn, cancel := context.WithTimeout(ctx, v.options.Timeout/2)
 	defer cancel()
-	select {
-	case key.slots <- struct{}{}:
-		defer func() { <-key.slots }()
-	case <-turn.Done():
-		return unavailable(0)
+	if decision := v.shares.run(turn, id, func(key *share) *answer { return v.ask(ctx, id, key, request) }); decision != nil {
+		return decision
 	}
-	return v.ask(ctx, id, key, request)
-}
-
-// enter returns the calls of a credential, or nil if too many requests wait.
-func (v *Verifier) enter(id string) *keyCalls {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	key := v.keys[id]
-	if key == nil {
-		key = &keyCalls{slots: make(chan struct{}, callsOfKey)}
-	}
-	if key.users >= callsOfKey+waitingOfKey || v.deciding >= maxDeciding {
-		return nil
-	}
-	v.keys[id] = key
-	key.users++
-	v.deciding++
-	return key
-}
-
-func (v *Verifier) leave(id string, key *keyCalls) {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	v.deciding--
-	if key.users--; key.users == 0 {
-		delete(v.keys, id)
-	}
+	return unavailable(0)
 }
 
 // isLocal returns whether this machine has failed. Clients can bring that about with many connections, so it never shows that the Worker is away.
@@ -491,7 +445,7 @@ type failure struct {
 }
 
 // ask sends a call that failed once more with the same request_id, so that the request counts once.
-func (v *Verifier) ask(ctx context.Context, id string, key *keyCalls, request call) *answer {
+func (v *Verifier) ask(ctx context.Context, id string, key *share, request call) *answer {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return unavailable(0)
@@ -500,6 +454,7 @@ func (v *Verifier) ask(ctx context.Context, id string, key *keyCalls, request ca
 	for isFirst := true; ; isFirst = false {
 		decision, text, failed := v.decision(ctx, body)
 		if failed == nil {
+			v.shares.note(id, decision)
 			v.mutex.Lock()
 			if isRemoving(decision.Status) {
 				key.deniedAt = time.Now()

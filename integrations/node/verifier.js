@@ -5,15 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Known } from "./known.js";
 import { Reports } from "./reports.js";
 import { described, idOf } from "./request.js";
-import { Slots } from "./slots.js";
+import { Shares } from "./slots.js";
 
 // Calls the team API of Developer Overview: verifies requests, and reports responses in batches.
 
 const api = "/operator/api";
 const maxKeyLength = 4096;
-/** The calls for one credential at the same time, and the requests that wait for one of them. A slow credential cannot take all slots. */
-const [callsOfKey, waitingOfKey] = [16, 112];
-const [calls, waiting] = [256, 4096];
 const probes = 3;
 const probeMs = 1000;
 const betweenProbesMs = 100;
@@ -99,9 +96,7 @@ export class Verifier {
     (body) => this.#post("/reports", body, reportTimeoutMs),
     (message) => this.#say(message),
   );
-  #all = new Slots(calls, waiting);
-  /** The credentials for which calls are in flight: their slots, and the time of the latest denial. */
-  #keys = new Map();
+  #shares = new Shares();
   #answers = 0;
   #isAway = false;
   #probeAt = 0;
@@ -135,17 +130,9 @@ export class Verifier {
     const id = idOf(request.key);
     if (this.#isAway) await this.#probeIfDue(deadline);
     if (this.#isAway) return this.#withoutWorker(id, request);
-    const key = this.#keys.get(id) ?? { slots: new Slots(callsOfKey, waitingOfKey), users: 0, deniedAt: Number.NEGATIVE_INFINITY };
-    this.#keys.set(id, key);
-    key.users++;
-    try {
-      const ask = () => this.#ask(id, key, request, deadline);
-      // A request waits for a slot for half of its time, so that the call has the other half.
-      const turn = deadline - this.#timeoutMs / 2;
-      return (await key.slots.run(turn, () => this.#all.run(turn, ask))) ?? unavailable();
-    } finally {
-      if (--key.users === 0) this.#keys.delete(id);
-    }
+    // A request waits for a slot for half of its time, so that the call has the other half.
+    const turn = deadline - this.#timeoutMs / 2;
+    return (await this.#shares.run(id, turn, (key) => this.#ask(id, key, request, deadline))) ?? unavailable();
   }
 
   /** Reports the response to a request that was allowed. The report is sent within a second. `durationMs`: in milliseconds. */
@@ -175,6 +162,7 @@ export class Verifier {
     for (let isFirst = true; ; isFirst = false) {
       try {
         const { answer, text } = await this.#decision(body, deadline - performance.now());
+        this.#shares.note(id, answer);
         if ([401, 403, 422].includes(answer.status)) key.deniedAt = performance.now();
         // An older answer never brings back a credential that was denied meanwhile.
         if (!answer.allowed || startedAt > key.deniedAt) this.#known?.note(id, request.ip ?? "", answer, text);

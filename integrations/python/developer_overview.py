@@ -31,12 +31,12 @@ API = "/operator/api"
 KEY_HEADERS = ("authorization", "x-api-key")
 MAX_KEY = 4096
 MAX_PATH = 1024
-# The calls for one credential at the same time, and the requests that wait for one of them. A slow credential cannot take all slots.
-CALLS_OF_KEY, WAITING_OF_KEY = 16, 112
-# The same for one event loop. It has as many connections as calls.
-CALLS, WAITING = 64, 4096
-# A thread of a WSGI server waits at most this long for one of the calls for its credential.
-THREAD_WAITS_S = 0.1
+# The calls at the same time, and the requests that wait for one of them: for one credential, for one account, and for one event loop. A loop has as
+# many connections as calls.
+OF_CREDENTIAL, OF_ACCOUNT, OF_LOOP = (16, 112), (16, 496), (256, 4096)
+# The same for all threads. A thread of a WSGI server waits at most this long for each slot.
+OF_THREADS, THREAD_WAITS_S = (64, 0), 0.1
+MAX_ACCOUNTS = 10_000
 PROBES, PROBE_S, BETWEEN_PROBES_S = 3, 1.0, 0.1
 # While the Worker is away, it is called at most once in this time: in the mode `known` to end soon, in the mode `deny` to spare it.
 PAUSE_S = {"deny": 5.0, "known": 1.0}
@@ -353,7 +353,7 @@ class _Slots:
 class _ThreadSlots:
     """A bound on the threads that wait at the same time. The others give up soon, so that the server can use them for other customers."""
 
-    def __init__(self, count):
+    def __init__(self, count, _):
         self._slots = threading.Semaphore(count)
 
     async def run(self, deadline, work):
@@ -366,27 +366,54 @@ class _ThreadSlots:
 
 
 class _Caller:
-    """How requests reach the Worker. It knows the credentials for which calls are in flight."""
+    """How requests reach the Worker. It shares the slots between customers.
 
-    def __init__(self, all_slots, slots_of_key):
+    The calls of an account have one bound for all its keys. The credentials whose account is not known yet share half of all slots, so made-up
+    credentials leave the other half free.
+    """
+
+    def __init__(self, slots, of_all):
         self._lock = threading.Lock()
-        self._keys = {}
-        self._all, self._slots_of_key = all_slots, slots_of_key
+        self._slots, self._of_all = slots, of_all
+        # The accounts of credentials, in the order of use.
+        self._accounts = collections.OrderedDict()
+        # The bounds that requests use now.
+        self._used = {}
 
     async def in_slot(self, key_id, deadline, ask):
-        """Calls ask within the bounds. Returns None if there is no room before the deadline."""
+        """Calls ask with the record of the credential. Returns None if there is no slot before the deadline."""
+
+        async def in_share(credential):
+            account = self._accounts.get(key_id)
+            name, bound = ("unknown", [count // 2 for count in self._of_all]) if account is None else (account, OF_ACCOUNT)
+            return await self._within(name, bound, deadline, lambda _: self._within("all", self._of_all, deadline, lambda _: ask(credential)))
+
+        return await self._within(key_id, OF_CREDENTIAL, deadline, in_share)
+
+    def note(self, key_id, answer):
+        """Notes the account that an answer names. A 401 removes it, so a revoked key cannot take the slots of its account."""
         with self._lock:
-            key = self._keys.get(key_id)
-            if key is None:
-                key = self._keys[key_id] = {"slots": self._slots_of_key(), "users": 0, "denied_at": -math.inf}
-            key["users"] += 1
+            known = self._accounts.pop(key_id, None)
+            account = (answer.get("account") or {}).get("id", known)
+            if answer["status"] == 401 or account is None:
+                return
+            self._accounts[key_id] = account
+            if len(self._accounts) > MAX_ACCOUNTS:
+                self._accounts.popitem(last=False)
+
+    async def _within(self, name, bound, deadline, work):
+        with self._lock:
+            used = self._used.get(name)
+            if used is None:
+                used = self._used[name] = {"slots": self._slots(*bound), "users": 0, "denied_at": -math.inf}
+            used["users"] += 1
         try:
-            return await key["slots"].run(deadline, lambda: self._all.run(deadline, lambda: ask(key)))
+            return await used["slots"].run(deadline, lambda: work(used))
         finally:
             with self._lock:
-                key["users"] -= 1
-                if key["users"] == 0:
-                    del self._keys[key_id]
+                used["users"] -= 1
+                if used["users"] == 0:
+                    del self._used[name]
 
 
 class _Address:
@@ -405,7 +432,7 @@ class _Threads(_Caller):
     """Calls the Worker from threads, each with a connection of its own."""
 
     def __init__(self, address, answered):
-        super().__init__(_ThreadSlots(CALLS), lambda: _ThreadSlots(CALLS_OF_KEY))
+        super().__init__(_ThreadSlots, OF_THREADS)
         self._address, self._answered = address, answered
         self._local = threading.local()
 
@@ -452,7 +479,7 @@ class _Loop(_Caller):
     """Calls the Worker from one event loop, over connections of its own. No thread waits for an answer, and the loop's executor is not used."""
 
     def __init__(self, address, answered):
-        super().__init__(_Slots(CALLS, WAITING), lambda: _Slots(CALLS_OF_KEY, WAITING_OF_KEY))
+        super().__init__(_Slots, OF_LOOP)
         self._address, self._answered = address, answered
         self._idle = []
         self._resolver = concurrent.futures.ThreadPoolExecutor(1, "developer_overview")
@@ -635,6 +662,7 @@ class Verifier:
         for attempt in (1, 2):
             try:
                 answer, text = self._decision(await self._call(caller, body, deadline - time.monotonic()))
+                caller.note(key_id, answer)
                 if answer["status"] in (401, 403, 422):
                     key["denied_at"] = time.monotonic()
                 # An older answer never brings back a credential that was denied meanwhile.

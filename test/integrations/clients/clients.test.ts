@@ -163,6 +163,47 @@ describe.each(clients)("The client for %s", (name) => {
     expect(await statusOf(denies, "other-1")).toBe(200);
   });
 
+  it.each([
+    ["the 8 keys of another customer are slow, with 24 connections each", "crowd", 8, 24],
+    ["300 made-up credentials are slow", "made", 300, 1],
+  ])("serves a known key while %s", async (_, kind, keys, connections) => {
+    const service = await startClient(name, "deny", { OVERVIEW_URL: worker.url });
+    const timed = async () => {
+      const results: Result[] = [];
+      for (let sent = 0; sent < 50; sent++) {
+        results.push(await get(service, "known-1"));
+        await sleep(40);
+      }
+      expect(results.map(({ status }) => status)).toEqual(Array(50).fill(200));
+      return results.map(({ ms }) => ms).sort((left, right) => left - right)[25] ?? 0;
+    };
+    const alone = await timed();
+    let isOver = false;
+    const others = many(keys * connections, async (index) => {
+      for (; !isOver; await sleep(100)) await get(service, `${kind}-${index % keys}`);
+    });
+    await sleep(300);
+    const meanwhile = await timed().finally(() => {
+      isOver = true;
+    });
+    const inFlight = worker.inFlight(kind);
+    await others;
+    expect(meanwhile).toBeLessThan(5 * alone + 50);
+    // The calls of a customer share 16 slots, and those of unknown credentials half of 256. A connection that is about to close still counts.
+    expect(inFlight).toBeLessThanOrEqual(kind === "crowd" ? 16 + 8 : 128 + 32);
+    await service.stop();
+  });
+
+  it("does not let a revoked key take the calls of its account", async () => {
+    for (const key of ["crowd-good", "crowd-revoked"]) expect(await statusOf(denies, key)).toBe(200);
+    worker.denials.set("crowd-revoked", { status: 401 });
+    expect(await statusOf(denies, "crowd-revoked")).toBe(401);
+    const revoked = many(24, () => get(denies, "crowd-revoked"));
+    await sleep(100);
+    expect(await statusOf(denies, "crowd-good")).toBe(200);
+    await revoked;
+  });
+
   it("denies a key whose call gets no decision, and nobody else: no such answer opens anything", async () => {
     expect(await statusOf(knows, "good-1")).toBe(200);
     await many(12, async (index) => expect(await statusOf(knows, ["busy-1", "reset-1", "page-1", "slow-2"][index % 4] ?? "")).toBe(503));

@@ -3,9 +3,9 @@ import type { Socket } from "node:net";
 import { freePort } from "../../node/project.ts";
 
 // A small HTTP server that plays a Worker with the faults that the real one cannot produce. The first word of a key says what happens to it. The calls of
-// `slow` are never answered. `late` is answered after 400 ms. `busy` gets HTTP 503. `reset` has its connection closed. `page` gets a page instead of a
-// decision. `expired` is allowed until a second later. `last` has used up its limit. A batch with a report of `odd` gets 422. All others are allowed,
-// unless `denials` has an answer for them.
+// `slow` are never answered. `late` is answered after 400 ms. `crowd` is answered after 700 ms, and all its keys belong to one account. `made` gets 401
+// after 700 ms. `busy` gets HTTP 503. `reset` has its connection closed. `page` gets a page instead of a decision. `expired` is allowed until a second
+// later. `last` has used up its limit. A batch with a report of `odd` gets 422. All others are allowed, unless `denials` has an answer for them.
 
 export interface Call {
   key: string;
@@ -44,10 +44,11 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
     response.once("close", () => inFlight.set(token, (inFlight.get(token) ?? 0) - 1));
     if (kind === "slow") return;
     if (kind === "late") await new Promise((resolve) => setTimeout(resolve, 400));
+    if (kind === "crowd" || kind === "made") await new Promise((resolve) => setTimeout(resolve, 700));
     if (kind === "busy") return void response.writeHead(503).end("busy");
     if (kind === "reset") return void request.socket.destroy();
     if (kind === "page") return void response.end("<html>");
-    const denial = token === "" ? { status: 401 } : denials.get(token);
+    const denial = token === "" || kind === "made" ? { status: 401 } : denials.get(token);
     const { status = 200, retryAfter } = denial ?? {};
     const answer = {
       allowed: !denial,
@@ -56,7 +57,7 @@ export async function startFakeWorker({ maxReports = 500 } = {}) {
       degraded: false,
       request_id: "req_1",
       receipt: denial ? null : `${token} ${++receipts}`,
-      account: denial ? null : { id: `acc_${token}`, external_id: null, name: "Acme", metadata: {} },
+      account: denial ? null : { id: `acc_${kind === "crowd" ? kind : token}`, external_id: null, name: "Acme", metadata: {} },
       key: denial
         ? null
         : {
