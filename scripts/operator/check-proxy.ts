@@ -24,9 +24,10 @@ export function sendProbe(url: URL, { method, target, headers }: Omit<Probe, "na
   const port = Number(url.port || (isTls ? 443 : 80));
   const body = ["POST", "PUT", "PATCH", "QUERY"].includes(method) ? "{}" : "";
   const isClosing = headers.every(([name]) => name.toLowerCase() !== "connection");
+  const hasHost = headers.some(([name]) => name.toLowerCase() === "host");
   const lines = [
     `${method} ${target(url.pathname + url.search)} HTTP/1.1`,
-    `Host: ${url.host}`,
+    ...(hasHost ? [] : [`Host: ${url.host}`]),
     "Accept: application/json",
     "User-Agent: developer-overview-check-proxy",
     ...[...credential, ...headers].map(([name, value]) => `${name}: ${value}`),
@@ -90,7 +91,7 @@ type Identity = readonly string[];
 const nobody: Identity = identity.map(() => "-");
 
 /** Returns a name as servers like CGI and WSGI read it. */
-const folded = (name: string): string => name.toLowerCase().replaceAll(/[_.]/g, "-");
+const folded = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "-");
 
 /** Returns what is wrong with the headers that a handler got. `wanted`: the values that the identity must have. */
 export function faultsOf(seen: NonNullable<Answer["seen"]>, wanted: Identity): string[] {
@@ -148,7 +149,8 @@ export async function checkProxy(url: URL, key: string): Promise<{ sent: number;
       const isGood = credential === "a good key";
       const faults = seen ? faultsOf(seen, isGood ? trueIdentity : nobody) : [];
       if (isGood && !seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
-      if (!isGood && seen && bases.get(credential)?.seen === null) faults.push("the request reaches your API");
+      // An upgrade reaches another handler than the one that returns headers.
+      if (!isGood && (seen || status === 101) && bases.get(credential)?.seen === null) faults.push("the request reaches your API");
       found.push(...faults.map((fault) => ({ probe: probe.name, credential, fault })));
     }
   }

@@ -33,6 +33,12 @@ const spellings = [
   "X.Verified.Account",
   "X-VERIFIED-KEY",
   "X_Verified_Key",
+  // Some servers read every character that is no letter and no digit as a hyphen.
+  "X!Verified!Account",
+  "X~Verified~Account",
+  "X^Verified-Account",
+  "X+Verified+Key",
+  "X|Verified|Scopes",
 ];
 const ours = [
   "X-Verified-Account",
@@ -55,6 +61,13 @@ const withQuery = (query: string): Probe => ({
 const withHeaders = (name: string, ...headers: [string, string][]): Probe => ({ name, method: "GET", target: at, headers });
 const header = (name: string, value: string): Probe => withHeaders(`the header ${name}: ${value}`, [name, value]);
 
+const upgrade: [string, string][] = [
+  ["Connection", "Upgrade"],
+  ["Upgrade", "websocket"],
+  ["Sec-WebSocket-Version", "13"],
+  ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
+];
+
 /** Everything that a client can choose, one thing at a time. */
 export const probes: readonly Probe[] = [
   ...["page=2", "q=a%20b&sort=-created_at", ...options].map(withQuery),
@@ -76,7 +89,7 @@ export const probes: readonly Probe[] = [
   withHeaders("X-Verified-Account twice", ["X-Verified-Account", "acc_forged"], ["x-verified-account", "acc_other"]),
   ...options.map((option) => header("X-Service-Token", `svc_0000000000000000_00000000000000000000000000000000a0000000; ${option}`)),
   ...options.map((option) => header("X-Service-Token", option)),
-  header("X_Service_Token", "svc_forged"),
+  ...["X_Service_Token", "X'Service'Token", "X!Service!Token"].map((name) => header(name, "svc_forged")),
   ...options.map((option) => header("X-Verify-Options", option)),
   header("X-Forwarded-Method", "OPTIONS"),
   header("X-Original-Method", "OPTIONS"),
@@ -91,20 +104,21 @@ export const probes: readonly Probe[] = [
   header("X-Real-IP", "203.0.113.7"),
   header("CF-Connecting-IP", "203.0.113.7"),
   header("Forwarded", "for=127.0.0.1;host=localhost"),
-  withHeaders(
-    "a WebSocket",
-    ["Connection", "Upgrade"],
-    ["Upgrade", "websocket"],
-    ["Sec-WebSocket-Version", "13"],
-    ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
-  ),
-  withHeaders(
-    "a WebSocket that names another header",
-    ["Connection", "Upgrade, X-Verified-Account"],
-    ["Upgrade", "websocket"],
-    ["Sec-WebSocket-Version", "13"],
-    ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
-  ),
+  // The local runtime of the Worker takes its URL from this header, and other runtimes have headers of their own.
+  header("MF-Original-URL", "http://x/health"),
+  header("MF-Original-URL", "http://x/operator/api/verify/forward/?missing=pass"),
+  ...["overview.attacker.example", "localhost", "127.0.0.1:1"].map((host) => header("Host", host)),
+  withHeaders("a WebSocket", ...upgrade),
+  withHeaders("a WebSocket that names another header", ["Connection", "Upgrade, X-Verified-Account"], ...upgrade.slice(1)),
+  {
+    ...withHeaders(
+      "a preflight that opens a WebSocket",
+      ["Origin", "https://attacker.example"],
+      ["Access-Control-Request-Method", "DELETE"],
+      ...upgrade,
+    ),
+    method: "OPTIONS",
+  },
   withHeaders("an upgrade that is no WebSocket", ["Connection", "Upgrade"], ["Upgrade", "h2c"]),
   withHeaders("an Origin", ["Origin", "https://attacker.example"]),
   withHeaders("half of a preflight", ["Access-Control-Request-Method", "DELETE"]),
