@@ -10,6 +10,7 @@ import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyProject, freePort, removeProject, run } from "./project.ts";
 
 // Measures the decisions of one account while another account, with the 124,563 requests of the demo, opens 24 connections of a page or an export.
+// The long form measures all pages and exports. It needs a machine that does nothing else, so it has a command of its own: npm run test:cpu-share
 
 const connections = 24;
 const maxRatio = 3;
