@@ -153,6 +153,22 @@ describe("A host that has never answered with 2xx", () => {
     expect(requests.count).toBe(30);
   });
 
+  it("gets the deliveries that waited for its first 2xx soon after it", async () => {
+    const tenant = await makeTenant();
+    const { deliveryIds } = await makeDue(tenant, newHost(), 60);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { requests, fetch } = makeHost(200, promise);
+    const attempts = deliveryIds.map((id) => attemptDelivery(id, { fetch }));
+    await Promise.race([Promise.all(attempts), new Promise((done) => setTimeout(done, 500))]);
+    expect(requests.count).toBe(1);
+    resolve();
+    await Promise.all(attempts);
+    const read = await Promise.all(deliveryIds.map((id) => readDelivery(tenant, id)));
+    const waiting = read.filter(({ status }) => status === "pending");
+    expect(waiting.filter(({ next_attempt_at }) => Date.parse(next_attempt_at) > Date.now())).toEqual([]);
+    expect(waiting.length).toBeGreaterThan(20);
+  });
+
   it("is an ordinary host after its first 2xx, for all accounts", async () => {
     const host = newHost();
     const [first, second] = [await makeTenant(), await makeTenant()];
