@@ -101,7 +101,13 @@ export function faultsOf(seen: NonNullable<Answer["seen"]>, wanted: Identity): s
     return values.length === 1 && values[0] === wanted[at] ? [] : [`${name} is "${values.join('" and "')}" instead of "${wanted[at]}"`];
   });
   const tokens = seen.filter(([name]) => folded(name) === "x-service-token");
-  return [...faults, ...tokens.map(([name]) => `your API gets the header ${name}`)];
+  // In a tunnel of another protocol, nobody decides about the requests.
+  const upgrades = seen.filter(([name, value]) => folded(name) === "upgrade" && value.toLowerCase() !== "websocket");
+  return [
+    ...faults,
+    ...tokens.map(([name]) => `your API gets the header ${name}`),
+    ...upgrades.map(([, value]) => `your API is asked to upgrade to ${value}`),
+  ];
 }
 
 const plainRequest: Probe = { name: "a plain request", method: "GET", target: (path) => path, headers: [], isOrdinary: true };

@@ -10,11 +10,11 @@ const bytesOfForms = 4 * 1024 * 1024;
 const bodies = { account: new BodyBudget(bytesOfForms), stranger: new BodyBudget(bytesOfForms), team: new BodyBudget(bytesOfForms) };
 
 /** Receives a form of at most 16 KiB. Reading a larger one throws `body_too_large`. `ownerOf`: returns whose share of the memory the form takes. */
-export const receiveForm = (ownerOf: (c: AppContext) => Owner) =>
+export const receiveForm = (ownerOf: (c: AppContext) => Owner | Promise<Owner>) =>
   receiveBody({
     maxBytes: maxFormBytes,
-    claimFor: (c) => {
-      const { kind, name } = ownerOf(c);
+    claimFor: async (c) => {
+      const { kind, name } = await ownerOf(c);
       return bodies[kind].open(name, Date.now());
     },
   });

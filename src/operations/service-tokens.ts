@@ -10,7 +10,7 @@ import {
   insertToken,
   listTokens,
   readToken,
-  readTokensEnding,
+  readTokenAndCreated,
   revokeTokenRows,
   type TokenPosition,
   type TokenRow,
@@ -97,7 +97,7 @@ export async function revokeToken(changing: ChangingTokens, id: string): Promise
   const known = isTokenId(id) ? await readToken(db, id) : null;
   // A service token sees only tokens that it could have created itself.
   if (!known || reasonAgainst(rights, known) !== null) throw new Failure("not_found", "There is no such service token.");
-  const ending = await readTokensEnding(db, id);
+  const ending = (await readTokenAndCreated(db, id)).filter(({ revokedAt }) => revokedAt === null);
   const alsoRevoked = ending.flatMap((each) => (each.id === id ? [] : [each.id]));
   if (ending.length > 0)
     await operatorCommit(changing, "token.revoked", { targetId: id, details: { name: known.name, also_revoked: alsoRevoked } })({
@@ -106,9 +106,10 @@ export async function revokeToken(changing: ChangingTokens, id: string): Promise
       events: [],
       statements: [revokeTokenRows(db, id, now)],
     });
-  for (const token of [known, ...ending]) forgetToken(token.tokenHash);
-  const revoked = new Map([known, ...ending].map((token) => [token.id, { ...token, revokedAt: token.revokedAt ?? now }]));
-  await push(() => serviceTokensOf(env).putAll([...revoked.values()]) as unknown as Promise<void>);
+  // The batch also revokes tokens that were created since the list was read.
+  const revoked = await readTokenAndCreated(db, id);
+  for (const token of revoked) forgetToken(token.tokenHash);
+  await push(() => serviceTokensOf(env).putAll(revoked) as unknown as Promise<void>);
 }
 
 async function push(call: () => Promise<void>): Promise<void> {

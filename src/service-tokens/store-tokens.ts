@@ -55,12 +55,15 @@ export const insertToken = (db: Db, row: TokenRow): Statement =>
   db.insert(serviceTokens).values({ ...row, revokedAt: sql`(SELECT revoked_at FROM service_tokens WHERE id = ${row.createdById})` });
 
 /** The tokens that end with a token: itself, and those that it created. A token that another token created can create none. */
-const endsWith = (id: string) => and(or(eq(serviceTokens.id, id), eq(serviceTokens.createdById, id)), isNull(serviceTokens.revokedAt));
+const endsWith = (id: string) => or(eq(serviceTokens.id, id), eq(serviceTokens.createdById, id));
 
-/** Returns the tokens that a revocation of a token would revoke. */
-export const readTokensEnding = (db: Db, id: string): Promise<StoredToken[]> =>
+/** Returns a token, and the tokens that it created, also those that are revoked. */
+export const readTokenAndCreated = (db: Db, id: string): Promise<StoredToken[]> =>
   db.select(storedColumns).from(serviceTokens).where(endsWith(id));
 
 /** Returns a statement that revokes a token and those that it created. A token that was revoked before keeps the time of its revocation. */
 export const revokeTokenRows = (db: Db, id: string, now: number): Statement =>
-  db.update(serviceTokens).set({ revokedAt: now }).where(endsWith(id));
+  db
+    .update(serviceTokens)
+    .set({ revokedAt: now })
+    .where(and(endsWith(id), isNull(serviceTokens.revokedAt)));

@@ -1,4 +1,5 @@
 import { errorPage } from "../dashboard/pages/error.tsx";
+import type { AppContext } from "../http/context.ts";
 import { shareCpu } from "../http/cpu-share.ts";
 import { receiveForm } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
@@ -6,7 +7,7 @@ import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { sameOrigin } from "../http/same-origin.ts";
 import { pageSecurityHeaders } from "../http/security-headers.ts";
-import { strangerOf, team } from "../http/share-owner.ts";
+import { type Owner, strangerOf, team } from "../http/share-owner.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import type { OperatorContext } from "../operator/context.ts";
@@ -15,6 +16,9 @@ import { teamDocs } from "../operator/pages/team-docs.tsx";
 
 const bases = ["/operator", "/docs/team"];
 
+const ownerOf = async (c: AppContext): Promise<Owner> =>
+  (await sessionOf(c as unknown as OperatorContext).catch(() => null)) ? team : strangerOf(c);
+
 /** Creates the pages for the team that runs this deployment. Operators and members have separate sessions. */
 export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(errorPage);
@@ -22,9 +26,9 @@ export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surfac
     requestContext({ isLocal, finish: [standardHeaders, requestLine] }),
     pageSecurityHeaders,
     sameOrigin,
-    receiveForm(strangerOf),
+    receiveForm(ownerOf),
     requireResponse,
-    shareCpu(async (c) => ((await sessionOf(c as unknown as OperatorContext).catch(() => null)) ? team : strangerOf(c))),
+    shareCpu(ownerOf),
   );
   app.route("/", operatorPages);
   app.route("/", teamDocs);
