@@ -90,9 +90,8 @@ async function beside<Result>(path: string, headers: object, work: () => Promise
 
 beforeAll(async () => {
   folder = copyProject();
-  const { out, err } = await run(process.execPath, [join(folder, "test/node/seed-demo.ts")], { cwd: folder });
-  demoKey = /demo key: (\S+)/.exec(out)?.[1] ?? "";
-  if (demoKey === "") throw new Error(err);
+  const { code, err } = await run(process.execPath, [join(folder, "test/node/seed-demo.ts")], { cwd: folder });
+  if (code !== 0) throw new Error(err);
   owner = /^OPERATOR_TOKEN="(.*)"$/m.exec(readFileSync(join(folder, ".dev.vars"), "utf8"))?.[1] ?? "";
   const port = await freePort();
   origin = `http://localhost:${port}`;
@@ -101,11 +100,15 @@ beforeAll(async () => {
   clocks.push(...schedulerFiles(worker.pid ?? 0));
   demoId = (await team("GET", "/accounts")).data[0].id;
   const { id } = await team("PUT", "/accounts/by-external-id/other", { name: "Other" });
+  // The limits of both accounts are never reached: a denied request needs no share.
   const limit = 100_000_000;
-  await team("PUT", `/accounts/${id}/ceiling`, { limit });
-  const key = await team("POST", `/accounts/${id}/keys`, { name: "Other", limits: [{ per: "hour", limit }] });
+  const keyOf = async (account: string, scopes?: readonly string[]): Promise<string> => {
+    await team("PUT", `/accounts/${account}/ceiling`, { limit });
+    return (await team("POST", `/accounts/${account}/keys`, { name: "CPU", scopes, limits: [{ per: "hour", limit }] })).secret_key;
+  };
+  demoKey = await keyOf(demoId, ["activity:read", "analytics:read", "keys:read", "usage:read", "users:read"]);
   const { token } = await team("POST", "/tokens", { name: "Other", scopes: ["verify"] });
-  const body = { key: key.secret_key, method: "GET", path: "/orders/7", route: "/orders/{id}", report: false };
+  const body = { key: await keyOf(id), method: "GET", path: "/orders/7", route: "/orders/{id}", report: false };
   verify = async () => {
     const [startedAt, waited] = [performance.now(), waitedMs()];
     await send("POST", "/operator/api/verify", { Authorization: `Bearer ${token}` }, body);
