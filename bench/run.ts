@@ -41,7 +41,8 @@ import { measureVerify } from "./verify.ts";
 // prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`, `denials`,
 // `limits`, `verify` and `middleware` run only if you name them. `npm run bench -- scale` takes 45 minutes and updates the scale table in docs/performance.md.
 // `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
-// compares this checkout with another one. The packages of the other checkout must be installed.
+// compares this checkout with another one. The packages of the other checkout must be installed. `npm run bench -- against CHECKOUT verify "one key"`
+// compares only these variants.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -64,9 +65,10 @@ const parts = {
 
 /**
  * Two starts of the same build can differ in speed more than two different builds do. The comparison with another checkout therefore has more
- * starts. The two builds alternate: each build is started first every other time.
+ * starts. The two builds alternate: each build is started first every other time. All variants of a build run in one process, which is warm after a few
+ * of them.
  */
-const againstRounds = { starts: 6, ofStart: 1 };
+const againstRounds = { starts: 6, ofStart: 1, warmSeconds: 5 };
 
 const reportFile = join(root, "docs", "performance.md");
 const everything = { begin: "<!-- measured: npm run bench -->", end: "<!-- end of what was measured -->" };
@@ -141,14 +143,14 @@ if (part === undefined) {
   const measured = scaleTable(await inFolder((folder) => measureScale(folder, checkout)));
   console.log(measured);
   if (checkout === undefined) write(scale, `${machine()}\n\n${measured}`);
-} else if (part === "against" && checkout !== undefined && others.length === 1) {
-  const other = resolve(checkout);
-  const startAll = (folder: string, start: number) => startBoth(folder, other, start);
+} else if (part === "against" && checkout !== undefined) {
+  const names = others.slice(1);
+  const startAll = (folder: string, start: number) => startBoth(folder, resolve(checkout), start, names);
   const measured = await inFolder((folder) => measureThroughput(folder, { startAll, rounds: againstRounds, isPaced: false }));
   console.log(againstTable(measured));
 } else if (part in parts && others.length === 0) {
   console.log(await inFolder(parts[part as keyof typeof parts]));
 } else {
-  console.error(`There is ${Object.keys(parts).join(", ")}, scale [PART], against CHECKOUT, or nothing for all of them.`);
+  console.error(`There is ${Object.keys(parts).join(", ")}, scale [PART], against CHECKOUT [VARIANT ...], or nothing for all of them.`);
   process.exitCode = 1;
 }

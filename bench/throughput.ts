@@ -10,8 +10,8 @@ import { startVariants } from "./variants.ts";
 interface Rounds {
   starts: number;
   ofStart: number;
+  warmSeconds?: number;
 }
-const usualRounds: Rounds = { starts: 3, ofStart: 2 };
 /**
  * The number of runs under full load in each round. Results under full load vary more than results at an even pace. Full load therefore needs
  * more runs per round. Each round has one run at an even pace.
@@ -23,6 +23,7 @@ const seconds = 2;
  * variant, so the bare Worker is warm sooner.
  */
 const warmSeconds = 15;
+const usualRounds: Rounds = { starts: 3, ofStart: 2 };
 /** The pause after each run, in milliseconds. In this pause, a variant writes the rest of its log. */
 const pauseMs = 300;
 /** The request rate of a run at an even pace, in requests per second. Even the slowest variant handles this rate easily. */
@@ -59,13 +60,14 @@ interface Measurement {
  */
 export async function measureThroughput(
   folder: string,
-  { startAll = startVariants, rounds: { starts, ofStart } = usualRounds, isPaced = true }: Measurement = {},
+  { startAll = startVariants, rounds = usualRounds, isPaced = true }: Measurement = {},
 ): Promise<Measured[]> {
   const measured = new Map<string, Measured>();
+  const { starts, ofStart } = rounds;
   for (let start = 0; start < starts; start++) {
     const { variants, stop } = await startAll(join(folder, `start-${start}`), start);
     try {
-      for (const variant of variants) await runOf(variant, warmSeconds);
+      for (const variant of variants) await runOf(variant, rounds.warmSeconds ?? warmSeconds);
       for (let round = 0; round < ofStart; round++) {
         await measureRound(variants, measured, isPaced);
         console.log(`throughput: round ${start * ofStart + round + 1} of ${starts * ofStart}`);

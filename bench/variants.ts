@@ -116,9 +116,14 @@ async function useUp(url: string, key: string): Promise<void> {
 
 /**
  * Starts the bare Worker, the product of this checkout and the product of another checkout. If `start` is even, the product of this checkout
- * starts first. If `start` is odd, the other product starts first. Over several starts, neither product has an advantage.
+ * starts first. If `start` is odd, the other product starts first. Over several starts, neither product has an advantage. `names`: the variants to start. If it is empty, all variants are started.
  */
-export async function startBoth(folder: string, other: string, start: number): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
+export async function startBoth(
+  folder: string,
+  other: string,
+  start: number,
+  names: readonly string[],
+): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const both = [
     { name: "ours", checkout: root },
@@ -128,9 +133,10 @@ export async function startBoth(folder: string, other: string, start: number): P
   for (const { name, checkout } of start % 2 === 0 ? both : both.toReversed())
     products.push(await startProduct(join(folder, name.replaceAll(" ", "-")), name, checkout));
   const [keys = []] = products.map((product) => product.keys);
+  const isWanted = ({ name }: Variant) => names.length === 0 || names.some((each) => name.endsWith(`, ${each}`));
   const variants = [
     { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
-    ...(products[0]?.variants ?? []).flatMap((_, index) => products.flatMap((product) => product.variants[index] ?? [])),
+    ...(products[0]?.variants ?? []).flatMap((_, index) => products.flatMap((product) => product.variants[index] ?? [])).filter(isWanted),
   ];
   const stop = async () => {
     for (const { served } of [...products, { served: bare }]) await served.stop();

@@ -8,7 +8,7 @@ export const maxOfAccount = 20_000;
 const maxAccounts = 1000;
 
 interface Attempt {
-  /** A hash of what the request is about. */
+  /** What the request is about: a text of at most 64 characters. */
   about: string;
   entryId: string;
   countedAt: number;
@@ -28,7 +28,7 @@ function note(accountId: string, now: number): boolean {
 }
 
 /**
- * The requests that a guard has counted in the last ten seconds, by a hash of their id. The team's API makes the ids, and repeats a request with the same id if
+ * The requests that a guard has counted in the last ten seconds, by their id. The team's API makes the ids, and repeats a request with the same id if
  * the answer was lost. A guard remembers 10,000 requests. If more come within ten seconds, the oldest are forgotten, and their repetitions count again.
  */
 export class Attempts {

@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readContext } from "../api/operation-contexts.ts";
-import { requireScope, sharesCpuAsList } from "../api/route-parts/access.ts";
+import { requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { json } from "../api/route-parts/responses.ts";
 import { pageQuery, time } from "../api/route-parts/schemas.ts";
@@ -77,7 +77,7 @@ const list = createRoute({
   description: "Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are stored for 400 days.",
   tags: ["Audit"],
   ...requireScope("audit:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   request: {
     query: z.strictObject({
       ...pageQuery,

@@ -4,7 +4,7 @@ import { etagOf, respondOne } from "../api/conditional.ts";
 import { shapeOf } from "../api/event-shapes.ts";
 import { readContext, scopesOf } from "../api/operation-contexts.ts";
 import { respondJson } from "../api/respond.ts";
-import { failsWith, requireScope, sharesCpuAsList } from "../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { json, notModified } from "../api/route-parts/responses.ts";
@@ -118,7 +118,7 @@ const list = createRoute({
     "Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only events of the types that the key may read. If `type` names an event type that the key may not read, the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   ...failsWith("forbidden"),
   request: {
     query: z.strictObject({

@@ -14,10 +14,8 @@ import type { Owner } from "./share-owner.ts";
  * `maxMs`, because the platform ends every request earlier.
  */
 export const bounds = { share: 2, total: 6, reserve: 3, waiting: 64, allWaiting: 256, maxWaitMs: 5 * secondMs, maxMs: minuteMs };
-/** The pause between two attempts to run a page, an export or a search, in milliseconds. It also leaves time for decisions. */
+/** The pause between two attempts to run a request that waits, in milliseconds. It also leaves time for decisions. */
 const pauseMs = 50;
-/** The pause for a list, which needs less CPU. */
-export const listPauseMs = 5;
 
 /** The place of a request that waits or runs. */
 export interface Place {
@@ -73,31 +71,20 @@ export const shares = {
 const tooMany = () => new Failure("unavailable", "Too many pages, lists, exports and searches run at once. Try again in a moment.");
 
 /** Runs work in the share of an owner. Throws `unavailable` if too many wait, or if there is no place within five seconds. */
-export async function withShare<Result>(
-  c: AppContext,
-  { kind, name }: Owner,
-  work: () => Promise<Result>,
-  pause = pauseMs,
-): Promise<Result> {
+export async function withShare<Result>(c: AppContext, { kind, name }: Owner, work: () => Promise<Result>): Promise<Result> {
   const place = shares[kind].enter(name, Date.now());
   if (place === null) throw tooMany();
-  const running = runAt(shares[kind], place, c.req.raw.signal, work, pause);
+  const running = runAt(shares[kind], place, c.req.raw.signal, work);
   // If the client goes away, the work continues and leaves its place.
   c.executionCtx.waitUntil(running.catch(() => {}));
   return running;
 }
 
-async function runAt<Result>(
-  places: CpuShares,
-  place: Place,
-  client: AbortSignal,
-  work: () => Promise<Result>,
-  pause: number,
-): Promise<Result> {
+async function runAt<Result>(places: CpuShares, place: Place, client: AbortSignal, work: () => Promise<Result>): Promise<Result> {
   try {
     while (!places.start(place)) {
       if (client.aborted || Date.now() - place.since > bounds.maxWaitMs) throw tooMany();
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     await giveWay();
     return await work();
@@ -107,5 +94,5 @@ async function runAt<Result>(
 }
 
 /** Runs a route, or all routes of a surface, in the share of an owner. */
-export const shareCpu = (ownerOf: (c: AppContext) => Owner | Promise<Owner>, pause = pauseMs) =>
-  createMiddleware<AppEnv>(async (c, next) => withShare(c, await ownerOf(c), next, pause));
+export const shareCpu = (ownerOf: (c: AppContext) => Owner | Promise<Owner>) =>
+  createMiddleware<AppEnv>(async (c, next) => withShare(c, await ownerOf(c), next));

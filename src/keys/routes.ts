@@ -4,7 +4,7 @@ import { etagOfShown, preconditionOf, respondOne } from "../api/conditional.ts";
 import { runIdempotentPost } from "../api/idempotency.ts";
 import { keyContext, logContext, readContext } from "../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
-import { failsWith, requireScope, sharesCpuAsList } from "../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -84,7 +84,7 @@ const list = createRoute({
   description: "Lists the keys of the account, newest first, including revoked keys. The list never contains secrets.",
   tags,
   ...requireScope("keys:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   request: { query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Returns only keys with one of these statuses") }) },
   responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
 });

@@ -7,8 +7,10 @@ const maxPath = 1024;
 const maxRoute = 200;
 const isMethod = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 
+const isPlain = /^[!#-[\]-~]*$/;
+
 /** Encodes all characters that JSON or a log line would have to escape, so that a text never grows again. */
-const encoded = (text: string): string => text.toWellFormed().replaceAll(/[^!#-[\]-~]/gu, encodeURIComponent);
+const encoded = (text: string): string => (isPlain.test(text) ? text : text.toWellFormed().replaceAll(/[^!#-[\]-~]/gu, encodeURIComponent));
 
 /** Returns a path in its encoded form, with at most 1,024 characters. */
 const pathIn = (path: string): string => encoded(path.slice(0, maxPath)).slice(0, maxPath);

@@ -58,8 +58,9 @@ export interface VerifyAnswer {
   problem: ProblemBody | null;
 }
 
-/** Returns 128 bits of a hash. A guard keeps hashes of attempts, because their size does not depend on the client. */
-const shortHash = (text: string): string => hashOf(text).slice(0, 32);
+const hashLength = 64;
+/** Returns a text, or its hash if the text is not shorter. A guard notes texts of attempts, and the client chooses their length. */
+const shortened = (text: string): string => (text.length < hashLength ? text : hashOf(text));
 
 /** The method, the path and the route in the log of a request for which they were not given. */
 const notGiven = "-";
@@ -77,7 +78,7 @@ export async function verify(env: Env, caller: Caller, given: Verified): Promise
     readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
   };
   const attempt =
-    id === undefined ? undefined : { id: shortHash(id), about: shortHash(JSON.stringify([request.method, request.path, scope, cost])) };
+    id === undefined ? undefined : { id: shortened(id), about: shortened(JSON.stringify([request.method, request.path, scope, cost])) };
   const about = { scope, ip, cost, accountIds: caller.accountIds, entryId, attempt };
   const verdict = await verifyKey(
     verifying,

@@ -3,7 +3,7 @@ import { apiBase } from "../api/base-path.ts";
 import { etagOfContent, respondOne } from "../api/conditional.ts";
 import { runIdempotentPost } from "../api/idempotency.ts";
 import { readContext, scopesOf, webhookContext } from "../api/operation-contexts.ts";
-import { failsWith, requireScope, sharesCpuAsList } from "../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -119,7 +119,7 @@ const list = createRoute({
   description: "Lists the deliveries of a webhook from the last 30 days, newest first. Pending deliveries are included.",
   tags,
   ...requireScope("webhooks:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   request: {
     params: ofWebhook,
     query: z.strictObject({

@@ -3,7 +3,7 @@ import { etagOfShown, preconditionOf, respondOne } from "../api/conditional.ts";
 import { runIdempotentPost } from "../api/idempotency.ts";
 import { readContext, scopesOf, webhookContext } from "../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
-import { failsWith, requireScope, sharesCpuAsList } from "../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -97,7 +97,7 @@ const list = createRoute({
   description: "Lists the webhooks of the account, newest first, without their secrets.",
   tags,
   ...requireScope("webhooks:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   request: { query: z.strictObject(pageQuery) },
   responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link") },
 });

@@ -1,6 +1,6 @@
 import type { FailureCode } from "../../errors/failure.ts";
-import { type AppContext, principalOf } from "../../http/context.ts";
-import { listPauseMs, shareCpu } from "../../http/cpu-share.ts";
+import { principalOf } from "../../http/context.ts";
+import { shareCpu } from "../../http/cpu-share.ts";
 import { accountOwner } from "../../http/share-owner.ts";
 
 export const securityScheme = "apiKey";
@@ -20,11 +20,11 @@ export const notCounted = { "x-counted": false } as const;
 /** The part of a route object that sets how many units of each limit a request uses. A route without this part costs one unit. */
 export const costs = (units: number) => ({ "x-cost": units }) as const;
 
-const ownerOf = (c: AppContext) => accountOwner(principalOf(c).admission.key.accountId);
-
-/** The part of a route object that runs the route in its account's share of the CPU. Lists have the second part, other routes that need much CPU the first. */
-export const sharesCpu = { "x-shares-cpu": true, middleware: shareCpu(ownerOf) } as const;
-export const sharesCpuAsList = { "x-shares-cpu": true, middleware: shareCpu(ownerOf, listPauseMs) } as const;
+/** The part of a route object that runs the route in its account's share of the CPU. For lists, and for other routes that need much CPU. */
+export const sharesCpu = {
+  "x-shares-cpu": true,
+  middleware: shareCpu((c) => accountOwner(principalOf(c).admission.key.accountId)),
+} as const;
 
 /**
  * The part of a route object that lists additional error codes. `scripts/openapi/error-responses.ts` derives all other error codes from the route object.

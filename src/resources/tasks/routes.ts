@@ -3,7 +3,7 @@ import { etagOf, preconditionOf, respondOne } from "../../api/conditional.ts";
 import { runIdempotentPost } from "../../api/idempotency.ts";
 import { readContext, writeContext } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
-import { failsWith, requireScope, sharesCpuAsList } from "../../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
@@ -42,7 +42,7 @@ const list = createRoute({
     "Lists the tasks of the account, newest first unless `sort` specifies another order. If you sort by `due_at`, tasks without a due date come last in both directions.",
   tags,
   ...requireScope("tasks:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   request: {
     query: z.strictObject({
       ...pageQuery,

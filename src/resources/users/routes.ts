@@ -3,7 +3,7 @@ import { etagOf, preconditionOf, respondOne } from "../../api/conditional.ts";
 import { runIdempotentPost } from "../../api/idempotency.ts";
 import { readContext, writeContext } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
-import { failsWith, requireScope, sharesCpuAsList } from "../../api/route-parts/access.ts";
+import { failsWith, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
@@ -42,7 +42,7 @@ const list = createRoute({
     "Lists the users of the account, newest first. Users are records about the people in your application. Your application decides what a user may do. To give people access to the overview, invite them on its Settings page.",
   tags,
   ...requireScope("users:read"),
-  ...sharesCpuAsList,
+  ...sharesCpu,
   request: {
     query: z.strictObject({
       ...pageQuery,
