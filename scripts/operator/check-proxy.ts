@@ -1,12 +1,15 @@
 import { connect as connectPlain } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { CommandError } from "../exit-codes.ts";
-import { type Command, note, out, table } from "./command.ts";
+import { type Command, out, table } from "./command.ts";
 import { badCredentials, type Probe, probes } from "./proxy-probes.ts";
 
 // Checks the proxy of a team: sends what a client can choose, and reads which headers the team's own handler has got.
 
+/** The time for one request, in milliseconds. */
 const timeoutMs = 5000;
+/** If this number of requests in a row get no answer, the check ends. */
+const maxUnanswered = 5;
 const maxBytes = 256 * 1024;
 /** A pause between requests, in milliseconds, so that a check is no load. */
 const pauseMs = 10;
@@ -39,12 +42,14 @@ export function sendProbe(url: URL, { method, target, headers }: Omit<Probe, "na
     const socket = isTls ? connectTls({ ...options, servername: url.hostname }) : connectPlain(options);
     const received: Buffer[] = [];
     const settle = () => {
+      clearTimeout(timer);
       socket.destroy();
       const answer = answerIn(Buffer.concat(received));
       if (answer) resolve(answer);
       else reject(new Error("the answer is no HTTP response"));
     };
-    socket.setTimeout(timeoutMs, settle);
+    // A server may send a byte now and then, so a limit of the pauses would not end the request.
+    const timer = setTimeout(settle, timeoutMs);
     socket.on(isTls ? "secureConnect" : "connect", () => socket.write(`${lines.join("\r\n")}\r\n\r\n${body}`));
     socket.on("data", (data) => {
       received.push(data);
@@ -52,7 +57,11 @@ export function sendProbe(url: URL, { method, target, headers }: Omit<Probe, "na
       if (all.length > maxBytes || isComplete(all, method)) settle();
     });
     socket.on("end", settle);
-    socket.on("error", (error) => (received.length > 0 ? settle() : reject(error)));
+    socket.on("error", (error) => {
+      clearTimeout(timer);
+      if (received.length > 0) settle();
+      else reject(error);
+    });
   });
 }
 
@@ -70,12 +79,27 @@ function isComplete(all: Buffer, method: string): boolean {
   return length ? rest.length >= Number(length.split(":")[1]) : rest.toString("latin1").endsWith("0\r\n\r\n");
 }
 
+/** Returns the text of a body in chunks, without the lines between them. */
+function joined(body: Buffer): string {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const end = body.indexOf("\r\n", at);
+    const size = Number.parseInt(body.subarray(at, end < 0 ? at : end).toString("latin1"), 16);
+    if (!(size > 0)) break;
+    parts.push(body.subarray(end + 2, end + 2 + size));
+    at = end + 2 + size + 2;
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
+
 function answerIn(all: Buffer): Answer | null {
   const [first, ...lines] = headOf(all) ?? [];
   const status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(first ?? "")?.[1]);
   if (!status) return null;
   const headers = new Map(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]));
-  const [json] = /\{"developer_overview_headers":\[[\s\S]*\]\}/.exec(all.toString("utf8")) ?? [];
+  const body = all.subarray(all.indexOf("\r\n\r\n") + 4);
+  const text = /chunked/i.test(headers.get("transfer-encoding") ?? "") ? joined(body) : body.toString("utf8");
+  const [json] = /\{\s*"developer_overview_headers"\s*:\s*\[[\s\S]*\]\s*\}/.exec(text) ?? [];
   let seen: Answer["seen"] = null;
   try {
     if (json !== undefined) seen = (JSON.parse(json) as { developer_overview_headers: [string, string][] }).developer_overview_headers;
@@ -86,9 +110,13 @@ function answerIn(all: Buffer): Answer | null {
 }
 
 /** The headers with the identity, in the order of `Identity`. */
-const identity = ["x-verified-account", "x-verified-external-id", "x-verified-key", "x-verified-scopes"];
-type Identity = readonly string[];
-const nobody: Identity = identity.map(() => "-");
+const identity = ["x-verified-account", "x-verified-external-id", "x-verified-key", "x-verified-scopes", "x-verified-receipt"];
+/** The values that the headers must have. A receipt differs between requests, so its value is null if there must be one. */
+type Identity = readonly (string | null)[];
+export const nobody: Identity = identity.map(() => "-");
+const receiptForm = /^\w[\w-]{40,}\.[\w-]{22}$/;
+/** Headers by which some servers change the method of a preflight. */
+const overrides = ["x-http-method", "x-http-method-override", "x-method-override"];
 
 /** Returns a name as servers like CGI and WSGI read it. */
 const folded = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "-");
@@ -98,7 +126,8 @@ export function faultsOf(seen: NonNullable<Answer["seen"]>, wanted: Identity): s
   const faults = identity.flatMap((name, at) => {
     const values = seen.filter(([given]) => folded(given) === name).map(([, value]) => value);
     if (values.length === 0) return [`${name} is missing`];
-    return values.length === 1 && values[0] === wanted[at] ? [] : [`${name} is "${values.join('" and "')}" instead of "${wanted[at]}"`];
+    const isRight = wanted[at] === null ? receiptForm.test(values[0] ?? "") : values[0] === wanted[at];
+    return values.length === 1 && isRight ? [] : [`${name} is "${values.join('" and "')}" instead of "${wanted[at] ?? "a receipt"}"`];
   });
   const tokens = seen.filter(([name]) => folded(name) === "x-service-token");
   // In a tunnel of another protocol, nobody decides about the requests.
@@ -118,56 +147,88 @@ export interface Found {
   fault: string;
 }
 
+/** What the team has set up: whether requests without a key, or with an unknown one, pass. */
+export interface Allowed {
+  missing: boolean;
+  unknown: boolean;
+}
+
+/** Returns what is wrong with the answer to a request of a client that the proxy must not admit. */
+function faultsOfDenied({ status, seen }: Answer, probe: Probe, isAllowed: boolean): string[] {
+  // An upgrade reaches another handler than the one that returns headers.
+  if (!isAllowed && !probe.isPreflight && (seen || status === 101)) return ["the request reaches your API"];
+  if (seen) {
+    const overriding = probe.isPreflight && !isAllowed ? seen.filter(([name]) => overrides.includes(folded(name))) : [];
+    return [...faultsOf(seen, nobody), ...overriding.map(([name]) => `your API gets the header ${name} with a preflight`)];
+  }
+  const isSuccess = status >= 200 && status < 300 && probe.isOrdinary && probe.method !== "OPTIONS";
+  return !isAllowed && isSuccess ? [`the status is ${status}, and not from your handler`] : [];
+}
+
 /**
- * Sends all probes to a proxy, with a good key if there is one, without a key, and with bad keys. Returns what is wrong. A good key comes first, because a proxy
- * that stores decisions would replay them to those without one.
+ * Sends all probes to a proxy, with a good key, without a key, and with bad keys. Returns what is wrong. The good key comes first, because a proxy that stores
+ * decisions would replay them to those without one. Throws if the check can show nothing: the handler is not reached with the good key, or the proxy stops
+ * answering.
  */
-export async function checkProxy(url: URL, key: string): Promise<{ sent: number; found: Found[]; passes: string[] }> {
+export async function checkProxy(url: URL, key: string, allowed: Allowed): Promise<{ sent: number; found: Found[]; passes: string[] }> {
   const found: Found[] = [];
-  let sent = 0;
+  const passes = new Set<string>();
+  let [sent, unanswered] = [0, 0];
   const send = async (probe: Probe, headers: Probe["headers"]): Promise<Answer> => {
     sent++;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    return sendProbe(url, probe, headers).catch(() => ({ status: 0, headers: new Map(), seen: null }));
+    try {
+      const answer = await sendProbe(url, probe, headers);
+      unanswered = 0;
+      return answer;
+    } catch (error) {
+      unanswered++;
+      if (sent === 1 || unanswered === maxUnanswered)
+        throw new CommandError("failed", `${url.host} does not answer: ${(error as Error).message}. Nothing more was checked.`);
+      return { status: 0, headers: new Map(), seen: null };
+    }
   };
-  const senders = [
-    ...(key === "" ? [] : [{ credential: "a good key", headers: [["Authorization", `Bearer ${key}`]] as Probe["headers"] }]),
-    { credential: "no key", headers: [] as Probe["headers"] },
-    ...badCredentials.map((headers) => ({ credential: `a bad key in ${headers[0]?.[0]}`, headers })),
-  ];
-  const bases = new Map<string, Answer>();
-  for (const { credential, headers } of senders) bases.set(credential, await send(plainRequest, headers));
-  const own = bases.get("a good key");
-  if (own && own.seen === null)
+  const withKey: Probe["headers"] = [["Authorization", `Bearer ${key}`]];
+  const own = await send(plainRequest, withKey);
+  if (own.seen === null)
     throw new CommandError(
       "failed",
       `Your handler was not reached with the key: the status is ${own.status}. The guide shows the handler.`,
     );
-  const trueIdentity = identity.map((name) => own?.seen?.find(([given]) => given.toLowerCase() === name)?.[1] ?? "");
-  if (own && (trueIdentity[0] === "" || trueIdentity[0] === "-"))
+  const values = identity.map((name) => own.seen?.find(([given]) => given.toLowerCase() === name)?.[1] ?? "");
+  if (["", "-"].includes(values[0] ?? ""))
     throw new CommandError("failed", "Your handler gets no X-Verified-Account with the key, so your proxy does not pass the identity on.");
+  const trueIdentity = values.map((value, at) => (identity[at] === "x-verified-receipt" && value !== "-" ? null : value));
+  const denied = [
+    { credential: "no key", headers: [] as Probe["headers"], isAllowed: allowed.missing },
+    ...badCredentials.map(({ name, headers, isUnknown }) => ({ credential: name, headers, isAllowed: allowed.unknown && isUnknown })),
+  ];
   for (const [at, probe] of [plainRequest, ...probes].entries()) {
-    // One bad key for each probe is enough, each in turn.
-    const bad = senders.filter(({ credential }) => credential.startsWith("a bad key"));
-    const some = [...senders.filter((each) => !bad.includes(each)), ...bad.filter((_, index) => index === at % bad.length)];
-    for (const { credential, headers } of some) {
-      const { status, seen } = await send(probe, headers);
-      const isGood = credential === "a good key";
-      const faults = seen ? faultsOf(seen, isGood ? trueIdentity : nobody) : [];
-      if (isGood && !seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
-      // An upgrade reaches another handler than the one that returns headers.
-      if (!isGood && (seen || status === 101) && bases.get(credential)?.seen === null) faults.push("the request reaches your API");
-      found.push(...faults.map((fault) => ({ probe: probe.name, credential, fault })));
+    const { status, seen } = await send(probe, withKey);
+    if (seen) passes.add("a good key");
+    // A preflight is no request of a customer, so it may arrive with or without the identity.
+    const faults = seen && !(probe.isPreflight && faultsOf(seen, nobody).length === 0) ? faultsOf(seen, trueIdentity) : [];
+    if (!seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
+    found.push(...faults.map((fault) => ({ probe: probe.name, credential: "a good key", fault })));
+    // One bad key for each probe is enough, each in turn. The plain request comes with all of them.
+    const [none, ...bad] = denied;
+    const some = probe === plainRequest ? denied : [none, bad[at % bad.length]];
+    for (const sender of some) {
+      if (!sender) continue;
+      const answer = await send(probe, sender.headers);
+      if (answer.seen && !probe.isPreflight) passes.add(sender.credential);
+      const wrong = faultsOfDenied(answer, probe, sender.isAllowed);
+      found.push(...wrong.map((fault) => ({ probe: probe.name, credential: sender.credential, fault })));
     }
   }
-  return { sent, found, passes: senders.filter(({ credential }) => bases.get(credential)?.seen).map(({ credential }) => credential) };
+  return { sent, found, passes: [...passes] };
 }
 
 export const checkProxyCommand: Command = {
-  form: "URL [--key KEY]",
+  form: "URL --key KEY [--missing-pass] [--unknown-pass]",
   what: "check that nobody passes your proxy unasked: URL leads to the handler of the guide",
   args: 1,
-  options: { key: "string" },
+  options: { key: "string", "missing-pass": "boolean", "unknown-pass": "boolean" },
   needsWorker: false,
   run: async ({ args, options, isJson }) => {
     let url: URL;
@@ -178,11 +239,16 @@ export const checkProxyCommand: Command = {
     }
     if (!["http:", "https:"].includes(url.protocol)) throw new CommandError("misuse", "The URL must begin with http:// or https://.");
     const key = typeof options.key === "string" ? options.key : (process.env.API_KEY ?? "");
-    if (key === "") note("Without --key or API_KEY, the requests of your customers are not checked.");
-    const { sent, found, passes } = await checkProxy(url, key);
+    if (key === "")
+      throw new CommandError(
+        "misuse",
+        "Give a key that works, with --key or API_KEY. Without one, nothing shows that your handler is there.",
+      );
+    const allowed = { missing: options["missing-pass"] === true, unknown: options["unknown-pass"] === true };
+    const { sent, found, passes } = await checkProxy(url, key, allowed);
     if (isJson) await out(`${JSON.stringify({ sent, passes, found }, null, 2)}\n`);
     else {
-      await out(`Sent ${sent} requests to ${url.host}. Your API is reached with: ${passes.join(", ") || "none of the credentials"}.\n`);
+      await out(`Sent ${sent} requests to ${url.host}. Your API is reached with: ${passes.join(", ")}.\n`);
       if (found.length > 0)
         await out(
           `${table(
@@ -190,7 +256,7 @@ export const checkProxyCommand: Command = {
             found.map((each) => [each.probe, each.credential, each.fault]),
           )}\n`,
         );
-      else await out("Nobody passes unasked.\n");
+      else await out(`Nobody passes unasked${allowed.missing || allowed.unknown ? ", except as you allow it" : ""}.\n`);
     }
     if (found.length > 0) throw new CommandError("failed", `${found.length} faults. Compare your configuration with the one in the guide.`);
   },

@@ -10,6 +10,8 @@ export interface Probe {
   headers: readonly (readonly [name: string, value: string])[];
   /** Whether an ordinary client sends such requests, so that a proxy must pass them on with a good key. */
   isOrdinary?: boolean;
+  /** Whether it is a preflight of a browser, which a proxy may pass without a key. */
+  isPreflight?: boolean;
 }
 
 const at = (path: string): string => path;
@@ -68,6 +70,14 @@ const upgrade: [string, string][] = [
   ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
 ];
 
+const preflight = (name: string, ...headers: [string, string][]): Probe => ({
+  name,
+  method: "OPTIONS",
+  target: at,
+  headers: [["Origin", "https://attacker.example"], ["Access-Control-Request-Method", "DELETE"], ...headers],
+  isPreflight: true,
+});
+
 /** Everything that a client can choose, one thing at a time. */
 export const probes: readonly Probe[] = [
   ...["page=2", "q=a%20b&sort=-created_at", ...options].map(withQuery),
@@ -110,15 +120,15 @@ export const probes: readonly Probe[] = [
   ...["overview.attacker.example", "localhost", "127.0.0.1:1"].map((host) => header("Host", host)),
   withHeaders("a WebSocket", ...upgrade),
   withHeaders("a WebSocket that names another header", ["Connection", "Upgrade, X-Verified-Account"], ...upgrade.slice(1)),
-  {
-    ...withHeaders(
-      "a preflight that opens a WebSocket",
-      ["Origin", "https://attacker.example"],
-      ["Access-Control-Request-Method", "DELETE"],
-      ...upgrade,
-    ),
-    method: "OPTIONS",
-  },
+  { ...preflight("a preflight that opens a WebSocket", ...upgrade), isPreflight: false },
+  preflight("a preflight"),
+  ...[...ours.slice(0, 5), ...spellings, "X-Service-Token", "X_Service_Token"].map((header) =>
+    preflight(`a preflight with ${header}`, [header, "acc_forged"]),
+  ),
+  ...["X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override"].map((header) =>
+    preflight(`a preflight with ${header}`, [header, "DELETE"]),
+  ),
+  preflight("a preflight that names an identity in Connection", ["Connection", "X-Verified-Account"]),
   withHeaders("an upgrade that is no WebSocket", ["Connection", "Upgrade"], ["Upgrade", "h2c"]),
   withHeaders("an upgrade to h2c, then to a WebSocket", ["Connection", "Upgrade"], ["Upgrade", "h2c"], ...upgrade.slice(1)),
   withHeaders("an upgrade to a WebSocket, then to h2c", ...upgrade, ["Upgrade", "h2c"]),
@@ -132,10 +142,10 @@ export const probes: readonly Probe[] = [
   { name: "an absolute target", method: "GET", target: (path) => `http://attacker.example${path}`, headers: [] },
 ];
 
-/** Credentials that no proxy may admit. */
-export const badCredentials: readonly (readonly [string, string])[][] = [
-  [["Authorization", "Bearer nonsense"]],
-  [["Authorization", "Basic bm9ib2R5Om5vdGhpbmc="]],
-  [["X-API-Key", "nonsense"]],
-  [["Authorization", `Bearer dvo_0000000000000000_${"0".repeat(40)}`]],
+/** Credentials that no proxy may admit. `isUnknown`: whether `unknown=pass` lets them pass without an identity. */
+export const badCredentials: readonly { name: string; headers: readonly (readonly [string, string])[]; isUnknown: boolean }[] = [
+  { name: "an unknown token", headers: [["Authorization", "Bearer nonsense"]], isUnknown: true },
+  { name: "an unknown password", headers: [["Authorization", "Basic bm9ib2R5Om5vdGhpbmc="]], isUnknown: true },
+  { name: "an unknown X-API-Key", headers: [["X-API-Key", "nonsense"]], isUnknown: true },
+  { name: "a forged key", headers: [["Authorization", `Bearer dvo_0000000000000000_${"0".repeat(40)}`]], isUnknown: false },
 ];

@@ -3,7 +3,7 @@ import { hasForm, type SecretForm } from "./secret-form.ts";
 
 /** Returns the user and the password in a value of `Basic`, or null for another value. An absent part is an empty string. */
 function partsOfBasic(value: string): [user: string, password: string] | null {
-  const [, encoded] = /^basic(?: +(.*))?$/i.exec(value) ?? [];
+  const [, encoded] = /^basic(?:\s+(.*))?$/i.exec(value) ?? [];
   if (encoded === undefined) return /^basic$/i.test(value) ? ["", ""] : null;
   const decoded = Buffer.from(encoded.trim(), "base64").toString("utf8");
   const colon = decoded.indexOf(":");
@@ -23,7 +23,7 @@ export function needsForms(value: string | undefined): boolean {
  */
 function credentialsOf(value: string, forms: readonly SecretForm[]): string[] {
   const text = value.trim();
-  const [, token] = /^bearer(?: +(.*))?$/i.exec(text) ?? [];
+  const [, token] = /^bearer(?:\s+(.*))?$/i.exec(text) ?? [];
   if (token !== undefined || /^bearer$/i.test(text)) return [token?.trim() ?? ""];
   const basic = partsOfBasic(text);
   if (basic === null) return [text];

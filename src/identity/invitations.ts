@@ -19,12 +19,15 @@ export const invitationMs = 7 * dayMs;
 
 /**
  * Returns the token of a new setup link for an account's first owner or for an additional owner, and the statements that store it. They delete the account's
- * previous setup link if nobody used it.
+ * previous setup link if nobody used it. `tokenId`: the id of the service token that creates the link.
  */
-export function newSetupLink({ db, now }: { db: Db; now: number }, accountId: string): { token: string; statements: Statement[] } {
+export function newSetupLink(
+  { db, now, tokenId = null }: { db: Db; now: number; tokenId?: string | null | undefined },
+  accountId: string,
+): { token: string; statements: Statement[] } {
   const { token, tokenHash } = newToken();
   const isUnused = and(eq(invitations.accountId, accountId), eq(invitations.kind, "setup"), isNull(invitations.usedBy));
-  const link = { tokenHash, id: newId("inv", now), accountId, kind: "setup", role: "owner", email: "", invitedBy: null } as const;
+  const link = { tokenHash, id: newId("inv", now), accountId, kind: "setup", role: "owner", email: "", invitedBy: tokenId } as const;
   const made = db.insert(invitations).values({ ...link, usedBy: null, expiresAt: now + invitationMs, createdAt: now });
   return { token, statements: [db.delete(invitations).where(isUnused), made] };
 }

@@ -6,8 +6,8 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
 import { invitations, type Member, members } from "./tables.ts";
 
-// An invitation ends when the member who created the invitation loses the right to create it. A removed member must not be able to return
-// through an older invitation.
+// An invitation ends when the member who created the invitation loses the right to create it, or when the service token that created it is revoked. Nobody must
+// be able to return through an older invitation.
 
 export type Invitation = typeof invitations.$inferSelect;
 
@@ -16,13 +16,15 @@ const mayInvite = JSON.stringify(roles.flatMap((own) => managedBy(own).map((role
 
 /**
  * Returns an SQL condition that is true if an invitation can be accepted. The invitation must be unused and must not have expired. The
- * invitation must come from the operator, or from a member whose current role still allows such an invitation.
+ * invitation must come from the operator, from a service token that is not revoked, or from a member whose current role still allows such an
+ * invitation.
  */
 export const isOpen = (
   now: number,
 ): SQL => sql`(invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (invitations.invited_by IS NULL OR EXISTS (
   SELECT 1 FROM members AS inviter WHERE inviter.id = invitations.invited_by AND inviter.account_id = invitations.account_id AND inviter.removed_at IS NULL
-    AND inviter.role || ' ' || invitations.role IN (SELECT value FROM json_each(${mayInvite})))))`;
+    AND inviter.role || ' ' || invitations.role IN (SELECT value FROM json_each(${mayInvite})))
+  OR EXISTS (SELECT 1 FROM service_tokens WHERE service_tokens.id = invitations.invited_by AND service_tokens.revoked_at IS NULL)))`;
 
 /** Returns an SQL condition that is true if an invitation is for the address with this email key. */
 export const isAddressedTo = (emailKey: string): SQL => sql`(invitations.kind = 'invite' AND lower(invitations.email) = ${emailKey})`;

@@ -105,6 +105,7 @@ export const invitations = sqliteTable(
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
     /** The email address of the invited person, or an empty string for a setup link. */
     email: text().notNull(),
+    /** The id of the member or of the service token that created the invitation. Null if an operator created it. */
     invitedBy: text("invited_by"),
     /** The id of the member who accepted the invitation. Null if the invitation is unused. */
     usedBy: text("used_by"),

@@ -54,14 +54,17 @@ export interface ReportRequest {
   route?: string | undefined;
 }
 
+/** Returns a number, or NaN for a value that is neither a number nor text. */
+const numberIn = (value: unknown): number => (typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN);
+
 /** Reads a report. A row is decided by itself, and a bad value never rejects it: all but the receipt is replaced by the nearest value that is possible. */
 export function reportIn(row: unknown): ReportRequest {
   const { receipt, status, duration_ms: durationMs, route } = (row ?? {}) as Record<string, unknown>;
-  const sent = Math.floor(Number(status));
+  const sent = Math.floor(numberIn(status));
   return {
-    receipt: String(receipt),
+    receipt: typeof receipt === "string" ? receipt : "",
     status: sent >= 100 && sent <= 599 ? sent : 599,
-    duration_ms: Math.min(maxDurationMs, Math.max(0, Math.round(Number(durationMs)) || 0)),
+    duration_ms: Math.min(maxDurationMs, Math.max(0, Math.round(numberIn(durationMs)) || 0)),
     route: typeof route === "string" && route !== "" ? route : undefined,
   };
 }

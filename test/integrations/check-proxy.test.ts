@@ -33,9 +33,10 @@ afterAll(async () => {
 const start = (name: ProxyName, service: string, text?: string, workerPort = worker.port): Promise<Service> =>
   startProxy(name, { workerPort, originPort: upstream.port, service }, text);
 
-async function faultsBehind(proxy: Service): Promise<{ sent: number; faults: string[]; passes: string[] }> {
+async function faultsBehind(proxy: Service, allowed = {}): Promise<{ sent: number; faults: string[]; passes: string[] }> {
   const { key } = await operator.makeAccount({ limit: 5000 });
-  const { sent, found, passes } = await checkProxy(new URL(`${proxy.url}/check-proxy`), key);
+  const url = new URL(`${proxy.url}/check-proxy`);
+  const { sent, found, passes } = await checkProxy(url, key, { missing: false, unknown: false, ...allowed });
   return { sent, passes, faults: found.map(({ probe, credential, fault }) => `${probe} | ${credential} | ${fault}`) };
 }
 
@@ -53,14 +54,79 @@ const formerCaddy = `:4081 {
 
 describe("operator check-proxy", () => {
   it.each(Object.keys(recipes) as ProxyName[])("finds nothing behind the recipe for %s, with any of its options", async (name) => {
-    for (const [options, passes] of [
-      ["", ["a good key"]],
-      ["; missing=pass", ["a good key", "no key"]],
+    for (const [options, allowed, passes] of [
+      ["", {}, ["a good key"]],
+      ["; report=1", {}, ["a good key"]],
+      ["; missing=pass", { missing: true }, ["a good key", "no key"]],
+      ["; unknown=pass", { unknown: true }, ["a good key", "an unknown token", "an unknown password", "an unknown X-API-Key"]],
     ] as const) {
       const proxy = await start(name, `${token}${options}`);
-      expect(await faultsBehind(proxy)).toMatchObject({ faults: [], passes });
+      expect(await faultsBehind(proxy, allowed)).toMatchObject({ faults: [], passes });
       await proxy.stop();
     }
+  });
+
+  it("finds requests without a key, and with a forged one, unless the team says that it lets them pass", async () => {
+    const missing = await start("nginx", `${token}; missing=pass; unknown=pass`);
+    const { faults } = await faultsBehind(missing);
+    for (const credential of ["no key", "an unknown token", "an unknown X-API-Key"])
+      expect(faults).toContain(`a plain request | ${credential} | the request reaches your API`);
+    await missing.stop();
+    // This service lets everybody pass without an identity.
+    const everybody = await start("Caddy", token, formerCaddy, await startDeciding(() => true));
+    const open = await faultsBehind(everybody, { missing: true, unknown: true });
+    expect(open.faults).toContain("a plain request | a forged key | the request reaches your API");
+    await everybody.stop();
+  });
+
+  it("finds an identity, and another method, that a preflight brings along", async () => {
+    const preflight = recipes.nginx.slice(recipes.nginx.indexOf("location @preflight"), recipes.nginx.indexOf("location @unauthorized"));
+    const bare = preflight.replaceAll(/^ +proxy_set_header X-(?:Verified|HTTP|Method).*\n/gm, "");
+    const proxy = await start("nginx", token, recipes.nginx.replace(preflight, bare));
+    const { faults } = await faultsBehind(proxy);
+    expect(faults.some((fault) => /^a preflight with X-Verified-Account \| no key \| .*"acc_forged" instead of "-"/.test(fault))).toBe(
+      true,
+    );
+    expect(faults).toContain(
+      "a preflight with X-HTTP-Method-Override | no key | your API gets the header X-HTTP-Method-Override with a preflight",
+    );
+    await proxy.stop();
+  });
+
+  it("finds an API that answers everybody, and reads an answer in pieces and on several lines", async () => {
+    const { key, id } = await operator.makeAccount({ limit: 5000 });
+    const server = createServer((request, response) => {
+      const isKnown = request.headers.authorization === `Bearer ${key}`;
+      const identity = ["Account", "External-Id", "Key", "Scopes", "Receipt"].map((name) => [
+        `X-Verified-${name}`,
+        name === "Account" ? id : "-",
+      ]);
+      const text = JSON.stringify(isKnown ? { developer_overview_headers: identity } : { ok: true }, null, 2);
+      response.write(text.slice(0, 40));
+      setTimeout(() => response.end(text.slice(40)), 1);
+    });
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const { found } = await checkProxy(new URL(`http://127.0.0.1:${port}/check-proxy`), key, { missing: false, unknown: false });
+    expect(found).toContainEqual({ probe: "a plain request", credential: "no key", fault: "the status is 200, and not from your handler" });
+    expect(found.filter(({ credential }) => credential === "a good key")).toEqual([]);
+  });
+
+  it("says that it checked nothing if nobody answers, or not the handler, and ends soon if a server never finishes", async () => {
+    const { key } = await operator.makeAccount({ limit: 10 });
+    const slow = createServer((_, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write(" "), 500);
+      response.once("close", () => clearInterval(timer));
+    });
+    servers.push(slow);
+    await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
+    const urls = ["http://127.0.0.1:1/", `https://127.0.0.1:${worker.port}/`, `http://127.0.0.1:${worker.port}/health`];
+    for (const url of [...urls, `http://127.0.0.1:${(slow.address() as AddressInfo).port}/`])
+      await expect(checkProxy(new URL(url), key, { missing: false, unknown: false }), url).rejects.toThrow(
+        /does not answer|was not reached/,
+      );
   });
 
   it("finds an identity that a client removes or adds, behind the former recipe for Caddy", async () => {
@@ -123,6 +189,9 @@ describe("operator check-proxy", () => {
     expect([found.code, found.out]).toEqual([1, expect.stringContaining("X_Verified_Account")]);
     expect((await command("no url")).code).toBe(2);
     expect((await command(`http://127.0.0.1:${worker.port}/health`)).code).toBe(1);
+    const env = { ...process.env, API_KEY: "" };
+    const without = await run(process.execPath, ["scripts/operator.ts", "check-proxy", good.url], { cwd: worker.folder, env });
+    expect([without.code, without.err]).toEqual([2, expect.stringContaining("Give a key")]);
     await Promise.all([good.stop(), bad.stop()]);
   });
 });

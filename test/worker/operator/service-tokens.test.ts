@@ -5,6 +5,7 @@ import { newServiceToken, newTokenId } from "../../../src/credentials/service-to
 import { hourMs, iso, minuteMs } from "../../../src/time/clock.ts";
 import { answerOf, makeTenant, origin, signing } from "../support/client.ts";
 import { operate, operatorToken } from "../support/operate.ts";
+import { postForm } from "../support/people.ts";
 import { makeToken, verify } from "../support/team.ts";
 
 const metrics = async (token: string) =>
@@ -57,6 +58,27 @@ describe("A service token", () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it("takes its unused setup links with it when it is revoked, and those of the tokens that it created", async () => {
+    const scopes = ["accounts:write", "operate"];
+    const { body: maker } = await operate("POST", "/tokens", { name: "Maker", scopes: [...scopes, "tokens:write"] });
+    const { body: made } = await operate("POST", "/tokens", { name: "Made", scopes }, maker.token);
+    const linkIn = (url: string) => url.split("#")[1] ?? "";
+    const [{ accountId: one }, { accountId: other }] = [await makeTenant(), await makeTenant()];
+    const links = [
+      (await operate("POST", "/accounts", { name: "New", email: "ops@acme.dev" }, maker.token)).body.setup_url,
+      (await operate("POST", `/accounts/${one}/owners`, {}, made.token)).body.setup_url,
+      (await operate("POST", `/accounts/${other}/owners`, {})).body.setup_url,
+    ].map(linkIn);
+    const statuses = () => Promise.all(links.map(async (token) => (await postForm("/setup/check", { token })).status));
+    expect(await statuses()).toEqual([200, 200, 200]);
+    expect((await operate("DELETE", `/tokens/${maker.id}`)).status).toBe(204);
+    const [ofMaker = 0, ofMade = 0, ofOperator] = await statuses();
+    expect([ofMaker >= 400, ofMade >= 400, ofOperator]).toEqual([true, true, 200]);
+    // The link can be neither looked at nor used.
+    const fields = { token: links[1] ?? "", name: "Eve", email: "eve@example.com" };
+    expect((await postForm("/setup/options", fields)).status).toBe(ofMade);
   });
 
   it("ends together with the token that created it, also if it is created just after the revocation", async () => {

@@ -128,6 +128,9 @@ describe("Forward auth", () => {
     ] as const) {
       expect([await statusOf(options, {}), await statusOf(options, session)]).toEqual([missing, unknown]);
       expect(await statusOf(options, bearer(`${key.slice(0, -1)}!`))).toBe(401);
+      // The key of another service has no such text, whatever stands before it.
+      for (const before of ["Bearer\t", "Bearer\u00a0", "Bearer Bearer ", "Custom ", "Custom id="])
+        expect(await statusOf(options, { Authorization: `${before}${key.slice(0, -1)}!` }), before).toBe(401);
     }
   });
 

@@ -401,6 +401,21 @@ describe("Reports", () => {
     expect(await report(bound, [{ receipt, status: 200, duration_ms: 1 }])).toEqual([{ index: 0, status: 422, code: "invalid_receipt" }]);
   });
 
+  it.each<[unknown]>([
+    [{ receipt: { toString: 1 } }],
+    [{ receipt: [[{ toString: 1 }]], status: 1 }],
+    [{ receipt: "a", status: { valueOf: 1, toString: 1 } }],
+    [{ receipt: "a", status: 200, duration_ms: { toString: null, valueOf: null } }],
+    [null],
+    ["x"],
+  ])("decides the report %j alone, and takes the good one beside it", async (odd) => {
+    const { key } = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const { receipt } = (await verify(token, { key })).body;
+    const results = await report(token, [odd as object, { receipt, status: 200, duration_ms: 1 }]);
+    expect(results.map(({ status }: { status: number }) => status)).toEqual([422, 200]);
+  });
+
   it("rejects a report after ten minutes, and leaves the status of the entry open", async () => {
     const tenant = await makeTenant();
     const token = await makeToken(["verify"]);
