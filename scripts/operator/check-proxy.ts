@@ -1,15 +1,16 @@
 import { connect as connectPlain } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { CommandError } from "../exit-codes.ts";
-import { type Command, out, table } from "./command.ts";
+import { type Command, note, out, table } from "./command.ts";
 import { badCredentials, type Probe, probes } from "./proxy-probes.ts";
 
 // Checks the proxy of a team: sends what a client can choose, and reads which headers the team's own handler has got.
 
 /** The time for one request, in milliseconds. */
 const timeoutMs = 5000;
-/** If this number of requests in a row get no answer, the check ends. */
+/** If this number of requests in a row get no answer, the check ends. It also ends after this time, in milliseconds. */
 const maxUnanswered = 5;
+const maxMs = 3 * 60_000;
 const maxBytes = 256 * 1024;
 /** A pause between requests, in milliseconds, so that a check is no load. */
 const pauseMs = 10;
@@ -22,14 +23,18 @@ interface Answer {
 }
 
 /** Sends the bytes of one request. The connection goes to the host of the URL and nowhere else. */
-export function sendProbe(url: URL, { method, target, headers }: Omit<Probe, "name">, credential: Probe["headers"] = []): Promise<Answer> {
+export function sendProbe(
+  url: URL,
+  { method, target, headers, version = "1.1" }: Omit<Probe, "name">,
+  credential: Probe["headers"] = [],
+): Promise<Answer> {
   const isTls = url.protocol === "https:";
   const port = Number(url.port || (isTls ? 443 : 80));
   const body = ["POST", "PUT", "PATCH", "QUERY"].includes(method) ? "{}" : "";
   const isClosing = headers.every(([name]) => name.toLowerCase() !== "connection");
   const hasHost = headers.some(([name]) => name.toLowerCase() === "host");
   const lines = [
-    `${method} ${target(url.pathname + url.search)} HTTP/1.1`,
+    `${method} ${target(url.pathname + url.search)} HTTP/${version}`,
     ...(hasHost ? [] : [`Host: ${url.host}`]),
     "Accept: application/json",
     "User-Agent: developer-overview-check-proxy",
@@ -70,7 +75,14 @@ const headOf = (all: Buffer): string[] | null => {
   return end < 0 ? null : all.subarray(0, end).toString("latin1").split("\r\n");
 };
 
-function isComplete(all: Buffer, method: string): boolean {
+/** Returns what follows early hints and other answers that come before the true one. */
+function finalOf(all: Buffer): Buffer {
+  const [first = ""] = headOf(all) ?? [];
+  return /^HTTP\/1\.[01] 1(?!01)\d\d/.test(first) ? finalOf(all.subarray(all.indexOf("\r\n\r\n") + 4)) : all;
+}
+
+function isComplete(received: Buffer, method: string): boolean {
+  const all = finalOf(received);
   const head = headOf(all);
   if (!head) return false;
   if (method === "HEAD" || / (?:101|204|304) /.test(`${head[0]} `)) return true;
@@ -92,7 +104,8 @@ function joined(body: Buffer): string {
   return Buffer.concat(parts).toString("utf8");
 }
 
-function answerIn(all: Buffer): Answer | null {
+function answerIn(received: Buffer): Answer | null {
+  const all = finalOf(received);
   const [first, ...lines] = headOf(all) ?? [];
   const status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(first ?? "")?.[1]);
   if (!status) return null;
@@ -141,6 +154,8 @@ export function faultsOf(seen: NonNullable<Answer["seen"]>, wanted: Identity): s
 
 const plainRequest: Probe = { name: "a plain request", method: "GET", target: (path) => path, headers: [], isOrdinary: true };
 
+const isWebSocket = ({ headers, isPreflight }: Probe): boolean => !isPreflight && headers.some(([name]) => name === "Sec-WebSocket-Key");
+
 export interface Found {
   probe: string;
   credential: string;
@@ -151,6 +166,8 @@ export interface Found {
 export interface Allowed {
   missing: boolean;
   unknown: boolean;
+  /** The path of a WebSocket of the API, to which upgrades go. Without it, they go to the handler. */
+  webSocket?: string | undefined;
 }
 
 /** Returns what is wrong with the answer to a request of a client that the proxy must not admit. */
@@ -161,7 +178,7 @@ function faultsOfDenied({ status, seen }: Answer, probe: Probe, isAllowed: boole
     const overriding = probe.isPreflight && !isAllowed ? seen.filter(([name]) => overrides.includes(folded(name))) : [];
     return [...faultsOf(seen, nobody), ...overriding.map(([name]) => `your API gets the header ${name} with a preflight`)];
   }
-  const isSuccess = status >= 200 && status < 300 && probe.isOrdinary && probe.method !== "OPTIONS";
+  const isSuccess = status >= 200 && status < 300 && probe.method !== "OPTIONS";
   return !isAllowed && isSuccess ? [`the status is ${status}, and not from your handler`] : [];
 }
 
@@ -170,15 +187,24 @@ function faultsOfDenied({ status, seen }: Answer, probe: Probe, isAllowed: boole
  * decisions would replay them to those without one. Throws if the check can show nothing: the handler is not reached with the good key, or the proxy stops
  * answering.
  */
-export async function checkProxy(url: URL, key: string, allowed: Allowed): Promise<{ sent: number; found: Found[]; passes: string[] }> {
+export async function checkProxy(
+  url: URL,
+  key: string,
+  allowed: Allowed,
+): Promise<{ sent: number; found: Found[]; passes: string[]; upgraded: boolean }> {
   const found: Found[] = [];
   const passes = new Set<string>();
   let [sent, unanswered] = [0, 0];
+  // Only an upgrade that reaches the API with the good key shows that one without a key would have reached it, too.
+  let upgraded = false;
+  const endsAt = Date.now() + maxMs;
   const send = async (probe: Probe, headers: Probe["headers"]): Promise<Answer> => {
+    if (Date.now() > endsAt) throw new CommandError("failed", `${url.host} is too slow: ${sent} requests took ${maxMs / 60_000} minutes.`);
     sent++;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      const answer = await sendProbe(url, probe, headers);
+      const to = isWebSocket(probe) && allowed.webSocket !== undefined ? new URL(allowed.webSocket, url) : url;
+      const answer = await sendProbe(to, probe, headers);
       unanswered = 0;
       return answer;
     } catch (error) {
@@ -209,10 +235,12 @@ export async function checkProxy(url: URL, key: string, allowed: Allowed): Promi
     // A preflight is no request of a customer, so it may arrive with or without the identity.
     const faults = seen && !(probe.isPreflight && faultsOf(seen, nobody).length === 0) ? faultsOf(seen, trueIdentity) : [];
     if (!seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
+    if (isWebSocket(probe) && (seen !== null || status === 101)) upgraded = true;
     found.push(...faults.map((fault) => ({ probe: probe.name, credential: "a good key", fault })));
-    // One bad key for each probe is enough, each in turn. The plain request comes with all of them.
+    // One unknown and one forged key for each probe are enough, each in turn. The plain request comes with all of them.
     const [none, ...bad] = denied;
-    const some = probe === plainRequest ? denied : [none, bad[at % bad.length]];
+    const [unknown, forged] = [bad.slice(0, 3), bad.slice(3)];
+    const some = probe === plainRequest ? denied : [none, unknown[at % unknown.length], forged[at % forged.length]];
     for (const sender of some) {
       if (!sender) continue;
       const answer = await send(probe, sender.headers);
@@ -221,14 +249,16 @@ export async function checkProxy(url: URL, key: string, allowed: Allowed): Promi
       found.push(...wrong.map((fault) => ({ probe: probe.name, credential: sender.credential, fault })));
     }
   }
-  return { sent, found, passes: [...passes] };
+  if (!upgraded && allowed.webSocket !== undefined)
+    found.push({ probe: "a WebSocket", credential: "a good key", fault: `${allowed.webSocket} opens no WebSocket` });
+  return { sent, found, passes: [...passes], upgraded };
 }
 
 export const checkProxyCommand: Command = {
-  form: "URL --key KEY [--missing-pass] [--unknown-pass]",
+  form: "URL --key KEY [--missing-pass] [--unknown-pass] [--websocket PATH]",
   what: "check that nobody passes your proxy unasked: URL leads to the handler of the guide",
   args: 1,
-  options: { key: "string", "missing-pass": "boolean", "unknown-pass": "boolean" },
+  options: { key: "string", "missing-pass": "boolean", "unknown-pass": "boolean", websocket: "string" },
   needsWorker: false,
   run: async ({ args, options, isJson }) => {
     let url: URL;
@@ -244,9 +274,14 @@ export const checkProxyCommand: Command = {
         "misuse",
         "Give a key that works, with --key or API_KEY. Without one, nothing shows that your handler is there.",
       );
-    const allowed = { missing: options["missing-pass"] === true, unknown: options["unknown-pass"] === true };
-    const { sent, found, passes } = await checkProxy(url, key, allowed);
-    if (isJson) await out(`${JSON.stringify({ sent, passes, found }, null, 2)}\n`);
+    const webSocket = typeof options.websocket === "string" ? options.websocket : undefined;
+    if (webSocket !== undefined && !webSocket.startsWith("/"))
+      throw new CommandError("misuse", "--websocket takes a path that begins with a slash.");
+    const allowed = { missing: options["missing-pass"] === true, unknown: options["unknown-pass"] === true, webSocket };
+    const { sent, found, passes, upgraded } = await checkProxy(url, key, allowed);
+    if (!upgraded)
+      note("No WebSocket reached your API, so upgrades were not checked. If your API has some, give the path of one: --websocket PATH.");
+    if (isJson) await out(`${JSON.stringify({ sent, passes, found, upgraded }, null, 2)}\n`);
     else {
       await out(`Sent ${sent} requests to ${url.host}. Your API is reached with: ${passes.join(", ")}.\n`);
       if (found.length > 0)

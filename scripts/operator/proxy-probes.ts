@@ -10,6 +10,8 @@ export interface Probe {
   headers: readonly (readonly [name: string, value: string])[];
   /** Whether an ordinary client sends such requests, so that a proxy must pass them on with a good key. */
   isOrdinary?: boolean;
+  /** The version of HTTP. The default is 1.1. */
+  version?: "1.0" | "1.1";
   /** Whether it is a preflight of a browser, which a proxy may pass without a key. */
   isPreflight?: boolean;
 }
@@ -27,17 +29,19 @@ export const options = [
   "scope=none:none",
 ];
 
+const identity = ["Account", "External-Id", "Key", "Scopes", "Receipt"];
 const spellings = [
-  "X-Verified-Account",
-  "X_Verified_Account",
+  ...identity.flatMap((name) => [
+    `X-Verified-${name}`,
+    `X_Verified_${name.replace("-", "_")}`,
+    `X-VERIFIED-${name.toUpperCase()}`,
+    // Some servers read every character that is no letter and no digit as a hyphen.
+    `X~Verified~${name}`,
+  ]),
   "X-Verified_Account",
   "x_verified-account",
   "X.Verified.Account",
-  "X-VERIFIED-KEY",
-  "X_Verified_Key",
-  // Some servers read every character that is no letter and no digit as a hyphen.
   "X!Verified!Account",
-  "X~Verified~Account",
   "X^Verified-Account",
   "X+Verified+Key",
   "X|Verified|Scopes",
@@ -52,6 +56,8 @@ const ours = [
   "X-Service-Token",
   "X-Real-IP",
 ];
+
+const encodedLetter = (letter: string): string => `%${letter.charCodeAt(0).toString(16)}`;
 
 const withQuery = (query: string): Probe => ({
   name: `the query ?${query}`,
@@ -81,9 +87,17 @@ const preflight = (name: string, ...headers: [string, string][]): Probe => ({
 /** Everything that a client can choose, one thing at a time. */
 export const probes: readonly Probe[] = [
   ...["page=2", "q=a%20b&sort=-created_at", ...options].map(withQuery),
-  ...["POST", "PUT", "PATCH", "DELETE", "QUERY", "OPTIONS", "HEAD"].map(
-    (method): Probe => ({ name: `the method ${method}`, method, target: at, headers: [], isOrdinary: method !== "QUERY" }),
+  ...["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"].map(
+    (method): Probe => ({ name: `the method ${method}`, method, target: at, headers: [], isOrdinary: true }),
   ),
+  // A rule that names methods lets the others through.
+  ...["QUERY", "PROPFIND", "LOCK", "TRACE", "FOO", "get"].map(
+    (method): Probe => ({ name: `the method ${method}`, method, target: at, headers: [] }),
+  ),
+  { name: "HTTP/1.0", method: "GET", target: at, headers: [], version: "1.0" },
+  header("Authorization", "Bearer"),
+  header("X-Long", "a".repeat(8000)),
+  { ...withHeaders("an OPTIONS with an Origin alone", ["Origin", "https://attacker.example"]), method: "OPTIONS" },
   ...["POST", "PUT", "DELETE", "GET"].map(
     (method): Probe => ({
       name: `an Idempotency-Key with ${method}`,
@@ -122,9 +136,7 @@ export const probes: readonly Probe[] = [
   withHeaders("a WebSocket that names another header", ["Connection", "Upgrade, X-Verified-Account"], ...upgrade.slice(1)),
   { ...preflight("a preflight that opens a WebSocket", ...upgrade), isPreflight: false },
   preflight("a preflight"),
-  ...[...ours.slice(0, 5), ...spellings, "X-Service-Token", "X_Service_Token"].map((header) =>
-    preflight(`a preflight with ${header}`, [header, "acc_forged"]),
-  ),
+  ...[...spellings, "X-Service-Token", "X_Service_Token"].map((header) => preflight(`a preflight with ${header}`, [header, "acc_forged"])),
   ...["X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override"].map((header) =>
     preflight(`a preflight with ${header}`, [header, "DELETE"]),
   ),
@@ -137,15 +149,30 @@ export const probes: readonly Probe[] = [
   withHeaders("half of a preflight", ["Access-Control-Request-Method", "DELETE"]),
   withHeaders("a preflight that is a GET", ["Origin", "https://attacker.example"], ["Access-Control-Request-Method", "DELETE"]),
   { name: "a path with a slash at its end", method: "GET", target: (path) => `${path}/`, headers: [] },
+  // An API may read these paths like the plain one, where the proxy does not.
+  { name: "a path in capital letters", method: "GET", target: (path) => path.toUpperCase(), headers: [] },
+  { name: "a path with two slashes", method: "GET", target: (path) => `/${path}`, headers: [] },
+  { name: "a path with a dot segment", method: "GET", target: (path) => `/.${path}`, headers: [] },
+  { name: "a path with an encoded letter", method: "GET", target: (path) => path.replace(/[a-z]/i, encodedLetter), headers: [] },
+  { name: "a path with a parameter", method: "GET", target: (path) => `${path};a=b`, headers: [] },
+  { name: "a path with a backslash", method: "GET", target: (path) => path.replace("/", "\\"), headers: [] },
   { name: "a path with dot segments", method: "GET", target: (path) => `/a/..${path}`, headers: [] },
   { name: "a path with encoded dots", method: "GET", target: (path) => `/%2e%2e${path}`, headers: [] },
   { name: "an absolute target", method: "GET", target: (path) => `http://attacker.example${path}`, headers: [] },
 ];
+
+const forgedKey = `dvo_0000000000000000_${"0".repeat(40)}`;
 
 /** Credentials that no proxy may admit. `isUnknown`: whether `unknown=pass` lets them pass without an identity. */
 export const badCredentials: readonly { name: string; headers: readonly (readonly [string, string])[]; isUnknown: boolean }[] = [
   { name: "an unknown token", headers: [["Authorization", "Bearer nonsense"]], isUnknown: true },
   { name: "an unknown password", headers: [["Authorization", "Basic bm9ib2R5Om5vdGhpbmc="]], isUnknown: true },
   { name: "an unknown X-API-Key", headers: [["X-API-Key", "nonsense"]], isUnknown: true },
-  { name: "a forged key", headers: [["Authorization", `Bearer dvo_0000000000000000_${"0".repeat(40)}`]], isUnknown: false },
+  { name: "a forged key", headers: [["Authorization", `Bearer ${forgedKey}`]], isUnknown: false },
+  { name: "a forged X-API-Key", headers: [["X-API-Key", forgedKey]], isUnknown: false },
+  {
+    name: "a forged password",
+    headers: [["Authorization", `Basic ${Buffer.from(`a:${forgedKey}`).toString("base64")}`]],
+    isUnknown: false,
+  },
 ];

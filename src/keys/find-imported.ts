@@ -66,7 +66,7 @@ export async function knownForms(db: Db, now: number): Promise<readonly KeyForm[
 }
 
 /** Returns whether a text has a registered form. */
-export async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
+async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
   if (text === "" || isKeyForm(text)) return false;
   return (await knownForms(db, now)).some((form) => hasForm(text, form));
 }

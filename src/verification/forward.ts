@@ -1,6 +1,8 @@
+import { hasForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
+import { knownForms } from "../keys/find-imported.ts";
 import { clientIpIn } from "../net/ip-list.ts";
 import { credentialIn } from "./credential.ts";
 import { scopeForm } from "./schemas.ts";
@@ -73,6 +75,8 @@ export const invalidOptions = (): Failure =>
 /** The request that a proxy has received, as far as its headers say. */
 export interface ForwardedRequest {
   key: string;
+  /** The values of all headers that may hold a key, as they were sent. */
+  sent: string[];
   method: string | undefined;
   path: string | undefined;
   ip: string | undefined;
@@ -97,16 +101,14 @@ const defaultIpHeader = "X-Real-IP";
  */
 export async function forwardedRequest(db: Db, headers: Headers, settings: HeaderSettings): Promise<ForwardedRequest> {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
-  const key = await credentialIn(
-    db,
-    // A header that was sent twice arrives as one value with a comma.
-    keyHeaders.flatMap((name) => headers.get(name)?.split(",") ?? []),
-    keyHeaders.join(", "),
-  );
+  // A header that was sent twice arrives as one value with a comma.
+  const sent = keyHeaders.flatMap((name) => headers.get(name)?.split(",") ?? []);
+  const key = await credentialIn(db, sent, keyHeaders.join(", "));
   // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first.
   const stated = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
   return {
     key,
+    sent,
     method: stated("X-Forwarded-Method", "X-Original-Method"),
     path: stated("X-Forwarded-Uri", "X-Original-URI"),
     ip: clientIpIn(headers.get(settings.CLIENT_IP_HEADER || defaultIpHeader) ?? ""),
@@ -114,12 +116,22 @@ export async function forwardedRequest(db: Db, headers: Headers, settings: Heade
   };
 }
 
+const wordsOf = (text: string): string[] => [...text.split(/[\s,]+/), ...text.split(/[\s,;:="']+/)];
+
 /**
- * Returns whether the proxy passes a request on without a decision: it has no credential, or one that this service does not know at all. Text with a key of this
- * service in it is never passed, whatever stands before the key.
+ * Returns whether the values of headers hold text in the form of a key of this service, or of a registered form, at any place. The API behind the proxy may find a
+ * key where this service does not look for one. Also looks into base64.
  */
-export const isPassed = (key: string, { passMissing, passUnknown }: ForwardOptions, isKnownForm: boolean): boolean =>
-  key === "" ? passMissing : passUnknown && !key.includes("dvo_") && !isKnownForm;
+export async function holdsKey(db: Db, values: readonly string[], now: number): Promise<boolean> {
+  const sent = values.flatMap(wordsOf);
+  const words = new Set([...sent, ...sent.flatMap((word) => wordsOf(Buffer.from(word, "base64").toString("utf8")))]);
+  const forms = await knownForms(db, now);
+  return [...words].some((word) => word.includes("dvo_") || forms.some((form) => hasForm(word, form)));
+}
+
+/** Returns whether the proxy passes a request on without a decision: it has no credential, or one that this service does not know at all. */
+export const isPassed = (key: string, { passMissing, passUnknown }: ForwardOptions, isKnown: boolean): boolean =>
+  key === "" ? passMissing : passUnknown && !isKnown;
 
 /** The headers of every response that lets a request through. A proxy otherwise keeps headers of the same name from the client. */
 export function verifiedHeaders(answer: VerifyAnswer | null): Record<string, string> {

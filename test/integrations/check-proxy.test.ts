@@ -1,4 +1,4 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkProxy } from "../../scripts/operator/check-proxy.ts";
@@ -113,6 +113,53 @@ describe("operator check-proxy", () => {
     expect(found.filter(({ credential }) => credential === "a good key")).toEqual([]);
   });
 
+  /** Starts a proxy that knows the good key, and denies all other requests except those that `isOpen` selects. */
+  async function startOpen(key: string, id: string, isOpen: (request: IncomingMessage) => boolean, upgradePath = ""): Promise<URL> {
+    const isKnown = ({ headers }: IncomingMessage) => headers.authorization === `Bearer ${key}`;
+    const server = createServer((request, response) => {
+      if (!isKnown(request) && !isOpen(request)) return response.writeHead(401).end();
+      const values = [isKnown(request) ? id : "-", "-", isKnown(request) ? "key_1" : "-", "-", "-"];
+      const identity = ["Account", "External-Id", "Key", "Scopes", "Receipt"].map((name, at) => [`X-Verified-${name}`, values[at]]);
+      response.end(JSON.stringify({ developer_overview_headers: identity }));
+    });
+    server.on("upgrade", (request, socket) =>
+      socket.end(request.url === upgradePath ? "HTTP/1.1 101 Switching Protocols\r\n\r\n" : "HTTP/1.1 400 Bad Request\r\n\r\n"),
+    );
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/check-proxy`);
+  }
+
+  it.each<[string, (request: IncomingMessage) => boolean]>([
+    ["the method PROPFIND", ({ method }) => method === "PROPFIND"],
+    ["a path in capital letters", ({ url = "" }) => url.startsWith("/CHECK")],
+    ["a path with two slashes", ({ url = "" }) => url.startsWith("//")],
+    ["a path with an encoded letter", ({ url = "" }) => url.startsWith("/%")],
+    ["HTTP/1.0", ({ httpVersion }) => httpVersion === "1.0"],
+    ["the header Authorization: Bearer", ({ headers }) => headers.authorization === "Bearer"],
+    ["an OPTIONS with an Origin alone", ({ method, headers }) => method === "OPTIONS" && !headers["access-control-request-method"]],
+  ])("finds a proxy that is open to %s alone", async (probe, isOpen) => {
+    const { key, id } = await operator.makeAccount({ limit: 10 });
+    const { found } = await checkProxy(await startOpen(key, id, isOpen), key, { missing: false, unknown: false });
+    expect(found.map((each) => `${each.probe} | ${each.credential} | ${each.fault}`)).toContain(
+      `${probe} | no key | the request reaches your API`,
+    );
+  });
+
+  it("finds a WebSocket that is open to everybody, and says that it checked none without its path", async () => {
+    const { key, id } = await operator.makeAccount({ limit: 10 });
+    const url = await startOpen(key, id, () => false, "/live");
+    const allowed = { missing: false, unknown: false };
+    expect(await checkProxy(url, key, allowed)).toMatchObject({ found: [], upgraded: false });
+    const { found } = await checkProxy(url, key, { ...allowed, webSocket: "/live" });
+    expect(found).toContainEqual({ probe: "a WebSocket", credential: "no key", fault: "the request reaches your API" });
+    expect((await checkProxy(url, key, { ...allowed, webSocket: "/other" })).found).toContainEqual({
+      probe: "a WebSocket",
+      credential: "a good key",
+      fault: "/other opens no WebSocket",
+    });
+  });
+
   it("says that it checked nothing if nobody answers, or not the handler, and ends soon if a server never finishes", async () => {
     const { key } = await operator.makeAccount({ limit: 10 });
     const slow = createServer((_, response) => {
@@ -137,7 +184,7 @@ describe("operator check-proxy", () => {
     // The local runtime answered for another path, and Caddy took every 2xx for a decision.
     expect(faults).toContain("the header MF-Original-URL: http://x/health | no key | the request reaches your API");
     expect(faults.some((fault) => /^the header X~Verified~Account: acc_forged \| a good key \| .*acc_forged/.test(fault))).toBe(true);
-    expect(sent).toBeLessThan(4 * probes.length);
+    expect(sent).toBeLessThan(5 * probes.length);
     await proxy.stop();
   });
 

@@ -9,13 +9,13 @@ import { connect } from "../../db/client.ts";
 import { failureOf, problemBody } from "../../http/problem.ts";
 import { publicOrigin } from "../../http/request-url.ts";
 import { respond } from "../../http/standard-headers.ts";
-import { isRegistered } from "../../keys/find-imported.ts";
 import { withDeadline } from "../../time/deadline.ts";
 import {
   type ForwardOptions,
   forwardedRequest,
   forwardPath,
   forwardResponse,
+  holdsKey,
   invalidOptions,
   isPassed,
   parseTokenHeader,
@@ -71,8 +71,8 @@ async function decide(c: OperatorContext, token: string, options: ForwardOptions
   const { accountIds } = await authenticateFor(c, token, "verify");
   const db = connect(c.env.DB);
   const request = await forwardedRequest(db, c.req.raw.headers, c.env);
-  const isKnownForm = options.passUnknown && (await isRegistered(db, request.key, Date.now()));
-  if (isPassed(request.key, options, isKnownForm)) return respond(c, null, 200, verifiedHeaders(null));
+  const isKnown = options.passUnknown && (await holdsKey(db, request.sent, Date.now()));
+  if (isPassed(request.key, options, isKnown)) return respond(c, null, 200, verifiedHeaders(null));
   const caller = {
     accountIds,
     origin: publicOrigin(c),

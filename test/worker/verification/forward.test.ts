@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
+import { forgetForms } from "../../../src/keys/find-imported.ts";
 import { parseTokenHeader } from "../../../src/verification/forward.ts";
 import { makeKey, makeTenant, within2s } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
@@ -129,9 +131,47 @@ describe("Forward auth", () => {
       expect([await statusOf(options, {}), await statusOf(options, session)]).toEqual([missing, unknown]);
       expect(await statusOf(options, bearer(`${key.slice(0, -1)}!`))).toBe(401);
       // The key of another service has no such text, whatever stands before it.
+      const forged = `${key.slice(0, -1)}!`;
+      const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`;
       for (const before of ["Bearer\t", "Bearer\u00a0", "Bearer Bearer ", "Custom ", "Custom id="])
-        expect(await statusOf(options, { Authorization: `${before}${key.slice(0, -1)}!` }), before).toBe(401);
+        expect(await statusOf(options, { Authorization: `${before}${forged}` }), before).toBe(401);
+      for (const value of [
+        basic(` ${forged}:x`),
+        basic(`Bearer ${forged}:x`),
+        `Basic ${basic(forged)}`,
+        `Bearer ${forged};`,
+        `Bearer "${forged}"`,
+      ])
+        expect(await statusOf(options, { Authorization: value }), value).toBe(401);
     }
+  });
+
+  it("never passes an imported key that was revoked as unknown, at whatever place of a header it stands", async () => {
+    const prefix = `sk${Math.random().toString(36).slice(2, 8)}_`;
+    const secret = `${prefix}abcdefghijklmnop1234`;
+    await operate("POST", "/key-forms", { prefix, min_length: 20, max_length: 40, alphabet: "base62" });
+    forgetForms();
+    const { accountId } = await makeTenant();
+    const row = { name: "Old", algorithm: "sha256", hash: createHash("sha256").update(secret).digest("hex") };
+    const { body } = await operate("POST", `/accounts/${accountId}/keys/import`, { keys: [row] });
+    await operate("DELETE", `/keys/${body.data[0].id}`);
+    const token = await newToken();
+    const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`;
+    for (const value of [
+      `Bearer ${secret}`,
+      `Token ${secret}`,
+      `Bearer ${secret} x`,
+      `Bearer ${secret};`,
+      `Bearer "${secret}"`,
+      `Bearer Bearer ${secret}`,
+      `Token token="${secret}"`,
+      basic(`${secret}:x`),
+      basic(` ${secret}:x`),
+      basic(`x: ${secret}`),
+      basic(`x:y:${secret}`),
+    ])
+      expect((await forward(`${token}; missing=pass; unknown=pass`, { Authorization: value })).status, value).toBe(401);
+    expect((await forward(`${token}; unknown=pass`, { Authorization: "Bearer a-session-of-the-api" })).status).toBe(200);
   });
 
   it.each(["missing=pass", "unknown=pass", "cost=1000", "scope=none:none", "deny=403", "page=2", "report=1"])(
