@@ -116,7 +116,8 @@ async function useUp(url: string, key: string): Promise<void> {
 
 /**
  * Starts the bare Worker, the product of this checkout and the product of another checkout. If `start` is even, the product of this checkout
- * starts first. If `start` is odd, the other product starts first. Over several starts, neither product has an advantage. `names`: the variants to start. If it is empty, all variants are started.
+ * starts first. If `start` is odd, the other product starts first. Over several starts, neither product has an advantage.
+ * `names`: the variants to start. If it is empty, all variants are started.
  */
 export async function startBoth(
   folder: string,

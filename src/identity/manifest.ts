@@ -48,5 +48,5 @@ export const manifest = {
       export: { as: "invitation", order: ["id"], hidden: ["token_hash"] },
     },
   },
-  reads: ["accounts"],
+  reads: ["accounts", "service-tokens"],
 } as const satisfies Manifest;

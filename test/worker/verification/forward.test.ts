@@ -130,7 +130,7 @@ describe("Forward auth", () => {
     ] as const) {
       expect([await statusOf(options, {}), await statusOf(options, session)]).toEqual([missing, unknown]);
       expect(await statusOf(options, bearer(`${key.slice(0, -1)}!`))).toBe(401);
-      // The key of another service has no such text, whatever stands before it.
+      // The key of another service has no such text, at any place.
       const forged = `${key.slice(0, -1)}!`;
       const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`;
       for (const before of ["Bearer\t", "Bearer\u00a0", "Bearer Bearer ", "Custom ", "Custom id="])
@@ -146,7 +146,7 @@ describe("Forward auth", () => {
     }
   });
 
-  it("never passes an imported key that was revoked as unknown, at whatever place of a header it stands", async () => {
+  it("never passes an imported key that was revoked as unknown, at any place of a header", async () => {
     const prefix = `sk${Math.random().toString(36).slice(2, 8)}_`;
     const secret = `${prefix}abcdefghijklmnop1234`;
     await operate("POST", "/key-forms", { prefix, min_length: 20, max_length: 40, alphabet: "base62" });
