@@ -65,7 +65,7 @@ async function builtText(setting: Setting): Promise<string> {
     });
     const { buildLibrary, guideNames, teamGuides } = (await import(pathToFileURL(outfile).href)) as Bundled;
     const read = (path: string) => readFileSync(join(root, path), "utf8");
-    const guides = guideNames.map((name) => [name, read(name === "changelog" ? "CHANGELOG.md" : `docs/guides/${name}.md`)]);
+    const guides = guideNames.map((name) => [name, read(`docs/guides/${name}.md`)]);
     if (setting === "off") await writeDocuments();
     const document = (api: "v1" | "team") =>
       JSON.parse(read(`public/api/${api}/${setting === "off" ? withoutSamples : ""}openapi.json`)) as JsonObject;

@@ -2025,7 +2025,7 @@ export interface components {
                  */
                 change_points: number | null;
             };
-            /** @description The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker advances only during I/O, so computing time is not measured. */
+            /** @description The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives, and ends when the response is ready. The clock of this service advances only during I/O, so computing time is not measured. */
             avg_response_time_ms: {
                 /**
                  * @description The average response time in the window, in milliseconds. The value is null if no requests were admitted.
@@ -2351,7 +2351,7 @@ export interface components {
              */
             reason: string;
             /**
-             * @description The time from the arrival of the request at the Worker until the response is ready, in milliseconds. Null if the time was not reported.
+             * @description The time from the arrival of the request until the response is ready, in milliseconds. Null if the time was not reported.
              * @example 12
              */
             duration_ms: number | null;
@@ -2423,6 +2423,7 @@ export interface components {
          *             }
          *           ],
          *           "hourly_limit": 5000,
+         *           "limits_from": "plan",
          *           "allowed_ips": [
          *             "203.0.113.0/24"
          *           ],
@@ -2476,6 +2477,7 @@ export interface components {
          *         }
          *       ],
          *       "hourly_limit": 5000,
+         *       "limits_from": "plan",
          *       "allowed_ips": [
          *         "203.0.113.0/24"
          *       ],
@@ -2555,6 +2557,12 @@ export interface components {
              */
             hourly_limit: number;
             /**
+             * @description `key` if the limits are the key's own, `plan` if they are those of the account's plan, which change with it.
+             * @example plan
+             * @enum {string}
+             */
+            limits_from: "key" | "plan";
+            /**
              * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
@@ -2587,13 +2595,13 @@ export interface components {
             /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
+                 * @description The type of the creator: another `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.
                  * @example key
                  * @enum {string}
                  */
                 type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token that created the key. Null for the team behind this service and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
@@ -2635,6 +2643,7 @@ export interface components {
          *         }
          *       ],
          *       "hourly_limit": 5000,
+         *       "limits_from": "plan",
          *       "allowed_ips": [
          *         "203.0.113.0/24"
          *       ],
@@ -2715,6 +2724,12 @@ export interface components {
              */
             hourly_limit: number;
             /**
+             * @description `key` if the limits are the key's own, `plan` if they are those of the account's plan, which change with it.
+             * @example plan
+             * @enum {string}
+             */
+            limits_from: "key" | "plan";
+            /**
              * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
@@ -2747,13 +2762,13 @@ export interface components {
             /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
+                 * @description The type of the creator: another `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.
                  * @example key
                  * @enum {string}
                  */
                 type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token that created the key. Null for the team behind this service and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
@@ -2800,6 +2815,7 @@ export interface components {
          *         }
          *       ],
          *       "hourly_limit": 5000,
+         *       "limits_from": "plan",
          *       "allowed_ips": [
          *         "203.0.113.0/24"
          *       ],
@@ -2880,6 +2896,12 @@ export interface components {
              */
             hourly_limit: number;
             /**
+             * @description `key` if the limits are the key's own, `plan` if they are those of the account's plan, which change with it.
+             * @example plan
+             * @enum {string}
+             */
+            limits_from: "key" | "plan";
+            /**
              * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
@@ -2912,13 +2934,13 @@ export interface components {
             /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
+                 * @description The type of the creator: another `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.
                  * @example key
                  * @enum {string}
                  */
                 type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token that created the key. Null for the team behind this service and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
@@ -3014,7 +3036,7 @@ export interface components {
              *       "203.0.113.0/24"
              *     ]
              */
-            allowed_ips?: string[];
+            allowed_ips?: (string | unknown | unknown | unknown)[];
             /**
              * Format: date-time
              * @description The time when the key expires, which must be in the future. With `null`, the key never expires.
@@ -3081,12 +3103,18 @@ export interface components {
                 limit: number;
             }[];
             /**
+             * @description With `plan`, the key gets the limits of the account's plan, and every change of them. With `key`, its limits become its own. Without this member, limits that differ from those of the key become its own.
+             * @example plan
+             * @enum {string}
+             */
+            limits_from?: "key" | "plan";
+            /**
              * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
              *     ]
              */
-            allowed_ips?: string[] | null;
+            allowed_ips?: (string | unknown | unknown | unknown)[] | null;
             /**
              * Format: date-time
              * @description The time when the key expires, which must be in the future. With `null`, the key never expires.
@@ -4122,13 +4150,13 @@ export interface components {
             /** @description The actor who performed the action. */
             actor: {
                 /**
-                 * @description The type of the actor: a `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
+                 * @description The type of the actor: a `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.
                  * @example member
                  * @enum {string}
                  */
                 type: "key" | "member" | "token" | "operator" | "system";
                 /**
-                 * @description The id of the key, member or service token. The value is null for the operator and the system.
+                 * @description The id of the key, member or service token. Null for the team behind this service and the system.
                  * @example mem_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 id: string | null;
@@ -4923,6 +4951,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -4975,6 +5004,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [
          *           "203.0.113.0/24"
          *         ],
@@ -5044,6 +5074,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -5139,6 +5170,12 @@ export interface components {
                  */
                 hourly_limit?: number;
                 /**
+                 * @description `key` if the limits are the key's own, `plan` if they are those of the account's plan, which change with it.
+                 * @example plan
+                 * @enum {string}
+                 */
+                limits_from?: "key" | "plan";
+                /**
                  * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
                  * @example [
                  *       "203.0.113.0/24"
@@ -5165,13 +5202,13 @@ export interface components {
                 /** @description The creator of the key. */
                 created_by?: {
                     /**
-                     * @description The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.
+                     * @description The type of the creator: another `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.
                      * @example key
                      * @enum {string}
                      */
                     type: "key" | "member" | "token" | "operator" | "system";
                     /**
-                     * @description The id of the key, member or service token that created the key. The value is null for the operator and the system.
+                     * @description The id of the key, member or service token that created the key. Null for the team behind this service and the system.
                      * @example key_8hJk3mN5pQ7rS9tU
                      */
                     id: string | null;
@@ -5219,6 +5256,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [
          *           "203.0.113.0/24"
          *         ],
@@ -5288,6 +5326,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -5340,6 +5379,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [
          *           "203.0.113.0/24"
          *         ],
@@ -5409,6 +5449,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -5461,6 +5502,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [
          *           "203.0.113.0/24"
          *         ],
@@ -5530,6 +5572,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [],
          *         "expires_at": "2026-03-01T00:00:00.000Z",
          *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -5582,6 +5625,7 @@ export interface components {
          *           }
          *         ],
          *         "hourly_limit": 5000,
+         *         "limits_from": "plan",
          *         "allowed_ips": [
          *           "203.0.113.0/24"
          *         ],
@@ -6275,7 +6319,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The team behind this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. */
         InsufficientScope: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6556,7 +6600,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. */
+        /** @description `account_suspended`: The team behind this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6573,7 +6617,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. `forbidden`: The request asked for something that its key may not grant or see. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The team behind this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. `forbidden`: The request asked for something that its key may not grant or see. */
         InsufficientScopeOrForbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7917,8 +7961,8 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Returns only requests with this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`. */
-                method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
+                /** @description Returns only requests with exactly this method, for example `GET` or `OPTIONS`. */
+                method?: string;
                 /** @description Returns only requests with these statuses or status classes, for example 404 or 4xx. `none` selects requests whose response was not reported. At most 20 values are allowed. Repeat the parameter to select several values. */
                 status?: string[];
                 /** @description Returns only requests that used this key. */
@@ -8121,6 +8165,7 @@ export interface operations {
                      *             }
                      *           ],
                      *           "hourly_limit": 5000,
+                     *           "limits_from": "plan",
                      *           "allowed_ips": [
                      *             "203.0.113.0/24"
                      *           ],
@@ -8212,6 +8257,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "hourly_limit": 5000,
+                     *       "limits_from": "plan",
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
                      *       ],
@@ -8294,6 +8340,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "hourly_limit": 5000,
+                     *       "limits_from": "plan",
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
                      *       ],
@@ -8446,6 +8493,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "hourly_limit": 5000,
+                     *       "limits_from": "plan",
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
                      *       ],
@@ -8537,6 +8585,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "hourly_limit": 5000,
+                     *       "limits_from": "plan",
                      *       "allowed_ips": [
                      *         "203.0.113.0/24"
                      *       ],
@@ -9911,12 +9960,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "openapi": "3.1.0"
-                     *     }
-                     */
-                    "application/yaml": components["schemas"]["OpenApiDocument"];
+                    /** @example openapi: 3.1.0 */
+                    "application/yaml": string;
                 };
             };
             /** @description The client already has this version. */
@@ -10482,6 +10527,7 @@ export interface operations {
                  *           }
                  *         ],
                  *         "hourly_limit": 5000,
+                 *         "limits_from": "plan",
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -10570,6 +10616,7 @@ export interface operations {
                  *           }
                  *         ],
                  *         "hourly_limit": 5000,
+                 *         "limits_from": "plan",
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -10662,6 +10709,7 @@ export interface operations {
                  *           }
                  *         ],
                  *         "hourly_limit": 5000,
+                 *         "limits_from": "plan",
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -10750,6 +10798,7 @@ export interface operations {
                  *           }
                  *         ],
                  *         "hourly_limit": 5000,
+                 *         "limits_from": "plan",
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",
@@ -10838,6 +10887,7 @@ export interface operations {
                  *           }
                  *         ],
                  *         "hourly_limit": 5000,
+                 *         "limits_from": "plan",
                  *         "allowed_ips": [],
                  *         "expires_at": "2026-03-01T00:00:00.000Z",
                  *         "last_used_at": "2026-01-31T09:29:12.345Z",

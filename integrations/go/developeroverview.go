@@ -354,13 +354,24 @@ func isBasic(value string) bool {
 	return strings.EqualFold(scheme, "basic") && rest != ""
 }
 
-// tokenOf returns the text of a credential without "Bearer".
+// The schemes that are followed by the credential itself, and the form in which Rails sends a token.
+var (
+	schemeForm     = regexp.MustCompile(`(?i)^(?:bearer|token|api-?key)(?:\s+|$)`)
+	tokenParameter = regexp.MustCompile(`(?i)^token=(?:"([^"]*)"|([^\s;,]*))`)
+)
+
+// tokenOf returns the text of a credential without its scheme.
 func tokenOf(value string) string {
 	text := strings.TrimSpace(value)
-	if scheme, rest, _ := strings.Cut(text, " "); strings.EqualFold(scheme, "bearer") {
-		return strings.TrimSpace(rest)
+	scheme := schemeForm.FindString(text)
+	if scheme == "" {
+		return text
 	}
-	return text
+	token := strings.TrimSpace(text[len(scheme):])
+	if parts := tokenParameter.FindStringSubmatch(token); parts != nil {
+		return parts[1] + parts[2]
+	}
+	return token
 }
 
 // credentialsIn returns what may be the credential in the value of a header: the token, or the user and the password of Basic.

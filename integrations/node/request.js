@@ -5,7 +5,10 @@ import { isIP } from "node:net";
 
 const maxPath = 1024;
 const methodForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
-const bearer = /^bearer(?: +|$)/i;
+/** The schemes that are followed by the credential itself. */
+const scheme = /^(?:bearer|token|api-?key)(?:\s+|$)/i;
+/** The form in which Rails sends a token. */
+const tokenParameter = /^token=(?:"([^"]*)"|([^\s;,]*))/i;
 const basic = /^basic +/i;
 
 /** Returns an address without port, brackets and zone, and an IPv4 address without its IPv6 form. Returns an empty string for other text. */
@@ -32,13 +35,25 @@ export function described({ method, path, ip, ...rest }) {
   return { ...rest, ...(methodForm.test(method ?? "") && { method }), ...(shown && { path: shown }), ...(address && { ip: address }) };
 }
 
+/** Splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one. */
+export const splitJoined = (value) => value.split(/,(?!\s*[\w-]+=[^,=])/);
+
+/** Returns the text of a credential without its scheme. */
+function tokenOf(value) {
+  const text = value.trim();
+  if (!scheme.test(text)) return text;
+  const token = text.replace(scheme, "").trim();
+  const [, quoted, plain] = tokenParameter.exec(token) ?? [];
+  return quoted ?? plain ?? token;
+}
+
 /** Returns the id under which this process knows a credential. The text itself is never kept. */
-export const idOf = (key) => createHash("sha256").update(key.trim().replace(bearer, "").trim()).digest("base64");
+export const idOf = (key) => createHash("sha256").update(tokenOf(key)).digest("base64");
 
 /** Returns what may be the credential in the value of a header: the token, or the user and the password of `Basic`. */
 function credentialsIn(value) {
   const text = value.trim();
-  if (!basic.test(text)) return [text.replace(bearer, "").trim()].filter(Boolean);
+  if (!basic.test(text)) return [tokenOf(text)].filter(Boolean);
   const [user, ...password] = Buffer.from(text.replace(basic, ""), "base64").toString("utf8").split(":");
   return [user, password.join(":")].filter(Boolean);
 }

@@ -49,7 +49,11 @@ QUIET_S = 10.0  # The time between two lines in the log.
 
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
 _BASIC = re.compile(r"basic +", re.IGNORECASE)
-_BEARER = re.compile(r"bearer(?: +|$)", re.IGNORECASE)
+# The schemes that are followed by the credential itself, and the form in which Rails sends a token.
+_SCHEME = re.compile(r"(?:bearer|token|api-?key)(?:\s+|$)", re.IGNORECASE)
+# Separates the values of a header that was sent several times, but no parameters like those of `Token token="...", nonce="..."`.
+_JOINED = re.compile(r",(?!\s*[\w-]+=[^,=])")
+_TOKEN_PARAMETER = re.compile(r'token=(?:"([^"]*)"|([^\s;,]*))', re.IGNORECASE)
 # The names that servers for CGI, WSGI, PHP or Rack read as X-Verified-*.
 _OF_VERIFIED = re.compile(r"x[^a-z0-9]verified[^a-z0-9]", re.IGNORECASE)
 
@@ -141,12 +145,23 @@ def _described(method=None, path=None, ip=None, **rest):
     return rest
 
 
+def _token_of(value):
+    """Returns the text of a credential without its scheme."""
+    text = value.strip()
+    scheme = _SCHEME.match(text)
+    if not scheme:
+        return text
+    token = text[scheme.end() :].strip()
+    parameter = _TOKEN_PARAMETER.match(token)
+    return token if not parameter else parameter.group(1) or parameter.group(2) or ""
+
+
 def _credentials_in(value):
     """Returns what may be the credential in the value of a header: the token, or the user and the password of Basic."""
     text = value.strip()
     basic = _BASIC.match(text)
     if not basic:
-        return [each for each in [_BEARER.sub("", text, count=1).strip() if _BEARER.match(text) else text] if each]
+        return [each for each in [_token_of(text)] if each]
     encoded = text[basic.end() :].replace("-", "+").replace("_", "/").rstrip("=")
     try:
         decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode("utf-8", "replace")
@@ -169,9 +184,7 @@ def credential_of(values):
 
 def _id_of(key):
     """Returns the id under which this process knows a credential. The text itself is never kept."""
-    text = key.strip()
-    token = text[_BEARER.match(text).end() :].strip() if _BEARER.match(text) else text
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(_token_of(key).encode("utf-8", "surrogatepass")).digest()
 
 
 def _time_of(text):
@@ -851,7 +864,7 @@ class WsgiMiddleware(_Middleware):
             (name[5:].replace("_", "-").lower(), part)
             for name, value in environ.items()
             if name.startswith("HTTP_")
-            for part in value.split(",")
+            for part in _JOINED.split(value)
         ]
         environ = {name: value for name, value in environ.items() if not _OF_VERIFIED.match(name.replace("HTTP_", "", 1))}
         ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")

@@ -13,6 +13,7 @@ export const teamGuides = {
   "move-your-keys-here": "docs/team/move-your-keys-here.md",
   "when-it-is-down": "docs/team/when-it-is-down.md",
   "secure-your-origin": "docs/team/secure-your-origin.md",
+  changelog: "CHANGELOG.md",
   node: "integrations/node/README.md",
   python: "integrations/python/README.md",
   go: "integrations/go/README.md",

@@ -25,6 +25,7 @@ Every error response is \`application/problem+json\` (RFC 9457), with a \`code\`
 
 const info = {
   title: "Developer Overview team API",
+  contact: { name: "Developer Overview" },
   version: packageJson.version,
   description,
   license: { name: "MIT", url: "https://opensource.org/license/mit" },

@@ -20,6 +20,14 @@ function keyOf({ args }: Given): string {
   return id;
 }
 
+/** Prints all limits that the key has now. A plan can add some to those that were named. */
+async function printLimits(given: Given): Promise<void> {
+  const { body } = await given.client.call("GET", `/keys/${keyOf(given)}`);
+  const { limits, limits_from: from } = body;
+  const whose = from === "plan" ? ", as its plan says" : "";
+  await print(given, { limits, limits_from: from }, () => `The key's limits are ${limitsInWords(limits)}${whose}.`);
+}
+
 export const keys: Record<string, Command> = {
   list: {
     form: "list ACCOUNT",
@@ -53,14 +61,18 @@ export const keys: Record<string, Command> = {
     },
   },
   limits: {
-    form: "limits KEY PERIOD=N,...",
-    what: "replace the limits of a key, for example second=20,hour=5000,month=100000",
+    form: "limits KEY PERIOD=N,... | plan",
+    what: "replace the limits of a key, for example second=20,hour=5000,month=100000, or give it those of its plan",
     args: 2,
     run: async (given) => {
+      if (given.args[1] === "plan") {
+        await given.client.call("PATCH", `/keys/${keyOf(given)}`, { limits_from: "plan" });
+        return printLimits(given);
+      }
       const limits = limitsIn(given.args[1] ?? "");
       if (limits.length === 0) throw new CommandError("misuse", "A key always has a limit per hour. Name it, for example hour=5000.");
       await given.client.call("PUT", `/keys/${keyOf(given)}/limits`, { limits });
-      await print(given, { limits }, () => `The key's limits are ${limitsInWords(limits)}.`);
+      await printLimits(given);
     },
   },
   limit: {
@@ -68,8 +80,8 @@ export const keys: Record<string, Command> = {
     what: "set the hourly limit of a key, up to the ceiling of its account",
     args: 2,
     run: async (given) => {
-      const { body } = await given.client.call("PUT", `/keys/${keyOf(given)}/limit`, { limit: whole(given.args[1], "N") });
-      await print(given, body, () => `The key's limit is ${given.args[1]} requests an hour.`);
+      await given.client.call("PUT", `/keys/${keyOf(given)}/limit`, { limit: whole(given.args[1], "N") });
+      await printLimits(given);
     },
   },
   ...Object.fromEntries(

@@ -27,8 +27,8 @@ export const secrets: Record<string, Command> = {
 /** A secret that signs keys or encrypts webhook secrets, as `GET /secrets` returns it. */
 interface Use {
   name: string;
-  isNewest: boolean;
-  isThere: boolean;
+  is_newest: boolean;
+  is_there: boolean;
   used: number;
 }
 
@@ -39,10 +39,10 @@ async function listSecrets(given: Given): Promise<void> {
     places.find(([place, names]) => place.startsWith(binding) && names.includes(name))?.[0] ?? binding;
   const row =
     (binding: string, what: string) =>
-    ({ name, isNewest, isThere, used }: Use) => [
+    ({ name, is_newest, is_there, used }: Use) => [
       placeOf(name, binding),
       name,
-      isNewest ? "current" : isThere ? "older" : "MISSING",
+      is_newest ? "current" : is_there ? "older" : "MISSING",
       counted(used, what),
     ];
   const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "key")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhook"))];
@@ -97,13 +97,13 @@ export function replacementFor(
   const empty = emptyPlaces(placesOfAll);
   if (empty.length > 0)
     throw new CommandError("refused", `Nothing is changed. The Worker has no readable secret in ${empty.join(", ")}: ${lostSecret}.`);
-  const lost = uses.filter(({ isThere, used }) => !isThere && used > 0);
+  const lost = uses.filter(({ is_there, used }) => !is_there && used > 0);
   if (lost.length > 0)
     throw new CommandError(
       "refused",
       `Nothing is changed. The Worker has lost the secret ${lost.map(({ name, used }) => `${name}, which ${counted(used, what)} still ${used === 1 ? "needs" : "need"}`).join(", and ")}: ${lostSecret}.`,
     );
-  const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
+  const newest = uses.find(({ is_newest }) => is_newest)?.name ?? "";
   const places = Object.entries(placesOfAll).filter(([place]) => place.startsWith(binding));
   const older = places.find(([, names]) => !names.includes(newest));
   if (!older)
@@ -183,7 +183,7 @@ async function reseal(given: Given): Promise<void> {
     hasMore = body.has_more;
   }
   const { body } = await given.client.call("GET", "/secrets");
-  const lost = (body.sealing as Use[]).filter(({ isThere }) => !isThere).reduce((sum, { used }) => sum + used, 0);
+  const lost = (body.sealing as Use[]).filter(({ is_there }) => !is_there).reduce((sum, { used }) => sum + used, 0);
   const left = lost === 0 ? "" : ` ${counted(lost, "webhook")} could not be read, because the Worker has lost the secret: ${lostSecret}.`;
   await print(given, { resealed }, () => `Encrypted with the newest secret: ${counted(resealed, "webhook")}.${left}`);
 }

@@ -3,6 +3,7 @@ import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Db, Statement } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
+import { folded } from "../inputs/fold.ts";
 import { accounts, limitCeiling, maxLiveKeys as usualMaxLiveKeys } from "./tables.ts";
 
 export type Account = typeof accounts.$inferSelect;
@@ -27,6 +28,7 @@ export function newAccount(
 ): Account {
   return {
     id: newId("acc", now),
+    ...searchable({ name, email, externalId }),
     name,
     email,
     externalId,
@@ -52,6 +54,11 @@ export function newAccount(
     suspendedAt: null,
   };
 }
+
+/** Returns the column in which searches look. */
+export const searchable = ({ name, email, externalId }: Pick<Account, "name" | "email" | "externalId">) => ({
+  searchText: folded([name, email, externalId].join("\n")),
+});
 
 /** Returns the statement that stores a new account. */
 export const insertAccount = (db: Db, account: Account): Statement => db.insert(accounts).values(account);
@@ -86,18 +93,12 @@ export const accountsAfter = (
         gt(accounts.id, after),
         externalId === undefined ? undefined : eq(accounts.externalId, externalId),
         email === undefined ? undefined : sql`${accounts.email} = ${email} COLLATE NOCASE`,
-        q === undefined
-          ? undefined
-          : sql`(${contains(accounts.name, q)} OR ${contains(accounts.email, q)} OR ${contains(accounts.externalId, q)})`,
+        q === undefined ? undefined : sql`instr(${accounts.searchText}, ${folded(q)}) > 0`,
         ids === null ? undefined : sql`${accounts.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`,
       ),
     )
     .orderBy(asc(accounts.id))
     .limit(limit);
-
-/** Ignores case, but not where a name mixes capital and small letters outside of ASCII: SQLite knows the case of ASCII letters only. */
-const contains = (column: SQLiteColumn, text: string): SQL =>
-  sql`(instr(lower(${column}), lower(${text})) > 0 OR instr(lower(${column}), ${text.toLowerCase()}) > 0 OR instr(upper(${column}), ${text.toUpperCase()}) > 0)`;
 
 /** Returns the account with an external id, or null if there is none. */
 export async function readAccountByExternalId(db: Db, externalId: string): Promise<Account | null> {

@@ -12,7 +12,15 @@ export const manifest = {
       bytes: "not counted",
       export: {
         as: "account",
-        hidden: ["plan_version", "own_terms", "limits_in_force", "limits_version", "pushed_limits_version", "limits_revision"],
+        hidden: [
+          "search_text",
+          "plan_version",
+          "own_terms",
+          "limits_in_force",
+          "limits_version",
+          "pushed_limits_version",
+          "limits_revision",
+        ],
       },
       erasure: { as: "account" },
     },

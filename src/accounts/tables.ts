@@ -41,6 +41,8 @@ export const accounts = sqliteTable(
     email: text().notNull(),
     /** The id of the account in the team's own system, or null. */
     externalId: text("external_id"),
+    /** The name, the email address and the external id, in the form in which searches compare them. */
+    searchText: text("search_text").notNull().default(""),
     /** Values that the team has stored with the account. */
     metadata: text({ mode: "json" }).$type<Record<string, unknown>>().notNull().default({}),
     /** What `verify` does with a request while the guard of its key cannot be reached. */

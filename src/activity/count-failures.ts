@@ -10,8 +10,10 @@ import { allWriters, type WriterEnv, writerAt } from "./writers.ts";
 
 const collectMs = secondMs;
 const timeoutMs = 3 * secondMs;
-/** The maximum number of different failures that wait. Further ones are counted as the first one. */
+/** The maximum number of different failures that wait. Further ones are counted without their route. */
 const maxKinds = 50;
+
+const otherRoutes = "_OTHER";
 
 const waiting = new Map<string, Failures>();
 /** When this isolate began to collect the failures that wait, in milliseconds since the epoch. */
@@ -22,10 +24,12 @@ const staleMs = 5 * secondMs;
 /** Counts a failed request. This isolate sends its counts once a second. `waitUntil` receives the promise of this background work. */
 export function countFailure(env: WriterEnv, waitUntil: (work: Promise<void>) => void, failure: Omit<Failures, "count">): void {
   const method = knownMethod(failure.method);
-  const name = `${method} ${failure.route} ${failure.status}`;
-  const known = waiting.get(name) ?? (waiting.size >= maxKinds ? [...waiting.values()][0] : undefined);
+  const nameOf = (route: string) => `${method} ${route} ${failure.status}`;
+  const isKnown = waiting.has(nameOf(failure.route)) || waiting.size < maxKinds;
+  const route = isKnown ? failure.route : otherRoutes;
+  const known = waiting.get(nameOf(route));
   if (known) known.count++;
-  else waiting.set(name, { ...failure, method, count: 1 });
+  else waiting.set(nameOf(route), { ...failure, method, route, count: 1 });
   const now = Date.now();
   if (Math.abs(now - collectingSince) < staleMs) return;
   collectingSince = now;

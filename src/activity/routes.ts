@@ -12,6 +12,7 @@ import { maxShownPath } from "../credentials/mask-keys.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { idInput, text, timeSpan } from "../inputs/values.ts";
 import { requireKey } from "../keys/read-keys.ts";
+import { methodForm } from "../net/http-method.ts";
 import { iso } from "../time/clock.ts";
 import { notReported } from "../usage/tallies.ts";
 import { listActivity, type ReadEntry, readEntry } from "./read-activity.ts";
@@ -40,7 +41,7 @@ export const Entry = z
       .meta({ description: "The reason phrase of the HTTP status, or an empty string if the status was not reported.", example: "OK" }),
     duration_ms: z.int().nullable().meta({
       description:
-        "The time from the arrival of the request at the Worker until the response is ready, in milliseconds. Null if the time was not reported.",
+        "The time from the arrival of the request until the response is ready, in milliseconds. Null if the time was not reported.",
       example: 12,
     }),
     key_id: z.string().meta({ description: "The id of the key that the request used.", example: "key_4fPq2rT8vX0zB6dH" }),
@@ -126,9 +127,10 @@ const list = createRoute({
     query: z.strictObject({
       ...pageQuery,
       method: z
-        .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+        .string()
+        .regex(methodForm, "Must be an HTTP method.")
         .optional()
-        .meta({ description: "Returns only requests with this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
+        .meta({ description: "Returns only requests with exactly this method, for example `GET` or `OPTIONS`.", example: "GET" }),
       status: severalOf(
         z.string().regex(statusForm, "Must be a status code or a class, like 404 or 4xx, or none."),
         { pattern: statusForm.source },

@@ -180,8 +180,9 @@ export class AccountUnits {
     return limits.map(({ per, limit }) => {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };
-      const left = leftOf(share) + share.rest;
-      return { per, limit, used: Math.min(limit, Math.max(0, limit - left)), resetsAt: endOf(share) };
+      // What is left is left of the limit that the budget knew. The limit may have changed since.
+      const used = (share.limit ?? limit) - leftOf(share) - share.rest;
+      return { per, limit, used: Math.min(limit, Math.max(0, used)), resetsAt: endOf(share) };
     });
   }
 

@@ -142,18 +142,23 @@ export interface PolicyUsage extends LimitUsage {
 }
 
 /** Returns what is used of each limit of the key, and then of its account. A guard of an earlier release knows only the hour. */
-export function limitsIn({ limits, rateLimit, shared = [] }: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] {
+function allLimitsIn({ limits, rateLimit, shared = [] }: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] {
   const own = (limits ?? [{ per: "hour" as const, ...rateLimit }]).map((limit): PolicyUsage => ({ ...limit, name: limit.per }));
   return [...own, ...shared.map((limit): PolicyUsage => ({ ...limit, name: `account-${limit.per}` }))];
 }
 
+/** Returns the limits that can refuse a request. A limit of the key above the account's limit for the same period never does. */
+export const limitsIn = (admission: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] =>
+  allLimitsIn(admission).filter(
+    ({ name, per, limit }) => name !== per || !admission.shared?.some((each) => each.per === per && each.limit < limit),
+  );
+
 /** Returns the limits that refused a request, or all limits if the guard does not say which. */
 export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">): PolicyUsage[] {
   const { violation } = admission;
-  const all = limitsIn(admission);
-  if (!violation) return all;
+  if (!violation) return limitsIn(admission);
   const names: readonly PolicyName[] = [...violation.periods, ...(violation.shared ?? []).map((per) => `account-${per}` as const)];
-  return all.filter(({ name }) => names.includes(name));
+  return allLimitsIn(admission).filter(({ name }) => names.includes(name));
 }
 
 /** Returns which limits refused a request, and the state of all limits after it. Requests that were denied for another reason record neither. */
@@ -259,7 +264,7 @@ export function denialContent(
     case "expired_key":
       return unauthorized(code, "This key has expired.");
     case "account_suspended":
-      return { code, message: "This account is suspended. Ask the operator of this service to resume the account." };
+      return { code, message: "This account is suspended. Ask the team behind this service to resume the account." };
     case "ip_not_allowed":
       return { code, message: "This key may not be used from this IP address." };
     case "insufficient_scope":

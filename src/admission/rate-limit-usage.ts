@@ -23,12 +23,12 @@ export interface RateLimitUsage extends RateLimit {
   keyName: string | null;
 }
 
-type LimitedKey = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit">;
-const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.hourlyLimit };
+type LimitedKey = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit" | "otherLimits">;
+const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.hourlyLimit, otherLimits: apiKeys.otherLimits };
 
 /**
- * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log
- * contains a counted request of the guard's key in the current hour. A key without such a request has used 0 requests. If the log writer does not
+ * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. The guard of a key is called
+ * if the log has a counted request of the current hour, or if the key has a limit per day or month. Any other key has used 0 requests. If the log writer does not
  * respond, all guards are called.
  */
 export async function readLiveUsages(context: OpenedLog<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
@@ -39,7 +39,10 @@ export async function readLiveUsages(context: OpenedLog<LogReadContext & { guard
     .from(apiKeys)
     .where(isLiveKey(actor.accountId, now))
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
-  return Promise.all(keys.map((key) => (counted === null || counted.has(key.id) ? usageOf(context, key) : unused(key, now))));
+  const isLong = ({ otherLimits }: LimitedKey) => otherLimits.some(({ per }) => per === "day" || per === "month");
+  return Promise.all(
+    keys.map((key) => (counted === null || counted.has(key.id) || isLong(key) ? usageOf(context, key) : unused(key, now))),
+  );
 }
 
 /**
@@ -58,6 +61,32 @@ export async function readHighestUsage(context: OpenedLog<LogReadContext & { gua
 export function highestOf(usages: readonly RateLimitUsage[], now: number): RateLimitUsage {
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;
   return usages.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: limitCeiling, used: 0, resetsAt: hourStart(now) + hourMs };
+}
+
+/** Returns what is used of each limit of a key. A guard of an earlier release says only the limit per hour. */
+export const limitsOfUsage = ({ limits, limit, used, resetsAt }: RateLimitUsage): readonly LimitUsage[] =>
+  limits ?? [{ per: "hour", limit, used, resetsAt }];
+
+/** The limit that is nearest its end. `key`: the key whose limit it is, or null if all keys of the account share the limit. */
+export interface NearestLimit extends LimitUsage {
+  key: { id: string; name: string | null } | null;
+}
+
+/**
+ * Returns the limit with the highest used share. Of limits with the same share, the one that ends later counts. Limits per second and minute are left out, because
+ * they refill at once. `shared`: the limits that all keys of the account share.
+ */
+export function nearestLimit(usages: readonly RateLimitUsage[], shared: readonly LimitUsage[]): NearestLimit | null {
+  const ofKeys = usages.flatMap((usage) =>
+    limitsOfUsage(usage).map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName } })),
+  );
+  const all: NearestLimit[] = [...ofKeys, ...shared.map((each) => ({ ...each, key: null }))];
+  const shareOf = ({ used, limit }: LimitUsage) => Math.min(1, used / limit);
+  return (
+    all
+      .filter(({ per }) => per !== "second" && per !== "minute")
+      .toSorted((a, b) => shareOf(b) - shareOf(a) || b.resetsAt - a.resetsAt)[0] ?? null
+  );
 }
 
 /** Returns the usage of one key. Throws `not_found` if the account has no such key. */

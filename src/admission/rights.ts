@@ -21,7 +21,7 @@ interface Label {
 
 /**
  * What a guard holds in a window. `reserved`: the units that count as used after a crash. `rest`: what the budget had left for all guards when it last
- * answered.
+ * answered. `limit`: the limit of the account at that time. An earlier release did not store it.
  */
 export interface Share extends Label {
   got: number;
@@ -29,6 +29,7 @@ export interface Share extends Label {
   used: number;
   reserved: number;
   rest: number;
+  limit?: number | undefined;
 }
 
 /** What a guard holds of the budget. `nonce`: a random id. A guard that has lost its storage has another one. */
@@ -133,21 +134,24 @@ export interface Ask {
   want: number;
   waiting?: number;
   version?: number;
-  shares: readonly Omit<Share, "reserved" | "rest">[];
+  shares: readonly Omit<Share, "reserved" | "rest" | "limit">[];
 }
 
 /** What a guard tells the budget: what it has got, returned and used. */
 export type Said = Pick<Ask, "nonce" | "shares">;
 
-export const saidBy = ({ nonce, shares }: Holding): Said => ({ nonce, shares: shares.map(({ reserved: _, rest: __, ...share }) => share) });
+export const saidBy = ({ nonce, shares }: Holding): Said => ({
+  nonce,
+  shares: shares.map(({ per, startsAt, got, returned, used }) => ({ per, startsAt, got, returned, used })),
+});
 
 export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "waiting" | "version">): Ask => ({
   ...saidBy(holding),
   ...units,
 });
 
-/** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards. */
-export type Grant = readonly (Label & { granted: number; rest: number })[];
+/** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards, of `limit`. */
+export type Grant = readonly (Label & { granted: number; rest: number; limit?: number | undefined })[];
 
 /** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */
 export interface BudgetAnswer {
@@ -164,11 +168,11 @@ export interface Recall {
 
 /** Takes a grant. A grant for a later window begins it. A late or repeated grant changes nothing. */
 export function accept({ nonce, shares }: Holding, grant: Grant): Holding {
-  const next = grant.map(({ per, startsAt, granted, rest }): Share => {
+  const next = grant.map(({ per, startsAt, granted, rest, limit }): Share => {
     const known = shares.find((share) => share.per === per);
     if (known && known.startsAt > startsAt) return known;
-    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted), rest };
-    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0, rest };
+    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted), rest, limit };
+    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0, rest, limit };
   });
   // A limit can be removed, and set again within the same window. Units of that window must not be used twice.
   const others = shares.filter(({ per }) => !grant.some((each) => each.per === per));
@@ -341,6 +345,7 @@ export const grantOf = (budget: Budget, id: string): Grant =>
     startsAt: window.startsAt,
     granted: rowOf(budget.holders.get(id), window).granted,
     rest: Math.max(0, restOf(budget, window)),
+    limit: budget.limits.find(({ per }) => per === window.per)?.limit,
   }));
 
 /** Returns the ids of the guards that may hold unused units in any window with a limit, the guard with the most first. */

@@ -60,7 +60,8 @@ export const storeAuditOfEach = ({ db, actor, now }: ReadContext, action: string
 export type ReadAuditEntry = AuditEntry & { actorName: string | null };
 
 /** Returns the display name of an audit entry's actor. */
-export const actorNameOf = ({ actorName, actorId, actorType }: ReadAuditEntry): string => actorName ?? actorId ?? `the ${actorType}`;
+export const actorNameOf = ({ actorName, actorId, actorType }: ReadAuditEntry): string =>
+  actorName ?? actorId ?? (actorType === "operator" ? "the team behind this service" : `the ${actorType}`);
 
 export interface AuditFilter {
   action?: string | undefined;

@@ -18,11 +18,11 @@ const Entry = z
       .strictObject({
         type: z.enum(["key", "member", "token", "operator", "system"]).meta({
           description:
-            "The type of the actor: a `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.",
+            "The type of the actor: a `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.",
           example: "member",
         }),
         id: z.string().nullable().meta({
-          description: "The id of the key, member or service token. The value is null for the operator and the system.",
+          description: "The id of the key, member or service token. Null for the team behind this service and the system.",
           example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
         }),
         name: z

@@ -16,15 +16,25 @@ export function needsForms(value: string | undefined): boolean {
   return user !== "" && password !== "";
 }
 
+/** The schemes that are followed by the credential itself. Packages differ in how they write them. */
+const scheme = /^(?:bearer|token|api-?key)(?:\s+|$)/i;
+/** The form in which Rails sends a token. */
+const tokenParameter = /^token=(?:"([^"]*)"|([^\s;,]*))/i;
+
+/** Splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one. */
+export const splitJoined = (value: string): string[] => value.split(/,(?!\s*[\w-]+=[^,=])/);
+
 /**
- * Returns the credentials in the value of an `Authorization` header or of another header: the token after `Bearer`, the user or the password of
- * `Basic`, or the whole text. If both parts of `Basic` are filled, the part that has the form of a key counts, else the password. If both parts have
- * the form of a key, both count.
+ * Returns the credentials in the value of a header: the token after `Bearer`, `Api-Key` or `Token`, the user or the password of `Basic`, or the whole text. If
+ * both parts of `Basic` are filled, the part that has the form of a key counts, else the password. If both parts have the form of a key, both count.
  */
 function credentialsOf(value: string, forms: readonly SecretForm[]): string[] {
   const text = value.trim();
-  const [, token] = /^bearer(?:\s+(.*))?$/i.exec(text) ?? [];
-  if (token !== undefined || /^bearer$/i.test(text)) return [token?.trim() ?? ""];
+  if (scheme.test(text)) {
+    const token = text.replace(scheme, "").trim();
+    const [, quoted, plain] = tokenParameter.exec(token) ?? [];
+    return [quoted ?? plain ?? token];
+  }
   const basic = partsOfBasic(text);
   if (basic === null) return [text];
   const isCredential = (part: string) => looksLikeKey(part) || forms.some((form) => hasForm(part, form));

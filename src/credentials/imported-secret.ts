@@ -1,6 +1,6 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256, sha512 } from "@noble/hashes/sha2.js";
-import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { bytesToHex, hexToBytes, utf8ToBytes } from "@noble/hashes/utils.js";
 
 // The secrets that customers had before they came to this service. The team imports hashes, so this service never sees a secret until a client sends it.
 
@@ -15,6 +15,10 @@ export const algorithms = ["sha256", "sha512", "hmac-sha256"] as const;
 export type Algorithm = (typeof algorithms)[number];
 /** The length of each hash in bytes. */
 export const digestBytes: Record<Algorithm, number> = { sha256: 32, sha512: 64, "hmac-sha256": 32 };
+
+/** What is hashed: the text of a secret, or the bytes that it writes in hex, as django-rest-knox before version 5 does. */
+export const hashedForms = ["text", "hex"] as const;
+export type HashedForm = (typeof hashedForms)[number];
 
 /** Secrets for `hmac-sha256`, by name. */
 export type ImportSecrets = readonly { name: string; secret: string }[];
@@ -46,23 +50,36 @@ export interface Candidate {
 }
 
 /** Returns the name under which the hashes of an algorithm are stored. */
-export const storedAlgorithm = (algorithm: Algorithm, secretName: string): string =>
-  algorithm === "hmac-sha256" ? `hmac-sha256:${secretName}` : algorithm;
+export const storedAlgorithm = (algorithm: Algorithm, secretName: string, of: HashedForm = "text"): string =>
+  `${algorithm}${of === "hex" ? "-of-hex" : ""}${algorithm === "hmac-sha256" ? `:${secretName}` : ""}`;
+
+/**
+ * Returns whether a text was imported as `stored`. The part that was not hashed must be the same, too. The team may have stored it with or without the separator.
+ * Laravel Sanctum also takes a token without its number.
+ */
+export const isStoredAs = ({ strip, prefix }: Candidate, stored: Pick<Candidate, "strip" | "prefix">): boolean =>
+  strip === stored.strip
+    ? stored.prefix === prefix || stored.prefix === prefix + separatorOf(strip)
+    : strip === "none" && stored.strip === "pipe";
 
 /** Returns all hashes under which a text may have been imported. */
 export function candidatesOf(text: string, secrets: ImportSecrets): Candidate[] {
   return strips.flatMap((strip) => {
     const parts = split(text, strip);
     if (!parts || parts.hashed === "") return [];
-    const bytes = utf8ToBytes(parts.hashed);
-    const hashes: [string, Uint8Array][] = [
-      ["sha256", sha256(bytes)],
-      ["sha512", sha512(bytes)],
-      ...secrets.map(({ name, secret }): [string, Uint8Array] => [
-        storedAlgorithm("hmac-sha256", name),
-        hmac(sha256, utf8ToBytes(secret), bytes),
-      ]),
-    ];
+    const isHex = /^(?:[0-9a-f]{2})+$/i.test(parts.hashed);
+    const hashes = hashedForms.flatMap((of): [string, Uint8Array][] => {
+      if (of === "hex" && !isHex) return [];
+      const bytes = of === "hex" ? hexToBytes(parts.hashed) : utf8ToBytes(parts.hashed);
+      return [
+        [storedAlgorithm("sha256", "", of), sha256(bytes)],
+        [storedAlgorithm("sha512", "", of), sha512(bytes)],
+        ...secrets.map(({ name, secret }): [string, Uint8Array] => [
+          storedAlgorithm("hmac-sha256", name, of),
+          hmac(sha256, utf8ToBytes(secret), bytes),
+        ]),
+      ];
+    });
     return hashes.map(([algorithm, digest]) => ({ algorithm, digest: bytesToHex(digest), strip, prefix: parts.prefix }));
   });
 }

@@ -1,16 +1,19 @@
 import { z } from "zod";
 import type { ActivityFilter } from "../activity/activity-filter.ts";
+import { timeText } from "../inputs/values.ts";
+import { methodForm } from "../net/http-method.ts";
 import { iso } from "../time/clock.ts";
 import { moment } from "../time/moments.ts";
 import { notReported } from "../usage/tallies.ts";
 import type { PageContext } from "./context.ts";
 import { ownValue } from "./forms.ts";
 
-export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
+/** The methods that the page suggests. */
+export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 export const statuses = ["2xx", "3xx", "4xx", "429", "5xx", "none"] as const;
 
-const time = z.iso
-  .datetime({ offset: true, local: true })
+const time = timeText
+  .pipe(z.iso.datetime({ offset: true, local: true }))
   .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
 
 /**
@@ -18,7 +21,7 @@ const time = z.iso
  * invalid filter value becomes undefined.
  */
 const Query = z.object({
-  method: z.enum(methods).optional().catch(undefined),
+  method: z.string().regex(methodForm).optional().catch(undefined),
   status: z
     .string()
     .regex(/^(?:[1-5](?:xx|\d\d)|none)(?:,(?:[1-5](?:xx|\d\d)|none)){0,19}$/)
@@ -57,7 +60,8 @@ export function queryIn(c: PageContext) {
     return name ? [[name, value] as const] : [];
   });
   const fields: Record<string, string> = { ...given, ...Object.fromEntries(inText) };
-  if (fields.method) fields.method = fields.method.toUpperCase();
+  // Methods know the difference of upper and lower case, but people do not always write it.
+  if (fields.method && methods.includes(fields.method.toUpperCase())) fields.method = fields.method.toUpperCase();
   if (fields.status) fields.status = fields.status.toLowerCase();
   const query = Query.parse(fields);
   // Report each invalid filter to the reader instead of ignoring it silently.

@@ -52,6 +52,9 @@ export const csvHeaders = (name: string, areAll: boolean) => ({
 /** What the link to a CSV file of a list says when it is pointed at. */
 export const csvTitle = `The newest ${maxRows.toLocaleString("en")} rows`;
 
+/** Without it, Excel reads UTF-8 as text of another encoding. */
+const byteOrderMark = "\ufeff";
+
 type Cells = readonly (string | number | null)[];
 
 /**
@@ -60,5 +63,5 @@ type Cells = readonly (string | number | null)[];
  */
 export async function csvOf<Row>(columns: readonly string[], rows: readonly Row[], cellsOf: (row: Row) => Cells): Promise<string> {
   const lineOf = (cells: Cells) => `${cells.map(cell).join(",")}\r\n`;
-  return lineOf(columns) + (await linesOf(rows, (row) => lineOf(cellsOf(row))));
+  return byteOrderMark + lineOf(columns) + (await linesOf(rows, (row) => lineOf(cellsOf(row))));
 }

@@ -26,7 +26,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "No key has this secret, or the secret has been replaced.",
     what: "Check that the complete secret was copied. If the key was rotated, only the new secret works after the overlap.",
     header: "WWW-Authenticate",
-    detail: "This is not an API key of this service.",
+    detail: "This is not a key of this service, or its secret has been replaced.",
   },
   revoked_key: {
     why: "The key had been permanently revoked.",
@@ -59,20 +59,20 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
   },
   account_suspended: {
-    why: "The operator of this service has suspended the account.",
-    what: "Ask the operator of this service to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.",
-    detail: "This account is suspended. Ask the operator of this service to resume the account.",
+    why: "The team behind this service has suspended the account.",
+    what: "Ask the team behind this service to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.",
+    detail: "This account is suspended. Ask the team behind this service to resume the account.",
   },
   ip_not_allowed: {
     why: "The request came from an IP address that the key does not allow.",
     what: "Compare the IP address with the allowed IPs of the key.",
-    detail: "This API key may not be used from this IP address.",
+    detail: "This key may not be used from this IP address.",
   },
   insufficient_scope: {
     why: "The key does not have the scope that this operation needs.",
     what: "Add the scope to the key if the client should use this operation.",
     header: "WWW-Authenticate",
-    detail: "This operation needs a scope that the key does not have.",
+    detail: "This operation needs the scope keys:write.",
   },
   forbidden: {
     why: "The request asked for something that its key may not grant or see.",
@@ -188,7 +188,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   internal_error: {
     why: "An unexpected error occurred in the service.",
-    what: "Ask the operator of the service, and include the request id.",
+    what: "Ask the team behind this service, and include the request id.",
     detail: "Something went wrong on our side. The request id helps us find the cause.",
   },
   unavailable: {

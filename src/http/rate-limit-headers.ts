@@ -1,4 +1,4 @@
-import { type Admission, limitsIn, type PolicyUsage } from "../admission/admission.ts";
+import { type Admission, limitsIn, type PolicyUsage, violatedIn } from "../admission/admission.ts";
 import type { Period } from "../admission/window.ts";
 import { secondMs } from "../time/clock.ts";
 
@@ -21,7 +21,7 @@ export const secondsTo = (timeMs: number, now: number): number => Math.max(1, Ma
 export const remainingOf = ({ limit, used }: { limit: number; used: number }): number => Math.max(0, limit - used);
 
 /** Returns the limit that binds: the one with the least share left. Of limits with the same share, the longest period binds. */
-export function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
+function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
   let [binding, least] = [limits[0], Number.POSITIVE_INFINITY];
   for (const each of limits) {
     const share = remainingOf(each) / each.limit;
@@ -31,9 +31,18 @@ export function bindingLimit(limits: readonly PolicyUsage[]): PolicyUsage {
   return binding;
 }
 
+/** Returns the limit that the `X-RateLimit` fields show: the one that refused the request, else the limit per hour. */
+function shownLimit(
+  admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">,
+  limits: readonly PolicyUsage[],
+): PolicyUsage {
+  if (admission.violation) return bindingLimit(violatedIn(admission));
+  return limits.find(({ per }) => per === "hour") ?? bindingLimit(limits);
+}
+
 interface FixedPart {
   limits: readonly PolicyUsage[];
-  binding: PolicyUsage;
+  shown: PolicyUsage;
   policy: string;
 }
 
@@ -45,7 +54,7 @@ function fixedPartOf(admission: Pick<Admission, "limits" | "rateLimit" | "shared
   if (known) return known;
   const limits = limitsIn(admission);
   const policies = limits.map(({ name, per, limit }) => `"${name}";q=${limit}${seconds[per] === null ? "" : `;w=${seconds[per]}`}`);
-  const part = { limits, binding: bindingLimit(limits), policy: policies.join(", ") };
+  const part = { limits, shown: shownLimit(admission, limits), policy: policies.join(", ") };
   if (admission.violation) fixedParts.set(admission, part);
   return part;
 }
@@ -53,19 +62,19 @@ function fixedPartOf(admission: Pick<Admission, "limits" | "rateLimit" | "shared
 /**
  * Returns the limits of a key and its account as response headers. Only this function creates rate limit headers. The `RateLimit` fields follow
  * draft-ietf-httpapi-ratelimit-headers, which may still change, and have one item for each limit. Most clients read the older `X-RateLimit` fields, which
- * can show only one limit: the one that binds.
+ * can show only one limit: the limit per hour, or the one that refused the request.
  */
 export function rateLimitHeadersOf(
   admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">,
   now: number,
 ): Record<(typeof rateLimitHeaders)[number], string> {
-  const { limits, binding, policy } = fixedPartOf(admission);
+  const { limits, shown, policy } = fixedPartOf(admission);
   return {
     "RateLimit-Policy": policy,
     RateLimit: limits.map((each) => `"${each.name}";r=${remainingOf(each)};t=${secondsTo(each.resetsAt, now)}`).join(", "),
-    "X-RateLimit-Limit": String(binding.limit),
-    "X-RateLimit-Remaining": String(remainingOf(binding)),
-    "X-RateLimit-Used": String(binding.used),
-    "X-RateLimit-Reset": String(Math.ceil(binding.resetsAt / secondMs)),
+    "X-RateLimit-Limit": String(shown.limit),
+    "X-RateLimit-Remaining": String(remainingOf(shown)),
+    "X-RateLimit-Used": String(shown.used),
+    "X-RateLimit-Reset": String(Math.ceil(shown.resetsAt / secondMs)),
   };
 }

@@ -46,8 +46,8 @@ function bounded(origin: string, bound: "at least" | "at most", count: number): 
 }
 
 interface RefusedCharacters {
+  /** Matches one rejected character. */
   pattern: RegExp;
-  message: string;
   /**
    * The rejected characters, as a regular-expression character class for the OpenAPI document. Patterns in the OpenAPI document have no
    * flags, so the class contains only code points with four hex digits.
@@ -55,7 +55,7 @@ interface RefusedCharacters {
   ranges: string;
 }
 
-const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL characters.", ranges: "\\u0000" };
+const nul: RefusedCharacters = { pattern: /\0/u, ranges: "\\u0000" };
 /**
  * Matches invisible characters, including characters that reverse the direction of the surrounding text. Emoji and Persian text need two
  * joiners and two variation selectors, so these four characters are allowed. A text that contains only joiners and selectors counts as
@@ -63,19 +63,30 @@ const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL c
  */
 const hidden: RefusedCharacters = {
   pattern: /(?![\u200c\u200d]|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u,
-  message: "Must not contain control or invisible characters.",
   ranges:
     "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb",
 };
+/** The flag of a part of a country, such as Scotland: a black flag, the code of the part in invisible tags, and the end tag (UTS #51). */
+const regionFlag = /\u{1f3f4}[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{3,6}\u{e007f}/gu;
 const joiners = /[\u200c\u200d]|\ufe0e|\ufe0f/g;
 
-const textWithout = ({ pattern, message, ranges }: RefusedCharacters, min: number, max: number) =>
+/** Returns a sentence that names the first rejected character and its place, or null if there is none. */
+function refusalOf(value: string, pattern: RegExp): string | null {
+  // The flags stay as long as they are, so that places stay the same.
+  const shown = value.replaceAll(regionFlag, (flag) => "-".repeat(flag.length));
+  const found = value.isWellFormed() ? pattern.exec(shown) : /[\ud800-\udfff]/u.exec(shown);
+  if (found === null) return null;
+  const codePoint = (found[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+  return `Must not contain the character U+${codePoint}, at position ${[...value.slice(0, found.index)].length + 1}.`;
+}
+
+const textWithout = ({ pattern, ranges }: RefusedCharacters, min: number, max: number) =>
   z
     .string()
     .superRefine((value, ctx) => {
       const wrong = (code: string, message: string) => ctx.addIssue({ code: "custom", message, params: { code } });
-      if (pattern.test(value)) wrong("invalid_text", message);
-      if (!value.isWellFormed()) wrong("invalid_text", "Must not contain lone surrogates.");
+      const refusal = refusalOf(value, pattern);
+      if (refusal !== null) wrong("invalid_text", refusal);
       if (min > 0 && value.replaceAll(joiners, "").trim() === "") return wrong("too_small", "Must not be blank.");
       if ([...value].length > max) wrong("too_big", `Must have at most ${max} characters.`);
     })
@@ -119,6 +130,8 @@ const endOfTime = Date.parse("9999-12-31T23:59:59.999Z");
 export const timeInput = z
   .string()
   .toUpperCase()
+  // A leap second counts as the last millisecond before it.
+  .overwrite((text) => text.replace(/(?<=:59):60(?:\.\d+)?(?=Z|[+-])/, ":59.999"))
   .pipe(z.iso.datetime({ offset: true, error: "Must be an RFC 3339 time with a zone, like 2026-01-31T09:30:00Z." }))
   .transform((value) => Date.parse(value))
   .refine((timeMs) => timeMs >= firstTime && timeMs <= endOfTime, "Must be in the years 0000 to 9999.")
@@ -130,15 +143,20 @@ export const timeInput = z
  */
 export const timeInputOrNull = timeInput.nullable().meta({ type: ["string", "null"], format: "date-time" });
 
+/** Text in a query that is a time. A client that does not encode `+` sends a space in its place. */
+export const timeText = z.string().overwrite((text) => text.replace(/ (?=\d\d:\d\d$)/, "+"));
+
+export const timeInQuery = timeText.pipe(timeInput).meta({ type: "string", format: "date-time" });
+
 /** The query parameters that limit a list to a period. */
 export const timeSpan = {
-  from: timeInput.optional().meta({
+  from: timeInQuery.optional().meta({
     type: "string",
     format: "date-time",
     description: "Returns only entries at or after this time.",
     example: "2026-01-01T00:00:00Z",
   }),
-  to: timeInput
+  to: timeInQuery
     .optional()
     .meta({ type: "string", format: "date-time", description: "Returns only entries before this time.", example: "2099-01-01T00:00:00Z" }),
 };

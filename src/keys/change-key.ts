@@ -4,7 +4,7 @@ import { holdsNow } from "../db/batch-condition.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../errors/failure.ts";
-import { hasKeyTerms, hasRoomForKey, readKeyTerms, requireBounds, requireRoom } from "./bounds.ts";
+import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, requireBounds, requireRoom } from "./bounds.ts";
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
@@ -15,7 +15,7 @@ import { evenWhereFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<
-  Pick<KeyRow, "name" | "externalId" | "scopes" | "hourlyLimit" | "otherLimits" | "allowedIps" | "expiresAt">
+  Pick<KeyRow, "name" | "externalId" | "scopes" | "hourlyLimit" | "otherLimits" | "limitsFrom" | "allowedIps" | "expiresAt">
 > & {
   state?: "active" | "disabled";
   /**
@@ -49,11 +49,11 @@ export async function changeKey(
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
       if (given.scopes) requireServed(given.scopes, before.scopes, "/scopes");
       const isLimited = given.hourlyLimit !== undefined || given.otherLimits !== undefined;
-      const terms = isLimited ? await readKeyTerms(context.db, context.actor.accountId) : null;
+      const terms = isLimited || given.limitsFrom === "plan" ? await readKeyTerms(context.db, context.actor.accountId) : null;
       if (terms) await requireBounds(context, given);
-      const within = terms && given.otherLimits ? { otherLimits: limitsWithin(given.otherLimits, terms.highest) } : {};
+      const limits = terms && limitsAfter(before, given, terms);
       const metadata = patched(before.metadata, metadataPatch);
-      const patch = differing({ ...given, ...within, ...(metadata && { metadata }), ...overlapUntil(before, overlapEndsAt, now) }, before);
+      const patch = differing({ ...given, ...limits, ...(metadata && { metadata }), ...overlapUntil(before, overlapEndsAt, now) }, before);
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
@@ -73,6 +73,14 @@ export async function changeKey(
       return { ...update, when: sql`${isWithin} AND ${hasRoomForKey(context)} AND NOT ${isDead}` };
     },
   });
+}
+
+/** Returns the limits that a change sets. Limits that differ from those of the key become its own, unless the change names the plan. */
+function limitsAfter(before: KeyRow, given: KeyPatch, { ceiling, highest }: KeyTerms): Partial<KeyRow> {
+  if (given.limitsFrom === "plan") return { hourlyLimit: ceiling, otherLimits: highest };
+  const { hourlyLimit = before.hourlyLimit } = given;
+  const limits = { hourlyLimit, otherLimits: given.otherLimits ? limitsWithin(given.otherLimits, highest) : before.otherLimits };
+  return { ...limits, limitsFrom: given.limitsFrom ?? (isEmpty(differing(limits, before)) ? before.limitsFrom : "key") };
 }
 
 /**

@@ -23,6 +23,7 @@ type Content = ReturnType<typeof newKeyOf>;
 /** The values that the team stores with a key. */
 export type TeamValues = Pick<KeyRow, "externalId" | "metadata">;
 export type NewKey = Pick<Content, "name"> & Partial<Content> & Partial<TeamValues>;
+type Settings = Permissions & Pick<KeyRow, "limitsFrom">;
 
 /**
  * Creates a key. Returns the key and its secret. The secret cannot be read again later. Throws `forbidden` if the acting key may not grant
@@ -93,11 +94,14 @@ async function insertKey(
 }
 
 /**
- * Returns the permissions of a new key. The limits, the addresses and the expiry default to the values of the acting key. The scopes default
+ * Returns the permissions of a new key. The limits, the addresses and the expiry default to the values of the acting key, or
+ * to the limits of the account's plan. The scopes default
  * to those of the account's plan, or to `defaultScopes`.
  */
-function permissionsOf(input: NewKey, own: KeyRow | null, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): Permissions {
+function permissionsOf(input: NewKey, own: KeyRow | null, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): Settings {
+  const namesLimits = input.hourlyLimit !== undefined || (input.otherLimits ?? []).length > 0;
   return {
+    limitsFrom: namesLimits || own?.limitsFrom === "key" ? "key" : "plan",
     scopes: input.scopes ?? (ofAccount ? inOrder(ofAccount) : [...defaultScopes]),
     hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),
     otherLimits: limitsWithin(input.otherLimits ?? own?.otherLimits ?? [], highest),

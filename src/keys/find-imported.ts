@@ -1,12 +1,5 @@
 import { sql } from "drizzle-orm";
-import {
-  type Candidate,
-  candidatesOf,
-  type ImportSecrets,
-  importedHashOf,
-  type Strip,
-  separatorOf,
-} from "../credentials/imported-secret.ts";
+import { candidatesOf, type ImportSecrets, importedHashOf, isStoredAs, type Strip } from "../credentials/imported-secret.ts";
 import { isKeyForm } from "../credentials/key-format.ts";
 import { hasForm, setMaskedForms } from "../credentials/secret-form.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -112,9 +105,6 @@ function countMiss(ip: string): () => void {
   return () => void ofNetwork.set(network, (ofNetwork.get(network) ?? 1) - 1);
 }
 
-/** Returns whether the removed part of a text is the stored one. The team may have stored it with or without the separator. */
-const isRemoved = (stored: string, { strip, prefix }: Candidate): boolean => stored === prefix || stored === prefix + separatorOf(strip);
-
 async function lookUpAll(db: Db, secrets: ImportSecrets, texts: readonly string[]): Promise<(FoundKey | null)[]> {
   const candidates = texts.map((text) => candidatesOf(text, secrets));
   const rows = await db.all<{ algorithm: string; digest: string; key_id: string; strip: Strip; prefix: string }>(
@@ -126,8 +116,7 @@ async function lookUpAll(db: Db, secrets: ImportSecrets, texts: readonly string[
   return candidates.map((ofText) => {
     for (const candidate of ofText) {
       const secretHash = importedHashOf(candidate);
-      // The part that was not hashed must be the same, too.
-      const row = stored.get(secretHash)?.find((each) => candidate.strip === each.strip && isRemoved(each.prefix, candidate));
+      const row = stored.get(secretHash)?.find((each) => isStoredAs(candidate, each));
       if (row) return { keyId: row.key_id, secretHash };
     }
     return null;

@@ -1,7 +1,7 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { limitsWithin } from "../admission/window.ts";
 import { auditEntry } from "../audit/audit.ts";
-import { type Algorithm, importedHashOf, type Strip } from "../credentials/imported-secret.ts";
+import { type Algorithm, type Candidate, importedHashOf, isStoredAs, type Strip } from "../credentials/imported-secret.ts";
 import { newKeyId } from "../credentials/key-format.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
@@ -10,11 +10,11 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, roomForKeys } from "./bounds.ts";
 import type { KeyRow } from "./key.ts";
 import { newKeyRow } from "./new-key-row.ts";
-import { defaultScopes, inOrder } from "./scopes.ts";
+import { inOrder, teamDefaultScopes } from "./scopes.ts";
 
 /** A key to import. `algorithm` includes the name of the secret of an HMAC. `digest` is in hex. */
 export interface ImportedKey
-  extends Pick<KeyRow, "name" | "externalId" | "metadata" | "expiresAt" | "last4">,
+  extends Pick<KeyRow, "name" | "externalId" | "metadata" | "expiresAt" | "last4" | "state">,
     Partial<Pick<KeyRow, "scopes" | "hourlyLimit" | "otherLimits">> {
   algorithm: string;
   digest: string;
@@ -35,17 +35,21 @@ export interface ImportResult {
   errors?: FieldError[];
 }
 
+/** Returns whether a text is the secret of a key. `candidate`: one of the hashes of the text. */
+export const isImportedAs = (candidate: Candidate, { algorithm, digest, strip, stripped }: ImportedKey): boolean =>
+  importedHashOf(candidate) === importedHashOf({ algorithm, digest }) && isStoredAs(candidate, { strip, prefix: stripped });
+
 const refused = (status: 409 | 422, code: FailureCode, detail: string): ImportResult => ({ status, id: null, code, detail });
 
 /**
  * Imports keys by their hashes. Importing the same hash again returns the key that it made before. Returns one result for each key, in order. A hash
- * of another account is a conflict. Wakes no guard: a guard reads its key when the first request with the key arrives. Throws `not_found` if there is
- * no such account.
+ * of another account is a conflict. Wakes no guard: a guard reads its key when the first request with the key arrives. A dry run writes nothing, and returns the
+ * same results without the ids of new keys. Throws `not_found` if there is no such account.
  */
-export async function importKeys(context: WriteContext, keys: readonly ImportedKey[]): Promise<ImportResult[]> {
+export async function importKeys(context: WriteContext, keys: readonly ImportedKey[], isDryRun = false): Promise<ImportResult[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await importOnce(context, keys);
+      return await importOnce(context, keys, isDryRun);
     } catch (error) {
       // Another import of the same hash was faster, or the terms have changed.
       if (attempt === 3 || !(isDuplicate(error, "imported_secrets.algorithm") || error === changed)) throw error;
@@ -55,7 +59,7 @@ export async function importKeys(context: WriteContext, keys: readonly ImportedK
 
 const changed = new Error("the terms of the account have changed");
 
-async function importOnce(context: WriteContext, keys: readonly ImportedKey[]): Promise<ImportResult[]> {
+async function importOnce(context: WriteContext, keys: readonly ImportedKey[], isDryRun: boolean): Promise<ImportResult[]> {
   const { db, actor, now, commit } = context;
   const terms = await readKeyTerms(db, actor.accountId);
   const known = await readKnown(db, keys);
@@ -68,7 +72,7 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[]): 
     if (before && before.accountId !== actor.accountId)
       results.set(index, refused(409, "conflict", "This hash belongs to another account."));
     else if (before) results.set(index, { status: 200, id: before.keyId, code: null, detail: null });
-    else if (twin) results.set(index, { status: 200, id: twin.id, code: null, detail: null });
+    else if (twin) results.set(index, { status: 200, id: isDryRun ? null : twin.id, code: null, detail: null });
     else {
       const problem = boundsOf(key, terms, now);
       if (problem) results.set(index, problem);
@@ -76,11 +80,16 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[]): 
     }
   });
   const room = await roomForKeys(context);
-  const fitting = [...made.values()].slice(0, room);
-  const noRoom = new Set([...made.values()].slice(room).map(({ id }) => id));
-  if (fitting.length > 0) {
+  // A revoked key needs no room.
+  const [live, revoked] = [
+    [...made.values()].filter(({ key }) => key.state !== "revoked"),
+    [...made.values()].filter(({ key }) => key.state === "revoked"),
+  ];
+  const fitting = [...live.slice(0, room), ...revoked];
+  const noRoom = new Set(live.slice(room).map(({ id }) => id));
+  if (fitting.length > 0 && !isDryRun) {
     const rows = fitting.map(({ id, key }) => rowOf(context, id, key, terms));
-    const when = and(hasRoomForKey(context, rows.length), hasKeyTerms(actor.accountId, terms)) as SQL;
+    const when = and(hasRoomForKey(context, Math.min(live.length, room)), hasKeyTerms(actor.accountId, terms)) as SQL;
     const outcomes = await commit({
       result: null,
       events: [],
@@ -98,7 +107,7 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[]): 
     if (result) return result;
     const { id = "" } = made.get(importedHashOf(key)) ?? {};
     if (noRoom.has(id)) return refused(409, "limit_reached", "The account has as many live keys as it may have.");
-    return { status: 201, id, code: null, detail: null };
+    return { status: 201, id: isDryRun ? null : id, code: null, detail: null };
   });
 }
 
@@ -125,8 +134,8 @@ function boundsOf(
   return null;
 }
 
-const rowOf = (context: WriteContext, id: string, key: ImportedKey, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): KeyRow =>
-  newKeyRow(context, {
+const rowOf = (context: WriteContext, id: string, key: ImportedKey, { ceiling, highest, defaultScopes: ofAccount }: KeyTerms): KeyRow => ({
+  ...newKeyRow(context, {
     id,
     name: key.name,
     externalId: key.externalId,
@@ -135,21 +144,24 @@ const rowOf = (context: WriteContext, id: string, key: ImportedKey, { ceiling, h
     importedPrefix: key.shownPrefix,
     secretHash: importedHashOf(key),
     signedBy: null,
-    scopes: key.scopes ?? (ofAccount ? inOrder(ofAccount) : [...defaultScopes]),
+    scopes: key.scopes ?? (ofAccount ? inOrder(ofAccount) : [...teamDefaultScopes]),
     hourlyLimit: key.hourlyLimit ?? ceiling,
     otherLimits: limitsWithin(key.otherLimits ?? [], highest),
+    limitsFrom: key.hourlyLimit === undefined && (key.otherLimits ?? []).length === 0 ? "plan" : "key",
     allowedIps: [],
     expiresAt: key.expiresAt,
-  });
+  }),
+  state: key.state,
+});
 
 /** Returns the statement that inserts keys. One statement inserts all of them, because an invocation may send only 1,000 statements. */
 const insertKeys = (db: Db, rows: readonly KeyRow[], when: SQL): Statement =>
   raw(
     db,
-    sql`INSERT INTO api_keys (id, account_id, name, external_id, metadata, last4, imported_prefix, secret_hash, scopes, state, hourly_limit, other_limits, allowed_ips,
+    sql`INSERT INTO api_keys (id, account_id, name, external_id, metadata, last4, imported_prefix, secret_hash, scopes, state, hourly_limit, other_limits, limits_from, allowed_ips,
         expires_at, version, pushed_version, revision, created_by_type, created_by_id, created_at, updated_at)
       SELECT value ->> 'id', value ->> 'accountId', value ->> 'name', value ->> 'externalId', value -> 'metadata', value ->> 'last4', value ->> 'importedPrefix',
-        value ->> 'secretHash', value -> 'scopes', value ->> 'state', value ->> 'hourlyLimit', value -> 'otherLimits', value -> 'allowedIps',
+        value ->> 'secretHash', value -> 'scopes', value ->> 'state', value ->> 'hourlyLimit', value -> 'otherLimits', value ->> 'limitsFrom', value -> 'allowedIps',
         value ->> 'expiresAt', 1, 1, value ->> 'revision', value ->> 'createdByType', value ->> 'createdById', value ->> 'createdAt', value ->> 'updatedAt'
       FROM json_each(${JSON.stringify(rows)}) WHERE ${when} RETURNING id`,
   );

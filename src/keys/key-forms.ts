@@ -1,6 +1,7 @@
-import { asc, count, eq, sql } from "drizzle-orm";
+import { asc, eq, sql } from "drizzle-orm";
 import type { SecretForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
+import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
@@ -33,14 +34,20 @@ export async function addKeyForm({ db, now, commit }: FormContext, form: SecretF
       each.alphabet === form.alphabet,
   );
   if (known) return { form: known, isNew: false };
-  const [counted] = await db.select({ forms: count() }).from(keyForms);
-  if ((counted?.forms ?? 0) >= maxForms)
+  const made: KeyForm = { id: newId("frm", now), ...form, createdAt: now };
+  const when = sql`(SELECT count(*) FROM key_forms) < ${maxForms}`;
+  const [inserted] = await commit({
+    evenWhereFull: true,
+    result: made,
+    events: [],
+    statements: [insertWhere(db, keyForms, made, when)],
+    when,
+  });
+  if (!wrote(inserted))
     throw new Failure(
       "limit_reached",
       `A deployment may have at most ${maxForms} forms of imported keys. Delete a form that no key needs.`,
     );
-  const made: KeyForm = { id: newId("frm", now), ...form, createdAt: now };
-  await commit({ evenWhereFull: true, result: made, events: [], statements: [db.insert(keyForms).values(made)] });
   return { form: made, isNew: true };
 }
 

@@ -20,6 +20,7 @@ export const manifest = {
         status: "active",
         limits: [{ per: "hour", limit: 5000 }],
         hourly_limit: 5000,
+        limits_from: "plan",
         allowed_ips: [],
         expires_at: "2026-03-01T00:00:00.000Z",
         last_used_at: "2026-01-31T09:29:12.345Z",

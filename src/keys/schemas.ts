@@ -10,11 +10,20 @@ import { isUnambiguous } from "../net/ip-list.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
-import { scopes as allScopes, defaultScopes, exampleScopes, inOrder, knownScopes, oneOfScopes, type Scope } from "./scopes.ts";
+import {
+  scopes as allScopes,
+  defaultScopes,
+  exampleScopes,
+  inOrder,
+  knownScopes,
+  oneOfScopes,
+  type Scope,
+  teamDefaultScopes,
+} from "./scopes.ts";
 
 const partyType = z.enum(["key", "member", "token", "operator", "system"]).meta({
   description:
-    "The type of the creator: another `key`, a `member` of the account, a service `token` or the `operator` of this service, or the `system`.",
+    "The type of the creator: another `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.",
   examples: ["key"],
 });
 
@@ -52,6 +61,10 @@ export const KeyData = z.strictObject({
   hourly_limit: z
     .int()
     .meta({ description: "The number of units that the key may use in a clock hour: the limit per hour.", examples: [5000] }),
+  limits_from: z.enum(["key", "plan"]).meta({
+    description: "`key` if the limits are the key's own, `plan` if they are those of the account's plan, which change with it.",
+    examples: ["plan"],
+  }),
   allowed_ips: z.array(z.string()).meta({
     description: "The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.",
     examples: [["203.0.113.0/24"]],
@@ -81,7 +94,7 @@ export const KeyData = z.strictObject({
         .nullable()
         .meta({
           description:
-            "The id of the key, member or service token that created the key. The value is null for the operator and the system.",
+            "The id of the key, member or service token that created the key. Null for the team behind this service and the system.",
           examples: ["key_8hJk3mN5pQ7rS9tU"],
         }),
       name: z
@@ -106,6 +119,7 @@ export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
   status: statusOf(key, now),
   limits: limitsOf(key),
   hourly_limit: key.hourlyLimit,
+  limits_from: key.limitsFrom,
   allowed_ips: key.allowedIps,
   expires_at: isoOrNull(key.expiresAt),
   last_used_at: isoOrNull(key.lastUsedAt),
@@ -170,7 +184,10 @@ const expiresAt = timeInputOrNull.meta({
 });
 const maxAllowedIps = 100;
 const ipListDocument = {
-  items: { type: "string" as const },
+  items: {
+    type: "string" as const,
+    anyOf: [{ format: "ipv4" }, { format: "ipv6" }, { pattern: "^[0-9A-Fa-f.:]+/[0-9]{1,3}$" }],
+  },
   maxItems: maxAllowedIps,
   description: "The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.",
   example: ["203.0.113.0/24"],
@@ -211,6 +228,11 @@ export const KeyPatch = z
       .meta({ description: "The new status. A `disabled` key is denied until its status is `active` again.", example: "disabled" }),
     hourly_limit: hourlyLimit.optional(),
     limits: limits.optional(),
+    limits_from: z.enum(["key", "plan"]).optional().meta({
+      description:
+        "With `plan`, the key gets the limits of the account's plan, and every change of them. With `key`, its limits become its own. Without this member, limits that differ from those of the key become its own.",
+      example: "plan",
+    }),
     allowed_ips: allowedIpsOrNull.optional(),
     expires_at: expiresAt.optional(),
     overlap_ends_at: timeInputOrNull.optional().meta({
@@ -227,8 +249,8 @@ export const KeyPatch = z
 export const externalId = z
   .string()
   .regex(
-    /^(?!-$)[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/,
-    "Must be 1 to 200 printable ASCII characters, without spaces at the ends, and not `-`.",
+    /^(?!(?:-|\.\.?)$)[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/,
+    "Must be 1 to 200 printable ASCII characters, without spaces at the ends, and not `-`, `.` or `..`.",
   )
   .meta({ description: "The id in your own system.", example: "cus_4711" });
 const maxMetadataBytes = 1024;
@@ -302,7 +324,17 @@ function merged(before: Record<string, unknown>, patch: Record<string, unknown>,
 
 /** The members of a key that only the team's own API sees and sets. */
 const teamMembers = { external_id: externalId.nullable().optional(), metadata: metadata.optional() };
-export const TeamNewKey = z.strictObject({ ...NewKey.shape, ...teamMembers }).refine(sameHour.check, sameHour.otherwise);
+export const TeamNewKey = z
+  .strictObject({
+    ...NewKey.shape,
+    scopes: scopesInput.optional().meta({ default: teamDefaultScopes }),
+    hourly_limit: hourlyLimit.optional().meta({
+      description:
+        "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the account's plan.",
+    }),
+    ...teamMembers,
+  })
+  .refine(sameHour.check, sameHour.otherwise);
 export const TeamKeyPatch = z
   .strictObject({ ...KeyPatch.shape, ...teamMembers, metadata: metadataPatch.optional() })
   .refine(sameHour.check, sameHour.otherwise);
@@ -362,6 +394,7 @@ export const keyPatchOf = (patch: Partial<z.output<typeof KeyPatch>>) =>
     scopes: patch.scopes,
     state: patch.status,
     ...limitFields(patch),
+    limitsFrom: patch.limits_from,
     allowedIps: patch.allowed_ips === null ? [] : patch.allowed_ips,
     expiresAt: patch.expires_at,
     overlapEndsAt: patch.overlap_ends_at,

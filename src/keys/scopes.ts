@@ -28,6 +28,9 @@ export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 /** If a request for a new key does not list scopes, the key gets these scopes. */
 export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }]) => isDefault).map(([scope]) => scope);
 
+/** The scopes of a key that the team makes or imports, if it names none. The sample resources are no part of the team's own API. */
+export const teamDefaultScopes = declared.filter(({ default: isDefault }) => isDefault).map(({ name }) => name) as Scope[];
+
 /** Returns whether a scope belongs to a resource that is served. */
 export const isServed = (scope: string): boolean => (scopes as readonly string[]).includes(scope);
 

@@ -29,6 +29,10 @@ export const apiKeys = sqliteTable(
       .$type<{ per: "second" | "minute" | "hour" | "day" | "month"; limit: number }[]>()
       .notNull()
       .default([]),
+    /** Whether the limits are those of the key itself, or those of the account's plan, which change with it. */
+    limitsFrom: text("limits_from", { enum: ["key", "plan"] })
+      .notNull()
+      .default("key"),
     allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
     expiresAt: integer("expires_at"),
     /** The expiry time for which the service has handled the event `key.expiring`. If a key has already expired, the service skips the event. */

@@ -1,4 +1,5 @@
 import { type Actor, isOfTeam } from "../accounts/actor.ts";
+import { differing, isEmpty } from "../db/differing.ts";
 import type { EvenWhereFull } from "../webhooks/outbox.ts";
 import { widens } from "./grants.ts";
 import type { KeyRow } from "./key.ts";
@@ -14,7 +15,8 @@ export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): E
   return isEnding || isOfTeam(by) ? true : "within the reserve";
 }
 
-/** Returns whether a change of a key does nothing except restrict the key. If the change renames the key, returns false. */
-function isTightening(before: KeyRow, after: KeyRow): boolean {
-  return after.name === before.name && !widens(before, after) && (after.state === before.state || after.state === "disabled");
+/** Returns whether a change of a key does nothing except restrict the key. If the change writes other values, returns false. */
+function isTightening(before: KeyRow, { name, externalId, metadata, ...after }: KeyRow): boolean {
+  const isOnly = isEmpty(differing({ name, externalId, metadata }, before));
+  return isOnly && !widens(before, { ...before, ...after }) && (after.state === before.state || after.state === "disabled");
 }

@@ -63,6 +63,7 @@ const memberNames: Record<string, string> = {
   scopes: "scopes",
   hourlyLimit: "hourly_limit",
   otherLimits: "limits",
+  limitsFrom: "limits_from",
   allowedIps: "allowed_ips",
   expiresAt: "expires_at",
   state: "status",
@@ -70,7 +71,11 @@ const memberNames: Record<string, string> = {
   overlapEndsAt: "overlap_ends_at",
 };
 
-const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
+/** Returns the names of what a change sets. Limits that become the key's own are named by themselves. */
+function changesOf({ limitsFrom, ...members }: Partial<KeyRow>): string[] {
+  const isAlone = limitsFrom !== undefined && members.hourlyLimit === undefined && members.otherLimits === undefined;
+  return Object.keys(isAlone ? { ...members, limitsFrom } : members).flatMap((member) => memberNames[member] ?? []);
+}
 
 /**
  * Updates a key, and pushes the updated key to its guard. If another write changes the key or the acting key in the meantime, reads both keys

@@ -94,7 +94,7 @@ const readYaml = createRoute({
     200: {
       description: "The OpenAPI 3.1.0 document, as YAML.",
       headers: { ...requestId, ...etagHeader },
-      content: { "application/yaml": { schema: OpenApiDocument } },
+      content: { "application/yaml": { schema: { type: "string", description: "The document in YAML.", example: "openapi: 3.1.0" } } },
     },
     ...notModified,
   },

@@ -1,4 +1,4 @@
-import { type Account, isAccountAsRead, readAccount, updateAccount } from "../accounts/account.ts";
+import { type Account, isAccountAsRead, readAccount, searchable, updateAccount } from "../accounts/account.ts";
 import { notePlanVersion, type Plan, planOf, type Terms, termsOf } from "../accounts/plan.ts";
 import { nextLimitsVersion } from "../accounts/shared-limits.ts";
 import { activityDays } from "../activity/retention.ts";
@@ -13,6 +13,7 @@ import { always, conflicted, retryOnConflict, wrote } from "../db/optimistic-loc
 import { Failure, invalidMember } from "../errors/failure.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { changeKey } from "../keys/change-key.ts";
+import { widens } from "../keys/grants.ts";
 import { pushAccount } from "../keys/push-account.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
@@ -46,14 +47,15 @@ const termsIn = ({ planId, limits, limitCeiling, retentionDays }: AccountPatch) 
 const valuesIn = ({ name, email, externalId, metadata, onUnavailable, maxLiveKeys }: Partial<TeamValues>) =>
   omitUndefined({ name, email, externalId, metadata, onUnavailable, maxLiveKeys });
 
-const goOn = "Other keys of the account still have higher limits. Send the request again until it succeeds.";
+const goOn = "Other keys of the account still have their former limits. Send the request again until it succeeds.";
 
-/** One call lowers at most this many keys. Each of these keys needs about 15 D1 statements. */
-const maxLowered = 50;
+/** One call changes at most this many keys. Each of these keys needs about 15 D1 statements. */
+const maxChanged = 50;
 
 /**
  * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
- * values and limits apply to every request that starts after the promise has resolved. Keys whose limits exceed the highest limits are lowered. Returns the
+ * values and limits apply to every request that starts after the promise has resolved. Keys with the limits of their plan get its new ones, and other keys whose
+ * limits exceed the highest limits are lowered. Returns the
  * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, and `conflict` if another account has the external id. Throws `unavailable` if
  * the change is stored but not yet in force, for example because one call cannot lower so many keys. The same call again then goes on.
  */
@@ -75,11 +77,11 @@ export async function changeAccount(
     return isWritten ? { patch, plan } : conflicted;
   });
   // A guard that does not respond must not keep the new terms from applying to the other keys.
-  const { lowered, isDone } = isEmpty(termsIn(patch))
-    ? { lowered: [], isDone: true }
-    : await putInForce(changing, await readAccount(db, accountId), plan, maxLowered);
+  const { lowered, changed, isDone } = isEmpty(termsIn(patch))
+    ? { lowered: [], changed: 0, isDone: true }
+    : await putInForce(changing, await readAccount(db, accountId), plan, maxChanged);
   if (!isEmpty(valuesIn(patch))) await pushKeysOf(changing, accountId);
-  if (!isDone) throw new Failure("unavailable", `The change is stored, and ${lowered.length} keys were lowered. ${goOn}`);
+  if (!isDone) throw new Failure("unavailable", `The change is stored, and ${changed} keys have their new limits. ${goOn}`);
   return lowered;
 }
 
@@ -102,7 +104,14 @@ export async function writeAccount(
   const changed = differing(valuesIn(values), before);
   if (isEmpty({ ...terms, ...changed, ...differing({ ownTerms }, before) })) return true;
   const next = terms.sharedLimits ? nextLimitsVersion(before) : {};
-  const members = { ...changed, ...terms, ownTerms, ...next, ...(planId !== before.planId && { planVersion: 0 }) };
+  const members = {
+    ...changed,
+    ...searchable({ ...before, ...changed }),
+    ...terms,
+    ownTerms,
+    ...next,
+    ...(planId !== before.planId && { planVersion: 0 }),
+  };
   const changes = Object.keys(changed).map((member) => wordOf[member as keyof typeof wordOf]);
   const ofTerms = Object.fromEntries(Object.entries(terms).map(([member, value]) => [wordOf[member as keyof typeof wordOf], value]));
   // The entry says what the terms are now. It does not contain the values of the team, because they can be personal data.
@@ -143,36 +152,40 @@ const wordOf = {
 } as const;
 
 /**
- * Puts the stored terms of an account in force: pushes its limits, hides log entries that are past their retention, and lowers at most `atMost` keys. When all
- * of this is done, notes the version of the plan. Returns the ids of the lowered keys. `isDone` is false if more keys must be lowered.
+ * Puts the stored terms of an account in force: pushes its limits, hides log entries that are past their retention, and changes the limits of at most `atMost`
+ * keys. When all of this is done, notes the version of the plan. Returns the ids of the lowered keys, and the number of all changed keys. `isDone` is false if
+ * more keys must be changed.
  */
 export async function putInForce(
   changing: ChangingAccount,
   account: Account,
   plan: Plan | null,
   atMost: number,
-): Promise<{ lowered: string[]; isDone: boolean }> {
+): Promise<{ lowered: string[]; changed: number; isDone: boolean }> {
   const { db, env, now } = changing;
   if (account.pushedLimitsVersion < account.limitsVersion) await pushAccount(changing, account.id);
   await hideOldEntries(changing, account);
   const { limitCeiling, keyLimits } = account;
   const keys = await db.select().from(apiKeys).where(isLiveKey(account.id, now));
-  // The limits of expired keys are not lowered. An expired key cannot get a new expiry while its limits are too high.
-  const above = keys.flatMap(({ id, ...key }) => {
+  // The limits of expired keys are not changed. An expired key cannot get a new expiry while its limits are too high.
+  const outdated = keys.flatMap(({ id, ...key }) => {
+    const isOfPlan = key.limitsFrom === "plan";
+    const ofPlan = { hourlyLimit: limitCeiling, otherLimits: keyLimits };
     const within = { hourlyLimit: Math.min(key.hourlyLimit, limitCeiling), otherLimits: limitsWithin(key.otherLimits, keyLimits) };
-    const patch = differing(within, key);
-    return isEmpty(patch) ? [] : [{ id, patch }];
+    const patch = differing(isOfPlan ? ofPlan : within, key);
+    const isLowered = widens({ ...key, ...patch }, key);
+    return isEmpty(patch) ? [] : [{ id, patch: { ...patch, limitsFrom: key.limitsFrom }, isLowered }];
   });
   const actor = actorOf(changing, account.id);
-  const some = above.slice(0, atMost);
+  const some = outdated.slice(0, atMost);
   for (const { id, patch } of some) {
     const details = { limit: patch.hourlyLimit, limits: patch.otherLimits };
     const commit = operatorCommit(changing, "key.limited", { accountId: account.id, targetId: id, details });
     await changeKey({ ...changing, ...logOf(env, account.logWriter), actor, commit }, id, patch, always);
   }
-  const isDone = some.length === above.length;
+  const isDone = some.length === outdated.length;
   if (isDone && plan && account.planVersion < plan.version) await notePlanVersion(db, account, plan);
-  return { lowered: some.map(({ id }) => id), isDone };
+  return { lowered: some.filter(({ isLowered }) => isLowered).map(({ id }) => id), changed: some.length, isDone };
 }
 
 /** Hides log entries that are past the account's retention. If the log writer does not respond, a scheduled job hides them within an hour. */

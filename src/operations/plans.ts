@@ -120,8 +120,8 @@ export async function applyPlans(
 }
 
 /**
- * Gives the accounts of a plan its latest terms, one account after another, until `endsAt` or until `maxKeys` keys were lowered. The terms apply to an account
- * from the moment that its row says so. An account whose budget or guards cannot be reached is left for a later call.
+ * Gives the accounts of a plan its latest terms, one account after another, until `endsAt` or until the limits of `maxKeys` keys were changed. The terms apply
+ * to an account from the moment that its row says so. An account whose budget or guards cannot be reached is left for a later call.
  */
 export async function applyPlan(
   changing: ChangingAccount,
@@ -145,8 +145,8 @@ export async function applyPlan(
         if (latest.planId !== plan.id) return null;
         return (await writeAccount(changing, latest, { plan, ownTerms: latest.ownTerms })) ? readAccount(db, before.id) : conflicted;
       });
-      const { lowered, isDone } = account ? await putInForce(changing, account, plan, left) : { lowered: [], isDone: true };
-      left -= lowered.length;
+      const { changed, isDone } = account ? await putInForce(changing, account, plan, left) : { changed: 0, isDone: true };
+      left -= changed;
       if (!isDone) return { ...(await progressOf(db, plan)), next: cursor };
     } catch (error) {
       console.error(`${before.id} does not have the latest terms of its plan yet:`, messagesOf(error));

@@ -10,7 +10,7 @@ const timeoutMs = 10 * secondMs;
 
 /** The secrets of the alerts. Both are optional. */
 export interface AlertEnv {
-  /** An incoming webhook of Slack or a service that takes the same messages, a PagerDuty URL with `routing_key`, or a receiver of your own. */
+  /** An incoming webhook of Slack, of Google Chat or of a service that takes the messages of Slack, a PagerDuty URL with `routing_key`, or a receiver of your own. */
   ALERT_URL?: string;
   /** The secret that signs alerts for a receiver of your own: `whsec_` and base64. */
   ALERT_SECRET?: string;
@@ -18,6 +18,9 @@ export interface AlertEnv {
 }
 
 const pagerDutyHosts = ["events.pagerduty.com", "events.eu.pagerduty.com"];
+
+/** Google Chat refuses messages with members that it does not know. */
+const googleChat = "chat.googleapis.com";
 
 const secretForm = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
@@ -63,8 +66,12 @@ export function bodyOf(url: URL, env: AlertEnv, announcements: readonly [Announc
       },
     };
   }
-  return {
+  const message = {
     text: [`${origin}`, ...announcements.map((each) => `${sentenceOf(each)} (docs/runbooks/${each.condition.runbook})`)].join("\n"),
+  };
+  if (url.hostname === googleChat) return message;
+  return {
+    ...message,
     origin,
     alerts: announcements.map(({ id, condition, since, endedAt }) => ({
       id,

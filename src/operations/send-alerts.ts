@@ -3,12 +3,15 @@ import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { deployedAtOf } from "../db/job-runs.ts";
 import { errorsOf } from "../errors/failure.ts";
+import { minuteMs } from "../time/clock.ts";
 import { readAlerting, storeAlerting } from "./alerting.ts";
 import { type Alerting, announced, announcementsOf, nextStates, sampled } from "./alerts.ts";
 import { type Condition, conditionsOf, type RecentRequests, unreadParts } from "./conditions.ts";
 import { type DeploymentStatus, readDeploymentStatus } from "./deployment-status.ts";
 import { type AlertEnv, alertUrl, inRequests, postAlerts } from "./post-alerts.ts";
+import { findOneNeedingLost } from "./read-conditions.ts";
 import { countRequests } from "./recent-requests.ts";
+import type { Needing } from "./signers.ts";
 
 /**
  * What could not be stored, and is remembered as long as this isolate lives. Otherwise, while D1 refuses changes, each run would post the same alerts.
@@ -29,8 +32,12 @@ export async function sendAlerts(db: Db, env: WriterEnv & AlertEnv, now: number)
     return 0;
   }
   const status = await readDeploymentStatus(db, env, now);
-  const holding = await holdingNow(db, status, recent, { before, now, deployedAt: deployedAtOf(env.VERSION) });
-  const states = nextStates(before.states, holding, unreadParts(status, recent), now);
+  // Looking for what needs a lost secret reads all keys, so it happens once an hour. An alert about secrets goes on until then.
+  const isLooking = Math.floor(now / minuteMs) % 60 === 0;
+  const needsLost = isLooking ? await findOneNeedingLost(db, env, now) : null;
+  const holding = await holdingNow(db, status, recent, { before, now, deployedAt: deployedAtOf(env.VERSION), needsLost });
+  const unread = unreadParts(status, recent);
+  const states = nextStates(before.states, holding, isLooking ? unread : unread.add("secrets"), now);
   const announcements = announcementsOf(states, now);
   // An alert that the receiver refuses does not hold back the others.
   const requests = inRequests(url, announcements);
@@ -50,9 +57,9 @@ async function holdingNow(
   db: Db,
   status: DeploymentStatus,
   recent: RecentRequests | null,
-  { before, now, deployedAt }: { before: Alerting; now: number; deployedAt: number | null },
+  { before, ...about }: { before: Alerting; now: number; deployedAt: number | null; needsLost: Needing | null },
 ): Promise<Condition[]> {
-  const holding = conditionsOf(status, recent, { now, deployedAt }).filter(({ name }) => name !== "CronDead");
+  const holding = conditionsOf(status, recent, about).filter(({ name }) => name !== "CronDead");
   try {
     await storeAlerting(db, before);
     return holding;

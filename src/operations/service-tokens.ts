@@ -3,10 +3,12 @@ import { signingSecretsIn } from "../credentials/key-format.ts";
 import { isTokenId, newServiceToken, newTokenId } from "../credentials/service-token.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
+import { wrote } from "../db/optimistic-locking.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 import { forgetToken, serviceTokensOf, type TokensEnv } from "../service-tokens/authenticate-token.ts";
 import {
+  hasRoomForToken,
   insertToken,
   listTokens,
   readToken,
@@ -45,8 +47,6 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
       fieldErrors: [{ pointer: "/expires_at", detail: "Must be in the future.", code: "too_small" }],
     });
   await requireAccounts(db, input.accountIds ?? []);
-  if ((await listTokens(db, { revokedToo: false, limit: maxTokens })).length >= maxTokens)
-    throw new Failure("limit_reached", "A deployment may have at most 1,000 service tokens. Revoke tokens that you no longer use.");
   const [signing] = signingSecretsIn(env);
   const id = newTokenId();
   const token = newServiceToken(id, signing);
@@ -60,12 +60,16 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
     revokedAt: null,
   };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
-  await operatorCommit(changing, "token.made", { targetId: id, details })({
+  const when = hasRoomForToken(maxTokens);
+  const [inserted] = await operatorCommit(changing, "token.made", { targetId: id, details })({
     evenWhereFull: true,
     result: { row, token },
     events: [],
-    statements: [insertToken(db, row)],
+    statements: insertToken(db, row, when),
+    when,
   });
+  if (!wrote(inserted))
+    throw new Failure("limit_reached", "A deployment may have at most 1,000 service tokens. Revoke tokens that you no longer use.");
   // The token that creates this one may have been revoked in the meantime.
   const stored = (await readToken(db, id)) ?? row;
   await push(() => serviceTokensOf(env).put(stored) as unknown as Promise<void>);

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { accepts } from "hono/accepts";
 import type { WriterCounts } from "../activity/log-writer/activity-writer.ts";
 import type { Lost } from "../activity/log-writer/counters.ts";
 import { bucketsMs, routeClasses } from "../activity/log-writer/served.ts";
@@ -8,9 +9,13 @@ import { type DeploymentStatus, readDeploymentStatus } from "../operations/deplo
 import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
-// Metrics in the OpenMetrics 1.0 format. No metric describes a single account. The operator page shows the requests of each account.
+// Metrics in the OpenMetrics 1.0 format, or in the older text format of Prometheus. No metric describes a single account.
 
-const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const openMetrics = "application/openmetrics-text";
+const contentTypes = {
+  [openMetrics]: `${openMetrics}; version=1.0.0; charset=utf-8`,
+  "text/plain": "text/plain; version=0.0.4; charset=utf-8",
+};
 
 interface Metric {
   name: string;
@@ -27,14 +32,17 @@ interface Metric {
 
 const escaped = (value: string) => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 
-function textOf({ name, help, unit, type, values }: Metric): string {
+/** Formats a metric. In the older format, the suffix of a counter belongs to its name, and units do not exist. */
+function textOf({ name, help, unit, type, values }: Metric, isOpenMetrics: boolean): string {
   const lines = values
     .filter(([, value]) => value !== null)
     .map(([labels, value, suffix = type === "counter" ? "_total" : ""]) => {
       const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
       return `${name}${suffix}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`;
     });
-  return `# TYPE ${name} ${type ?? "gauge"}\n${unit ? `# UNIT ${name} ${unit}\n` : ""}# HELP ${name} ${help}\n${lines.join("")}`;
+  const family = type === "counter" && !isOpenMetrics ? `${name}_total` : name;
+  const ofUnit = unit && isOpenMetrics ? `# UNIT ${name} ${unit}\n` : "";
+  return `# TYPE ${family} ${type ?? "gauge"}\n${ofUnit}# HELP ${family} ${help}\n${lines.join("")}`;
 }
 
 const ageOf = (since: number | null, now: number) => (since === null ? 0 : Math.max(0, now - since) / secondMs);
@@ -205,5 +213,7 @@ metrics.get("/metrics", async (c) => {
   const now = Date.now();
   const [status, counts] = await Promise.all([readDeploymentStatus(connect(c.env.DB), c.env, now), readCounts(c.env)]);
   const metrics = [...metricsOf(status, now), ...requestMetrics(counts)];
-  return c.body(`${metrics.map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
+  const type = accepts(c, { header: "Accept", supports: Object.keys(contentTypes), default: "text/plain" }) as keyof typeof contentTypes;
+  const text = metrics.map((each) => textOf(each, type === openMetrics)).join("");
+  return c.body(type === openMetrics ? `${text}# EOF\n` : text, 200, { "Content-Type": contentTypes[type], Vary: "Accept" });
 });

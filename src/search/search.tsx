@@ -11,6 +11,7 @@ import { visitorMay } from "../dashboard/permissions.tsx";
 import { type Suggestion, wantsJson } from "../dashboard/suggestions.ts";
 import { library } from "../docs/library.ts";
 import { maxQueryCharacters, maxQueryWords, maxSuggestions, queryWordsOf, suggestionOf } from "../docs/search-index.ts";
+import { folded } from "../inputs/fold.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import { maxWebhooks } from "../webhooks/write-webhooks.ts";
 
@@ -58,8 +59,8 @@ interface Results {
 async function find(c: PageContext, text: string): Promise<Results> {
   const context = await openLogContext(c);
   const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
-  const wanted = text.toLowerCase();
-  const has = (...parts: string[]) => parts.some((part) => part.toLowerCase().includes(wanted));
+  const wanted = folded(text);
+  const has = (...parts: string[]) => parts.some((part) => folded(part).includes(wanted));
   // If the text is a full secret key, search only for its public part.
   const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
   const words = publicPart !== undefined || text.length > maxQueryCharacters ? [] : queryWordsOf(text);

@@ -1,5 +1,6 @@
-import { and, desc, eq, gt, isNull, or, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, or, type SQL, sql } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
+import { insertWhere } from "../db/insert-where.ts";
 import { serviceTokens } from "./tables.ts";
 import type { StoredToken } from "./token.ts";
 
@@ -50,9 +51,17 @@ export const listTokens = (
     .orderBy(desc(serviceTokens.createdAt), desc(serviceTokens.id))
     .limit(limit);
 
-/** Returns a statement that stores a new token. If the token that creates it is already revoked, the new token is revoked too. */
-export const insertToken = (db: Db, row: TokenRow): Statement =>
-  db.insert(serviceTokens).values({ ...row, revokedAt: sql`(SELECT revoked_at FROM service_tokens WHERE id = ${row.createdById})` });
+/** Returns an SQL condition that is true if there are fewer live tokens than `most`. */
+export const hasRoomForToken = (most: number): SQL => sql`(SELECT count(*) FROM service_tokens WHERE revoked_at IS NULL) < ${most}`;
+
+/** Returns statements that store a new token if `when` is true. If the token that creates it is already revoked, the new token is revoked too. */
+export const insertToken = (db: Db, row: TokenRow, when: SQL): Statement[] => [
+  insertWhere(db, serviceTokens, row, when),
+  db
+    .update(serviceTokens)
+    .set({ revokedAt: sql`(SELECT maker.revoked_at FROM service_tokens AS maker WHERE maker.id = ${row.createdById})` })
+    .where(eq(serviceTokens.id, row.id)),
+];
 
 /** The tokens that end with a token: itself, and those that it created. A token that another token created can create none. */
 const endsWith = (id: string) => or(eq(serviceTokens.id, id), eq(serviceTokens.createdById, id));

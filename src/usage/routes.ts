@@ -104,7 +104,7 @@ const Usage = z
       })
       .meta({
         description:
-          'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives at the Worker, and ends when the response is ready. The clock of a Worker advances only during I/O, so computing time is not measured.',
+          'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives, and ends when the response is ready. The clock of this service advances only during I/O, so computing time is not measured.',
       }),
     p50_ms: p50,
     p95_ms: p95,

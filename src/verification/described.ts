@@ -1,3 +1,4 @@
+import { methodForm } from "../net/http-method.ts";
 import { clientIpIn } from "../net/ip-list.ts";
 import type { VerifyRequest } from "./schemas.ts";
 
@@ -5,7 +6,6 @@ import type { VerifyRequest } from "./schemas.ts";
 
 const maxPath = 1024;
 const maxRoute = 200;
-const isMethod = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 
 const isPlain = /^[!#-[\]-~]*$/;
 
@@ -23,7 +23,7 @@ export function described<Request extends VerifyRequest>(request: Request): Requ
   const { method = "", path = "", route = "", ip = "" } = request;
   return {
     ...request,
-    method: isMethod.test(method) ? method : undefined,
+    method: methodForm.test(method) ? method : undefined,
     path: pathIn(path) || undefined,
     route: routeIn(route) || undefined,
     ip: clientIpIn(ip),

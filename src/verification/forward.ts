@@ -1,3 +1,4 @@
+import { splitJoined } from "../credentials/credential-in.ts";
 import { hasForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
@@ -102,7 +103,7 @@ const defaultIpHeader = "X-Real-IP";
 export async function forwardedRequest(db: Db, headers: Headers, settings: HeaderSettings): Promise<ForwardedRequest> {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
   // A header that was sent twice arrives as one value with a comma.
-  const sent = keyHeaders.flatMap((name) => headers.get(name)?.split(",") ?? []);
+  const sent = keyHeaders.flatMap((name) => splitJoined(headers.get(name) ?? ""));
   const key = await credentialIn(db, sent, keyHeaders.join(", "));
   // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first.
   const stated = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;

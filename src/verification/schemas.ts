@@ -162,9 +162,14 @@ export const ReportsAnswer = z.strictObject({
         .union([z.literal(200), z.literal(409), z.literal(422), z.literal(503)])
         .meta(meta("200 if the response is in the log, 503 if you should send the report again.", 200)),
       code: z
-        .enum(["conflict", "invalid_receipt", "expired_receipt", "unavailable"])
+        .string()
         .nullable()
-        .meta(meta("Why the report was rejected, or null.", null)),
+        .meta(
+          meta(
+            "Why the report was rejected: `conflict`, `invalid_receipt`, `expired_receipt` or `unavailable`. Null if it was taken.",
+            null,
+          ),
+        ),
     }),
   ),
 });

@@ -5,6 +5,7 @@ import type { Principal } from "../admission/authenticate.ts";
 import { guardsOf } from "../admission/guards.ts";
 import { readUnguarded } from "../admission/read-config.ts";
 import { type Verdict, verifyKey } from "../admission/verify.ts";
+import { credentialsIn, splitJoined } from "../credentials/credential-in.ts";
 import { importSecretsIn } from "../credentials/imported-secret.ts";
 import { maskPath, maskSecrets } from "../credentials/mask-keys.ts";
 import { newReceipt } from "../credentials/receipt.ts";
@@ -82,7 +83,7 @@ export async function verify(env: Env, caller: Caller, given: Verified): Promise
   const about = { scope, ip, cost, accountIds: caller.accountIds, entryId, attempt };
   const verdict = await verifyKey(
     verifying,
-    { credential: () => credentialIn(connect(env.DB), request.key.split(","), "Authorization"), ...about },
+    { credential: () => credentialIn(connect(env.DB), splitJoined(request.key), "Authorization"), ...about },
     startedAt,
   );
   const { principal } = verdict;
@@ -186,10 +187,9 @@ const minSecretLength = 16;
 
 /** Returns the path for the log: without its query, and with secrets masked. */
 function shownPathOf({ path = notGiven, key }: Verified): string {
-  const shown = maskPath(path.split("?")[0] ?? "");
   // `maskPath` knows the keys of this service. An imported key can have any form.
-  const secret = key.replace(/^bearer +/i, "").trim();
-  return secret.length >= minSecretLength && shown.includes(secret) ? shown.replaceAll(secret, "***") : shown;
+  const secrets = credentialsIn(splitJoined(key), []).filter(({ length }) => length >= minSecretLength);
+  return secrets.reduce((shown, secret) => shown.replaceAll(secret, "***"), maskPath(path.split("?")[0] ?? ""));
 }
 const shownRouteOf = ({ route = notGiven }: Verified): string => maskSecrets(route, 200);
 

@@ -1,7 +1,10 @@
+import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { root } from "../node/project.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { operatorOf } from "./operator.ts";
 
@@ -73,6 +76,26 @@ const unkeyKeys = async (): Promise<Old[]> =>
       row: { hash: createHash("sha256").update(secret).digest("base64"), algorithm: "sha256", encoding: "base64", prefix: "prod_" },
     };
   });
+
+it("The commands of the guide try, import and verify a key", () => {
+  const guide = readFileSync(join(root, "docs/team/move-your-keys-here.md"), "utf8");
+  const commands = [...guide.matchAll(/```sh run\n([\s\S]*?)\n *```/g)].map(([, text = ""]) => text);
+  const script = `${commands.join("\necho\n")}\n`.replace("http://localhost:8787", `http://localhost:${worker.port}`);
+  const out = execFileSync("bash", ["-ec", script], {
+    cwd: worker.folder,
+    encoding: "utf8",
+    env: { ...process.env, PORT: String(worker.port) },
+  });
+  const [form, tried, imported, verified] = out
+    .trim()
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line));
+  expect(form).toMatchObject({ prefix: "sk_live_" });
+  expect(tried).toMatchObject({ data: [{ status: 201, id: null }], known_key_index: 0 });
+  expect(imported).toMatchObject({ data: [{ status: 201 }] });
+  expect(verified).toMatchObject({ allowed: true, key: { name: "Production" } });
+});
 
 describe.each([
   ["prefixed-api-key", prefixedApiKeys, { prefix: "northwind_", min_length: 30, max_length: 60, alphabet: "base58" }],

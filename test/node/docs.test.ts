@@ -1,5 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
@@ -144,9 +146,11 @@ describe("The guide to webhooks", () => {
     const headersJson = JSON.stringify(headers);
     const [withLibrary = "", js = ""] = blocks.filter(({ language }) => language === "js").map(({ code }) => code);
     const verifyCall = (text: string) => `verify(${JSON.stringify(secret)}, ${headersJson}, ${JSON.stringify(text)})`;
-    const jsProgram = `${js}\nconsole.log(${verifyCall(body)}, ${verifyCall(`${body} `)});`;
+    // Frameworks give headers as an object or as `Headers`, and people copy the version of a signature along with a secret.
+    const withHeaders = `verify(${JSON.stringify(`v1,${secret}`)}, new Headers(${headersJson}), ${JSON.stringify(body)})`;
+    const jsProgram = `${js}\nconsole.log(${verifyCall(body)}, ${verifyCall(`${body} `)}, ${withHeaders});`;
     const inJs = await run(process.execPath, ["--input-type=module", "-"], jsProgram);
-    expect(inJs.out.trim()).toBe("true false");
+    expect(inJs.out.trim()).toBe("true false true");
     const variables = [
       `process.env.WEBHOOK_SECRET = ${JSON.stringify(secret)};`,
       `const headers = ${headersJson}; const rawBody = ${JSON.stringify(body)};`,
@@ -171,21 +175,48 @@ describe("The guide to webhooks", () => {
   });
 });
 
+describe("The guide to limits", () => {
+  it.each([
+    ["2592000", 1],
+    ["-1", 1],
+    ["0", 5],
+    ["0.001", 2],
+  ])("has a sample that gets 429 with Retry-After: %s and makes %s attempts", async (retryAfter, attempts) => {
+    let requests = 0;
+    const server = createServer((_, response) => {
+      const isOver = ++requests === 2 && retryAfter === "0.001";
+      response.writeHead(isOver ? 200 : 429, { "Retry-After": retryAfter }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const sample = codeBlocksIn(await textOf("/docs/guides/limits.md")).find(({ code }) => code.includes("Retry-After"))?.code ?? "";
+    const program = sample.replace(/https?:\/\/[^/]+\/api/, `http://127.0.0.1:${port}/api`);
+    const { out } = await run(process.execPath, ["--input-type=module", "-"], program);
+    server.close();
+    expect([out.trim(), requests]).toEqual([attempts === 2 ? "200" : "429", attempts]);
+  });
+});
+
 describe("The quick start", () => {
   it("has commands that get the first 200, the first 201 and the first verified webhook request", async () => {
     const steps = (await textOf("/docs/guides/quick-start.md")).split(/^## /m).slice(1);
     const commandOf = (step: number) => codeBlocksIn(steps[step - 1] ?? "")[0]?.code ?? "";
     expect(steps.findIndex((step) => step.startsWith("From here"))).toBe(6);
     expect([await statusOf("sh", commandOf(2)), await statusOf("sh", commandOf(3))]).toEqual(["200", "201"]);
-    const { secret } = JSON.parse((await run("sh", [], commandOf(4))).out) as { secret: string };
-    const [program = "", ...args] = commandOf(5).replace("whsec_...", secret).split(" ");
-    const receiving = spawn(program, args, { cwd: root, detached: true, stdio: ["ignore", "pipe", "inherit"] });
+    const guide = await textOf("/docs/guides/webhooks.md");
+    const partOf = (begin: RegExp) => codeBlocksIn(guide).find(({ code }) => begin.test(code))?.code ?? "";
+    const port = await freePort();
+    const receiver = [/^import \{ createHmac/, /^import \{ createServer/].map(partOf).join("\n").replace("4000", String(port));
+    const url = `http://localhost:${port}/`;
+    const { secret } = JSON.parse((await run("sh", [], commandOf(5).replace("https://hooks.acme.dev/", url))).out) as { secret: string };
+    const program = join(mkdtempSync(join(tmpdir(), "receiver-")), "receiver.mjs");
+    writeFileSync(program, `${receiver}\nconsole.log("listening");`);
+    const receiving = spawn(process.execPath, [program, secret], { cwd: root, detached: true, stdio: ["ignore", "pipe", "inherit"] });
     let printed = "";
     receiving.stdout.on("data", (chunk) => (printed += chunk));
     try {
-      await vi.waitFor(() => expect(printed).toContain("4000"), { timeout: 60_000, interval: 100 });
+      await vi.waitFor(() => expect(printed).toContain("listening"), { timeout: 60_000, interval: 100 });
       expect(await statusOf("sh", commandOf(3))).toBe("201");
-      // The webhooks of the demo data send to the same port, and other tests run demos. Their signatures are not valid for this receiver.
       await vi.waitFor(() => expect(printed).toContain("signature valid"), { timeout: 10_000, interval: 100 });
       expect(printed).toContain("task.created");
     } finally {

@@ -236,11 +236,10 @@ describe("The OpenAPI document, for code generators,", () => {
       expect(fieldErrorCodes).toContain(fieldCode({ code: each, message: "", path: [] } as never));
   });
 
-  it("has one schema for the JSON and the YAML document, and a server URL without a path", () => {
-    for (const id of ["getOpenApi", "getOpenApiYaml"]) {
-      const [media] = Object.values(contentOf(id, "200"));
-      expect(media?.schema).toEqual({ $ref: "#/components/schemas/OpenApiDocument" });
-    }
+  it("has a schema for the JSON document, text for the YAML document, and a server URL without a path", () => {
+    const schemaOf = (id: string) => Object.values(contentOf(id, "200"))[0]?.schema;
+    expect(schemaOf("getOpenApi")).toEqual({ $ref: "#/components/schemas/OpenApiDocument" });
+    expect(schemaOf("getOpenApiYaml")).toMatchObject({ type: "string" });
     expect((document.servers as JsonObject[]).map(({ url }) => url)).toEqual(["http://localhost:8787"]);
   });
 });

@@ -85,7 +85,7 @@ const invalidCommands = [
 
 describe("The secret that replaces the older one", () => {
   const signing = rotated["key-signing"] as (typeof rotated)[string];
-  const use = (name: string, used: number, isThere = true, isNewest = false) => ({ name, used, isThere, isNewest });
+  const use = (name: string, used: number, is_there = true, is_newest = false) => ({ name, used, is_there, is_newest });
   const places = (first: string[], second: string[]) => ({ KEY_SIGNING_SECRETS: first, KEY_SIGNING_SECRETS_2: second });
 
   it("has the next name, and takes the place of the older one", () => {
@@ -351,7 +351,7 @@ describe("A runbook", () => {
     await worker.restart();
     expect(await me(worker.key)).toBe(200);
     const before = await succeedWith("secrets", "list", "--json");
-    expect(before.signing.map(({ name, isNewest }: { name: string; isNewest: boolean }) => [name, isNewest])).toEqual([
+    expect(before.signing.map(({ name, is_newest }: { name: string; is_newest: boolean }) => [name, is_newest])).toEqual([
       ["c", true],
       ["b", false],
     ]);

@@ -21,7 +21,7 @@ const guides = [
 /** The guides for this setting of `SAMPLE_RESOURCES`. The steps of the quick start use the sample resources. */
 const served = guides.filter(([name]) => servesSamples || name !== "quick-start");
 
-/** The names of the guides. Each guide is a file in `docs/guides/`, except `changelog`, which is CHANGELOG.md. */
+/** The names of the guides. Each guide is a file in `docs/guides/`. */
 export const guideNames = served.map(([name]) => name);
 
 /** Returns the pages of the guides in reading order. `texts` maps the name of each guide to its Markdown. */

@@ -1,4 +1,4 @@
-import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
+import type { NearestLimit, RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { dayMs, hourMs, minuteMs } from "../../time/clock.ts";
 import { timeOfDay } from "../../time/moments.ts";
 import type { Hour } from "../../usage/hours.ts";
@@ -127,6 +127,14 @@ function stateOfHour(usage: RateLimitUsage, isOfKey: boolean, now: number): stri
   return `${whose} resets in ${left}${paceOf(usage, now)}`;
 }
 
+/** Returns whether the limit nearest its end is the one that the figure shows. */
+const isHourOf = (nearest: NearestLimit | null, { keyId }: RateLimitUsage): nearest is null =>
+  nearest === null || (nearest.key?.id === keyId && nearest.per === "hour");
+
+/** Describes the use of a limit, for example “9,900 / 10,000 per month, all keys together”. */
+const windowOf = ({ key, per, used, limit }: NearestLimit): string =>
+  `${integer(used)} / ${integer(limit)} per ${per}, ${key === null ? "all keys together" : `key “\u2068${key.name}\u2069”`}`;
+
 /**
  * `denied` is the number of requests over the limit, in the same window as the other figures. `busiest` is the hour with the most requests
  * in that window.
@@ -137,9 +145,11 @@ const RateLimitFigure = ({
   busiest,
   isPast,
   isOfKey,
+  nearest,
   now,
 }: {
   highest: RateLimitUsage | null;
+  nearest: NearestLimit | null;
   denied: number;
   busiest: Hour | null;
   isPast: boolean;
@@ -172,7 +182,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `${stateOfHour(highest, isOfKey, now)}.${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
+          : `${stateOfHour(highest, isOfKey, now)}.${isHourOf(nearest, highest) ? "" : ` Nearest its end: ${windowOf(nearest)}.`}${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
       }
     />
   );
@@ -182,6 +192,7 @@ const RateLimitFigure = ({
 export const Figures = ({
   usage,
   highest,
+  nearest,
   now,
   title = "API Usage - Last 30 Days",
   page = "/usage",
@@ -193,6 +204,8 @@ export const Figures = ({
 }: {
   usage: Usage;
   highest: RateLimitUsage | null;
+  /** The limit that is nearest its end, which can be one of a day, a month or all keys together. */
+  nearest: NearestLimit | null;
   now: number;
   title?: string;
   /** The page of usage that shows the charts of the figures. It is empty if that is the present page. */
@@ -261,7 +274,15 @@ export const Figures = ({
             ...comparison(avgResponseTimeMs.value, exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} denied={usage.byClass["429"]} busiest={busiest} isPast={isPast} isOfKey={isOfKey} now={now} />
+        <RateLimitFigure
+          highest={highest}
+          denied={usage.byClass["429"]}
+          busiest={busiest}
+          isPast={isPast}
+          isOfKey={isOfKey}
+          nearest={nearest}
+          now={now}
+        />
       </div>
     </section>
   );

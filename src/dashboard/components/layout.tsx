@@ -184,7 +184,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
           <Note>
             <p>
               This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries
-              are held, and nothing can be changed. Ask the operator of this service to resume the account.
+              are held, and nothing can be changed. Ask the team behind this service to resume the account.
             </p>
           </Note>
         )}

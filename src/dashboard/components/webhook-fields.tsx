@@ -26,7 +26,7 @@ export const WebhookFields = ({
       required
       maxlength={maxUrl}
       placeholder="https://hooks.example.com/overview"
-      help="Must be a public https URL. On a laptop, http://localhost works too."
+      help="Must be a public https URL."
     />
     <TextField form={form} formError={formError} name="description" label="Description" value={webhook?.description} maxlength={500} />
     <EventChoices formError={formError} ticked={ticked} />

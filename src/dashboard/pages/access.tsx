@@ -104,7 +104,7 @@ const OfferPanel = ({
             <bdi>{inviter.name}</bdi> <span class="quiet break">{inviter.email}</span>
           </>
         ) : (
-          "the operator"
+          "the team behind this service"
         )}
       </dd>
       <dt>Role</dt>
@@ -116,7 +116,7 @@ const OfferPanel = ({
     </dl>
     <button class="main" type="submit">
       <span>
-        Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? "the operator"}</bdi>
+        Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? "the team behind this service"}</bdi>
       </span>
     </button>
   </form>

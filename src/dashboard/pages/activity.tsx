@@ -111,7 +111,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
           <label for="method">Method</label>
           <select id="method" name="method">
             <option value="">any</option>
-            {methods.map((each) => (
+            {[...new Set([...methods, ...(query.method ? [query.method] : [])])].map((each) => (
               <option value={each} selected={each === query.method}>
                 {each}
               </option>

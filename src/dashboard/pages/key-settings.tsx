@@ -53,7 +53,7 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
           <dd>{key.allowedIps.length === 0 ? "any" : key.allowedIps.map((range) => <code>{range} </code>)}</dd>
           <dt>Created</dt>
           <dd>
-            <Moment timeMs={key.createdAt} /> by <bdi>{key.createdByName ?? `the ${key.createdByType ?? "operator"}`}</bdi>
+            <Moment timeMs={key.createdAt} /> by <bdi>{key.createdByName ?? creatorInWords(key)}</bdi>
           </dd>
         </dl>
       </section>
@@ -95,17 +95,20 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
 
 keySettingsPages.get("/keys/:id/settings", needs("session"), (c) => showSettings(c));
 
+const creatorInWords = ({ createdByType: type }: Key): string =>
+  type === null || type === "operator" || type === "token" ? "the team behind this service" : `the ${type}`;
+
 /** Returns the changes that a form makes to a key. If the form lacks a field, the field's value stays unchanged. */
 function changesIn(c: PageContext, form: Form, before: Key) {
   const { name, scopes = [], hourly_limit = c.get("visitor").account.limitCeiling, limits, allowed_ips, expires_at } = keyInputOf(form);
   // The expiry field shows no seconds. If the field still shows the same minute, keep the stored expiry time.
   const isSameEnd = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
+  const namesNone = form.has("hourly_limit") && form.text("hourly_limit") === "" && limits?.length === 0;
   return {
     ...(form.has("name") && { name }),
     // Browsers send only ticked checkboxes. The field `scopes_shown` shows that the form has the checkboxes, even if none is ticked.
     ...((form.has("scopes") || form.has("scopes_shown")) && { scopes }),
-    ...(form.has("hourly_limit") && { hourly_limit }),
-    ...(limits && { limits }),
+    ...(namesNone ? { limits_from: "plan" } : { ...(form.has("hourly_limit") && { hourly_limit }), ...(limits && { limits }) }),
     ...(form.has("allowed_ips") && { allowed_ips }),
     ...(form.has("expires_at") && !isSameEnd && { expires_at }),
   };
@@ -119,7 +122,9 @@ keySettingsPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const patch = keyPatchOf(parsed.input);
   // The form does not offer scopes of resources that are not served. The key keeps them.
   if (patch.scopes) patch.scopes = [...patch.scopes, ...before.scopes.filter((scope) => !isServed(scope))];
-  const stepUp = widens(before, { ...before, ...patch }) ? await askForStepUp(c) : null;
+  const { limitCeiling: hourlyLimit, keyLimits: otherLimits } = c.get("visitor").account;
+  const after = { ...before, ...patch, ...(patch.limitsFrom === "plan" && { hourlyLimit, otherLimits }) };
+  const stepUp = widens(before, after) ? await askForStepUp(c) : null;
   if (stepUp) return stepUp;
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);

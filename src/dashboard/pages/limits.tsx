@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { type AccountLimits, readAccountLimits } from "../../admission/account-limits.ts";
-import { type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { limitsOfUsage, type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { showPage } from "../components/layout.tsx";
 import { LimitTable, type ShownLimit } from "../components/limit-table.tsx";
 import { Empty } from "../components/notice.tsx";
@@ -65,17 +65,14 @@ limitsPages.get("/limits", needs("session"), async (c) => {
         )}
       </section>
       <p class="quiet">
-        Only the operator of this service can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
+        Only the team behind this service can set limits that all keys share. <a href="/docs/guides/limits">How limits work</a>
       </p>
     </>,
   );
 });
 
-/** Returns the limits of a key. A guard of an earlier release says only the limit per hour. */
-function limitsOfKey({ keyId, keyName, limits, limit, used, resetsAt }: RateLimitUsage): ShownLimit[] {
-  const key = { id: keyId ?? "", name: keyName ?? "" };
-  return (limits ?? [{ per: "hour", limit, used, resetsAt }]).map((each) => ({ ...each, key }));
-}
+const limitsOfKey = (usage: RateLimitUsage): ShownLimit[] =>
+  limitsOfUsage(usage).map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName ?? "" } }));
 
 const ByKey = ({ limits, byKey }: AccountLimits) => (
   <section class="scroll" tabindex={0} aria-label="By key, as a table">

@@ -1,7 +1,8 @@
 import { Hono } from "hono";
 import type { ReadContext } from "../../accounts/actor.ts";
 import { listActivity } from "../../activity/read-activity.ts";
-import { highestOf, type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { readAccountLimits } from "../../admission/account-limits.ts";
+import { highestOf, type NearestLimit, nearestLimit, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { servesSamples } from "../../registry/manifests.ts";
 import { dayMs } from "../../time/clock.ts";
@@ -21,12 +22,12 @@ import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { chartOf, RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState, WebhookState, type WebhookStatus, webhookStatus } from "../components/status.tsx";
-import { Age, Ahead, TimeOfDay } from "../components/time.tsx";
+import { Age, Ahead, Moment, TimeOfDay } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { countdown, counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
-import { openLogContext } from "../operation-contexts.ts";
+import { budgetContext, openLogContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
 import { readDifference } from "../read-difference.ts";
@@ -49,19 +50,19 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   const context = await openLogContext(c);
   const { now } = context;
   const { window, previous } = usageWindowsAt("30d", now);
-  const [usage, highest, { entries }, keys, webhooks, cells, formerCells] = await Promise.all([
+  const [usage, usages, shared, { entries }, keys, webhooks, cells, formerCells] = await Promise.all([
     readUsage(context, { window: "30d" }),
     // If a guard does not respond, only the rate-limit figure is missing.
-    readLiveUsages(context).then(
-      (usages) => highestOf(usages, now),
-      () => null,
-    ),
+    readLiveUsages(context).catch(() => null),
+    readAccountLimits(budgetContext(c)).catch(() => null),
     listActivity(context, { filter: {}, limit: entriesShown }),
     readKeyChoices(context),
     readWebhooks(context),
     readCells(context, window),
     readCells(context, previous),
   ]);
+  const highest = usages && highestOf(usages, now);
+  const nearest = nearestLimit(usages ?? [], shared?.limits ?? []);
   const { difference, limit } = await readDifference(context, window, cells, formerCells);
   return showPage(
     c,
@@ -69,8 +70,8 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     <>
       {visitorMay(c, "keys") && <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />}
       <div id="figures" data-refresh>
-        <Attention keys={keys} webhooks={webhooks} highest={highest} now={now} />
-        <Figures usage={usage} highest={highest} now={now} />
+        <Attention keys={keys} webhooks={webhooks} nearest={nearest} now={now} />
+        <Figures usage={usage} highest={highest} nearest={nearest} now={now} />
         <p class="quiet">
           As of <TimeOfDay timeMs={requireAsOf(context)} />.
           {account.sampleUntil !== null && (
@@ -141,28 +142,44 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
 const Attention = ({
   keys,
   webhooks,
-  highest,
+  nearest,
   now,
 }: {
   keys: readonly Key[];
   webhooks: readonly ShownWebhook[];
-  highest: RateLimitUsage | null;
+  nearest: NearestLimit | null;
   now: number;
 }) => {
   const failing = webhooks.filter(({ status }) => status === "failing");
   const expiring = keys
     .filter((key) => statusOf(key, now) === "active" && key.expiresAt !== null && key.expiresAt - now < expiresSoonMs)
     .toSorted((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
-  const isUsedUp = highest !== null && highest.keyId !== null && highest.used >= highest.limit;
+  const isUsedUp = nearest !== null && nearest.used >= nearest.limit;
   if (!isUsedUp && failing.length + expiring.length === 0) return null;
   return (
     <ul class="attention" aria-label="What needs attention">
       {isUsedUp && (
         <li class="bad">
-          <a href={`/keys/${highest.keyId}`}>
-            <bdi>{highest.keyName}</bdi>
-          </a>{" "}
-          has used up its limit, so its requests are denied for {countdown(highest.resetsAt, now)}.
+          {nearest.key === null ? (
+            <>
+              <a href="/limits">All keys together</a> have used up their limit per {nearest.per}, so all requests are denied
+            </>
+          ) : (
+            <>
+              <a href={`/keys/${nearest.key.id}`}>
+                <bdi>{nearest.key.name}</bdi>
+              </a>{" "}
+              has used up its limit per {nearest.per}, so its requests are denied
+            </>
+          )}{" "}
+          {nearest.per === "hour" ? (
+            `for ${countdown(nearest.resetsAt, now)}`
+          ) : (
+            <>
+              until <Moment timeMs={nearest.resetsAt} />
+            </>
+          )}
+          .
         </li>
       )}
       {failing.slice(0, eachShown).map((webhook) => (

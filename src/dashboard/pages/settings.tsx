@@ -93,7 +93,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
                 <li>
                   <span class="break">{each.email}</span> <span class="quiet">{each.role}</span>
                   <span class="quiet">
-                    by <bdi>{each.invitedByName ?? "the operator"}</bdi>, the link expires <Ahead timeMs={each.expiresAt} now={now} />
+                    by <bdi>{each.invitedByName ?? "the team behind this service"}</bdi>, the link expires{" "}
+                    <Ahead timeMs={each.expiresAt} now={now} />
                   </span>
                   {mayManage(own, each.role) && <Action action={`/settings/invitations/${each.id}/withdraw`}>Withdraw</Action>}
                 </li>
@@ -149,7 +150,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
             <code>{account.id}</code>
           </dd>
           <dt>Maximum limit</dt>
-          <dd>{integer(account.limitCeiling)} requests an hour per key. The operator can change this limit.</dd>
+          <dd>{integer(account.limitCeiling)} requests an hour per key. The team behind this service can change this limit.</dd>
           <dt>Created</dt>
           <dd>
             <Moment timeMs={account.createdAt} />

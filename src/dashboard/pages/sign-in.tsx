@@ -105,7 +105,9 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions)
         <p>
           <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
         </p>
-        <p class="quiet">Cannot sign in? An owner or admin of the account can invite you. The operator can create a new setup link.</p>
+        <p class="quiet">
+          Cannot sign in? An owner or admin of the account can invite you. The team behind this service can create a new setup link.
+        </p>
         {c.get("isLocal") && <p class="quiet">Without --sign-in, this overview belongs to every user and program of this machine.</p>}
       </main>
       <PageScript name="passkeys" c={c} />

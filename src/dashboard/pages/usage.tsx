@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { listActivity } from "../../activity/read-activity.ts";
-import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { readAccountLimits } from "../../admission/account-limits.ts";
+import { highestOf, nearestLimit, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { dayMs, dayStart, hourMs, hourStart, iso } from "../../time/clock.ts";
 import { classes } from "../../usage/figures.ts";
@@ -25,7 +26,7 @@ import { csvHeaders, csvOf } from "../csv.ts";
 import { counted, integer, milliseconds, spanOf } from "../format.ts";
 import { namesOf, readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
-import { openLogContext } from "../operation-contexts.ts";
+import { budgetContext, openLogContext } from "../operation-contexts.ts";
 import { readDifference } from "../read-difference.ts";
 
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
@@ -57,12 +58,11 @@ usagePages.get("/usage", needs("session"), async (c) => {
   const spans = spansAt(covered, now);
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(context, keyId);
-  const [usage, limit, keys, hours, cells, formerCells, around, log] = await Promise.all([
+  const [usage, usages, shared, keys, hours, cells, formerCells, around, log] = await Promise.all([
     readUsage(context, { window: covered, keyId }),
     // If a guard does not respond, only the rate-limit figure is missing.
-    (keyId === undefined ? readLiveUsages(context).then((usages) => highestOf(usages, now)) : readKeyUsage(context, keyId)).catch(
-      () => null,
-    ),
+    (keyId === undefined ? readLiveUsages(context) : readKeyUsage(context, keyId).then((ofKey) => [ofKey])).catch(() => null),
+    readAccountLimits(budgetContext(c)).catch(() => null),
     readKeyChoices(context),
     readHours(context, { window: covered, keyId }),
     readCells(context, spans.window, keyId),
@@ -70,6 +70,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
     selected && readSeriesAround(context, selected, keyId),
     selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
   ]);
+  const limit = usages && highestOf(usages, now);
   const names = namesOf(keys);
   const order = orders.find((each) => each === c.req.query("sort"));
   const bare = { window, ...(keyId && { key_id: keyId }), ...(order && { sort: order }) };
@@ -162,6 +163,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         <Figures
           usage={usage}
           highest={limit}
+          nearest={nearestLimit(usages ?? [], shared?.limits ?? [])}
           now={now}
           busiest={busiestOf(hours)}
           title={`API Usage - ${title}`}

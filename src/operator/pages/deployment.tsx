@@ -1,19 +1,36 @@
 import type { Child } from "hono/jsx";
+import { Empty } from "../../dashboard/components/notice.tsx";
 import { Age } from "../../dashboard/components/time.tsx";
 import { integer } from "../../dashboard/format.ts";
+import type { Condition } from "../../operations/conditions.ts";
 import type { DeploymentStatus } from "../../operations/deployment-status.ts";
-import { hourMs } from "../../time/clock.ts";
 
 const many = 100_000;
 const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
 const gigabytes = (bytes: number) => (bytes < 1e7 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
 
-/** A row of a status table. The value of `isBad` is shown as text, because color alone is not accessible. */
-const Line = ({ name, isBad, children }: { name: string; isBad?: boolean; children: Child }) => (
+/** Lists the conditions that need a person: the same as in `operator status` and in the alerts. */
+export const Conditions = ({ conditions }: { conditions: readonly Condition[] }) => (
+  <section class="panel" aria-labelledby="conditions">
+    <h2 id="conditions">What needs somebody</h2>
+    {conditions.length === 0 ? (
+      <Empty>Nothing needs attention.</Empty>
+    ) : (
+      <ul class="attention">
+        {conditions.map(({ name, severity, summary, runbook }) => (
+          <li class={severity === "page" ? "bad" : "warn"}>
+            {summary} <code>{name}</code>, <code class="unbroken">docs/runbooks/{runbook}</code>
+          </li>
+        ))}
+      </ul>
+    )}
+  </section>
+);
+
+const Line = ({ name, children }: { name: string; children: Child }) => (
   <tr>
     <th scope="row">{name}</th>
     <td>{children}</td>
-    <td class="number">{isBad === undefined ? "" : isBad ? <strong>needs attention</strong> : <span class="quiet">OK</span>}</td>
   </tr>
 );
 
@@ -23,20 +40,13 @@ const Lines = ({ children }: { children: Child }) => (
       <tr>
         <th scope="col">What</th>
         <th scope="col">Now</th>
-        <th scope="col">State</th>
       </tr>
     </thead>
     <tbody>{children}</tbody>
   </table>
 );
 
-const lateMs = 10 * 60_000;
-
 /** Shows the status of the deployment, such as its backlog and the sizes of its databases. */
-const isLate = (at: number | null, now: number): boolean => at !== null && now - at > lateMs;
-
-const isRecent = (at: number | null, now: number): boolean => at !== null && now - at < hourMs;
-
 export const Deployment = ({ status, now }: { status: DeploymentStatus; now: number }) => {
   const { backlog, log } = status;
   return (
@@ -47,23 +57,16 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
           {integer(status.accounts)}
           {status.suspended > 0 && `, ${integer(status.suspended)} suspended`}
         </Line>
-        <Line name="Live keys" isBad={status.waitingKeys > 0}>
+        <Line name="Live keys">
           {integer(status.liveKeys)}
           {status.waitingKeys > 0 && `, ${integer(status.waitingKeys)} with a change that their guard has not confirmed`}
         </Line>
-        {status.missingSecrets.length > 0 && (
-          <Line name="Missing secrets" isBad>
-            {status.missingSecrets.join(", ")}
-          </Line>
-        )}
-        <Line
-          name="Request log"
-          isBad={isLate(log.oldestWaitingAt, now) || log.hinted > 0 || isRecent(log.lost.droppedAt, now) || log.unreachable.length > 0}
-        >
+        {status.missingSecrets.length > 0 && <Line name="Missing secrets">{status.missingSecrets.join(", ")}</Line>}
+        <Line name="Request log">
           {integer(log.headEntries)} entries in log writers
           {log.oldestWaitingAt !== null && (
             <>
-              , the oldest cut waits for its database since <Age timeMs={log.oldestWaitingAt} now={now} />
+              , the oldest flush began <Age timeMs={log.oldestWaitingAt} now={now} />
             </>
           )}
           {log.hinted > 0 && `, ${integer(log.hinted)} wait for their log writer`}
@@ -74,11 +77,11 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
         </Line>
         {backlog && (
           <>
-            <Line name="Deliveries" isBad={backlog.oldestDueAt !== null && now - backlog.oldestDueAt > lateMs}>
+            <Line name="Deliveries">
               {counted(backlog.pending)} pending, {counted(backlog.due)} due
               {backlog.oldestDueAt !== null && (
                 <>
-                  , the oldest since <Age timeMs={backlog.oldestDueAt} now={now} />
+                  , the oldest was due <Age timeMs={backlog.oldestDueAt} now={now} />
                 </>
               )}
             </Line>
@@ -88,7 +91,7 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
           </>
         )}
         {status.databases.map(({ binding, bytes, isFull }) => (
-          <Line name={`Database ${binding}`} isBad={isFull || bytes > 8e9}>
+          <Line name={`Database ${binding}`}>
             {gigabytes(bytes)} of 10 GB{isFull && ": full"}
           </Line>
         ))}
@@ -109,7 +112,7 @@ export const Jobs = ({ jobs, now }: { jobs: DeploymentStatus["jobs"]; now: numbe
         </summary>
         <Lines>
           {jobs.map(({ name, description, done, ranAt, hasMore, error }) => (
-            <Line name={description || name} isBad={error !== null}>
+            <Line name={description || name}>
               {integer(done)} done <Age timeMs={ranAt} now={now} />
               {hasMore && ", continues in the next minute"}
               {error !== null && `, failed: ${error}`}

@@ -17,13 +17,14 @@ import {
   operatorSessionMs,
   readOperatorSession,
 } from "../../operations/operator-sessions.ts";
+import { readConditions } from "../../operations/read-conditions.ts";
 import { maxTokens, readTokens } from "../../operations/service-tokens.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { secondMs } from "../../time/clock.ts";
 import { isTooMany } from "../authenticate.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
 import { operatorOf, operatorTokens } from "../tokens.ts";
-import { Deployment, Jobs } from "./deployment.tsx";
+import { Conditions, Deployment, Jobs } from "./deployment.tsx";
 import { Plans } from "./plans.tsx";
 import { Tokens } from "./tokens.tsx";
 import { TrafficPanels } from "./traffic.tsx";
@@ -123,6 +124,7 @@ operatorPages.get("/operator", async (c) => {
     readTokens(db, c.env, { revokedToo: false, limit: maxTokens }),
   ]);
   const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
+  const { conditions } = await readConditions(db, c.env, { ...status, unknown }, now);
   const aside = (
     <form class="action" method="post" action="/operator/sign-out">
       <a href="/docs/team">Documentation</a>
@@ -136,13 +138,7 @@ operatorPages.get("/operator", async (c) => {
     c,
     { title: "Operator", aside },
     <>
-      {unknown.length > 0 && (
-        <div class="note alert" role="alert">
-          <p>
-            <span aria-hidden="true">✕</span> Not known, because these parts did not respond: {unknown.join("; ")}.
-          </p>
-        </div>
-      )}
+      <Conditions conditions={conditions} />
       <Deployment status={status} now={now} />
       <Plans plans={plans} />
       <Tokens tokens={tokens} now={now} />

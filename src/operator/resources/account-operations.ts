@@ -9,7 +9,7 @@ import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors/failure.ts";
 import { respond } from "../../http/standard-headers.ts";
-import { timeInput } from "../../inputs/values.ts";
+import { timeInQuery } from "../../inputs/values.ts";
 import { changeStorageQuota, makeOwnerLink, readStorage, resumeAccount, suspendAccount } from "../../operations/accounts.ts";
 import { changeAccount } from "../../operations/change-account.ts";
 import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../operations/erase-account.ts";
@@ -261,8 +261,8 @@ const readLog = createRoute({
   request: {
     params: accountPath,
     query: z.strictObject({
-      from: timeInput.optional().meta({ description: "The earliest time of the requests.", example: "2026-01-31T00:00:00Z" }),
-      to: timeInput.optional().meta({ description: "The time before which the requests were made.", example: "2026-02-01T00:00:00Z" }),
+      from: timeInQuery.optional().meta({ description: "The earliest time of the requests.", example: "2026-01-31T00:00:00Z" }),
+      to: timeInQuery.optional().meta({ description: "The time before which the requests were made.", example: "2026-02-01T00:00:00Z" }),
       after: z
         .string()
         .regex(/^req_[0-9a-f]{12,32}~?$/)

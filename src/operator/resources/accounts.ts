@@ -15,7 +15,7 @@ import { conflicted, requirePrecondition, retryOnConflict } from "../../db/optim
 import { Failure } from "../../errors/failure.ts";
 import { accountsWithMembers } from "../../identity/invitations.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
-import { visibleText } from "../../inputs/values.ts";
+import { email, visibleText } from "../../inputs/values.ts";
 import { externalId, limitsInput, metadata, metadataPatch, patched } from "../../keys/schemas.ts";
 import { makeAccount, makeTeamAccount } from "../../operations/accounts.ts";
 import { changeAccount } from "../../operations/change-account.ts";
@@ -92,7 +92,7 @@ const AccountData = z
   .openapi("Account", { description: "An account: one customer of your API." });
 
 const nameInput = visibleText(1, 200).meta({ description: "The name of the account.", example: "Acme" });
-const emailInput = z.email().max(254).meta({ description: "The email address of the account.", example: "ops@acme.dev" });
+const emailInput = email.meta({ description: "The email address of the account.", example: "ops@acme.dev" });
 const NewAccount = z.strictObject({
   name: nameInput,
   email: emailInput,

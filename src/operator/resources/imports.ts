@@ -5,12 +5,20 @@ import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
-import { algorithms, digestBytes, importSecretsIn, storedAlgorithm, strips } from "../../credentials/imported-secret.ts";
+import {
+  algorithms,
+  candidatesOf,
+  digestBytes,
+  hashedForms,
+  importSecretsIn,
+  storedAlgorithm,
+  strips,
+} from "../../credentials/imported-secret.ts";
 import { connect } from "../../db/client.ts";
 import { pageFrom } from "../../db/page.ts";
 import { timeInputOrNull, visibleText } from "../../inputs/values.ts";
 import { forgetForms } from "../../keys/find-imported.ts";
-import { type ImportedKey, type ImportResult, importKeys } from "../../keys/import-keys.ts";
+import { type ImportedKey, type ImportResult, importKeys, isImportedAs } from "../../keys/import-keys.ts";
 import { addKeyForm, deleteKeyForm, type KeyForm, listKeyForms } from "../../keys/key-forms.ts";
 import { externalId, limitFields, limitsInput, metadata, scopesInput } from "../../keys/schemas.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
@@ -23,24 +31,38 @@ export const routes = createTeamRouter();
 
 const tags = ["Import"];
 const maxRows = 100;
+const exampleHash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 /** One key of an import. Each row is validated alone, so a row that is not valid does not stop the others. */
 const Row = z
   .strictObject({
-    name: visibleText(1, 100),
-    hash: z.string().min(1).max(200),
-    algorithm: z.enum(algorithms),
-    encoding: z.enum(["hex", "base64", "base64url"]).default("hex"),
-    secret: z.string().min(1).max(50).optional(),
-    prefix: z.string().max(200).optional(),
-    strip: z.enum(strips).default("none"),
+    name: visibleText(1, 100).meta({ description: "The name of the key.", example: "Production" }),
+    hash: z.string().min(1).max(200).meta({ description: "The hash that you have stored.", example: exampleHash }),
+    algorithm: z.enum(algorithms).meta({ description: "The algorithm of the hash.", example: "sha256" }),
+    encoding: z.enum(["hex", "base64", "base64url"]).default("hex").meta({ description: "How the hash is written.", example: "hex" }),
+    hashed: z.enum(hashedForms).default("text").meta({
+      description:
+        "What was hashed: the text of the secret, or the bytes that it writes in hex, as django-rest-knox before version 5 does.",
+      example: "text",
+    }),
+    secret: z.string().min(1).max(50).optional().meta({ description: "The name of the secret of an HMAC.", example: "pepper" }),
+    prefix: z.string().max(200).optional().meta({ description: "The part of the secret that was not hashed.", example: "sk_live_" }),
+    strip: z
+      .enum(strips)
+      .default("none")
+      .meta({ description: "Which part of the secret was hashed: all of it, or what follows its last separator.", example: "none" }),
     last4: z
       .string()
-      .regex(/^[\x21-\x7e]{1,4}$/)
-      .optional(),
+      .regex(/^[\x21-\x7e]{1,4}$/, "Must be the last 1 to 4 characters of the secret.")
+      .optional()
+      .meta({ description: "The last characters of the secret, for pages.", example: "8f3k" }),
     scopes: scopesInput.optional(),
     limits: limitsInput(periods).optional(),
-    expires_at: timeInputOrNull.optional(),
+    state: z
+      .enum(["active", "disabled", "revoked"])
+      .default("active")
+      .meta({ description: "A key that you have revoked is imported as revoked, and is denied as such.", example: "active" }),
+    expires_at: timeInputOrNull.optional().meta({ description: "The time when the key expires, or null.", example: null }),
     external_id: externalId.nullable().optional(),
     metadata: metadata.optional(),
   })
@@ -50,17 +72,33 @@ const Row = z
   });
 
 const slow = /^(?:bcrypt|pbkdf2|argon2|scrypt)/i;
-/** The beginnings of slow hashes in the modular crypt format. */
-const slowHash = /^\$(?:2[abxy]?|argon2\w*|pbkdf2[\w-]*|scrypt|5|6|y)\$/;
+/** The beginnings of slow hashes in the modular crypt format, and as Django writes them. */
+const slowHash = /^(?:\$(?:2[abxy]?|5|6|y)|\$?(?:argon2\w*|bcrypt\w*|pbkdf2[\w-]*|scrypt))\$/;
+/** A hash as Django writes it, with the name of its algorithm and an empty salt. */
+const djangoHash = /^(sha256|sha512)\$\$(?=[0-9a-f]+$)/;
 const slowReason =
   "Slow password hashes cannot be imported: checking one takes longer than the rest of a request, and a client could keep the service busy with it. Create new keys for these customers, or hash the secrets with SHA-256 when the customers next use them.";
 
-/** Converts a hash to hex. Returns null if it does not have the length of the algorithm. */
-function digestOf(hash: string, encoding: "hex" | "base64" | "base64url", bytes: number): string | null {
-  const form = encoding === "hex" ? /^[0-9A-Fa-f]+$/ : encoding === "base64" ? /^[\w+/]+={0,2}$/ : /^[\w-]+={0,2}$/;
-  if (!form.test(hash)) return null;
-  const digest = Buffer.from(hash, encoding);
-  return digest.byteLength === bytes ? digest.toString("hex") : null;
+const forms = { hex: /^[0-9A-Fa-f]+$/, base64: /^[0-9A-Za-z+/]+={0,2}$/, base64url: /^[\w-]+={0,2}$/ };
+
+/** What people copy along with a hash, and what to say about it. */
+const strayParts: readonly (readonly [form: RegExp, message: string])[] = [
+  [/\s/, "Contains a space or a line break. Send the hash in one piece."],
+  [/^(?:\\x|0x)[0-9a-f]+$/i, "Begins with `\\x` or `0x`, as databases print bytes. Send what follows."],
+  [/[$:]/, "Contains `$` or `:`. Send the hash alone, without the name of its algorithm."],
+];
+
+/** Converts a hash to hex, or says why it is not a hash of the algorithm. */
+function digestOf({ hash, encoding, algorithm }: z.output<typeof Row>): { digest: string } | { wrong: string } {
+  const stray = strayParts.find(([form]) => form.test(hash));
+  if (stray) return { wrong: stray[1] };
+  const [bytes, digest] = [digestBytes[algorithm], Buffer.from(hash, encoding)];
+  if (forms[encoding].test(hash) && digest.byteLength === bytes) return { digest: digest.toString("hex") };
+  const fitting = (["hex", "base64", "base64url"] as const).find(
+    (each) => forms[each].test(hash) && Buffer.from(hash, each).byteLength === bytes,
+  );
+  const hint = fitting ? `It looks like ${fitting}.` : "A secret itself is no hash: hash it first.";
+  return { wrong: `Must be a hash of ${bytes} bytes, as ${encoding}. ${hint}` };
 }
 
 const invalidRow = "invalid_body" as const;
@@ -68,27 +106,27 @@ const invalidRow = "invalid_body" as const;
 /** Parses one row. Returns the key, or the refusal of the row. */
 function parseRow(given: unknown, secretNames: readonly string[]): { key: ImportedKey } | { refused: ImportResult } {
   const refused = (detail: string) => ({ refused: { status: 422 as const, id: null, code: invalidRow, detail } });
-  const algorithm = (given as { algorithm?: unknown } | null)?.algorithm;
-  const hash = (given as { hash?: unknown } | null)?.hash;
+  const { algorithm, hash } = (given ?? {}) as { algorithm?: unknown; hash?: unknown };
   if ((typeof algorithm === "string" && slow.test(algorithm)) || (typeof hash === "string" && slowHash.test(hash)))
     return refused(slowReason);
-  const read = Row.safeParse(given);
-  if (!read.success) {
-    const [issue] = read.error.issues;
+  const parsed = Row.safeParse(given);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
     const path = issue?.code === "unrecognized_keys" ? [...issue.path, issue.keys[0]] : (issue?.path ?? []);
     return refused(path.length === 0 ? `The row: ${issue?.message}` : `/${path.map(String).join("/")}: ${issue?.message}`);
   }
-  const row = read.data;
-  const digest = digestOf(row.hash, row.encoding, digestBytes[row.algorithm]);
-  if (digest === null) return refused(`/hash: Must be a hash of ${digestBytes[row.algorithm]} bytes, as ${row.encoding}.`);
+  const row = { ...parsed.data };
+  if (djangoHash.exec(row.hash)?.[1] === row.algorithm) row.hash = row.hash.replace(djangoHash, "");
+  const read = digestOf(row);
+  if ("wrong" in read) return refused(`/hash: ${read.wrong}`);
   const secret = row.secret ?? (secretNames.length === 1 ? secretNames[0] : undefined) ?? "";
   if (row.algorithm === "hmac-sha256" && !secretNames.includes(secret))
     return refused("/secret: Must be the name of a secret in `IMPORT_SECRETS`.");
   return {
     key: {
       name: row.name,
-      algorithm: storedAlgorithm(row.algorithm, secret),
-      digest,
+      algorithm: storedAlgorithm(row.algorithm, secret, row.hashed),
+      digest: read.digest,
       strip: row.strip,
       stripped: row.strip === "none" ? "" : (row.prefix ?? ""),
       shownPrefix: row.prefix ?? "",
@@ -96,6 +134,7 @@ function parseRow(given: unknown, secretNames: readonly string[]): { key: Import
       externalId: row.external_id ?? null,
       metadata: row.metadata ?? {},
       expiresAt: row.expires_at ?? null,
+      state: row.state,
       ...(row.scopes && { scopes: row.scopes }),
       ...limitFields({ limits: row.limits }),
     } as ImportedKey,
@@ -112,34 +151,69 @@ const Result = z.strictObject({
   detail: z.string().nullable().meta({ description: "Why the row was refused, or null.", example: null }),
 });
 
+const ImportRequest = z
+  .strictObject({
+    keys: z
+      .array(z.unknown())
+      .min(1)
+      .max(maxRows)
+      .meta({
+        description: "The keys, at most 100. Each is decided by itself.",
+        items: z.toJSONSchema(Row, { io: "input", unrepresentable: "any" }),
+      }),
+    dry_run: z.boolean().default(false).meta({ description: "Whether to only say what an import would do.", example: false }),
+    known_key: z.string().min(1).max(512).optional().meta({
+      description: "The secret of one of these keys, with `dry_run`. It is compared with the rows and then forgotten.",
+      example: "sk_live_4fPq2rT8vX0zB6dH",
+    }),
+  })
+  .refine(({ dry_run: isDry, known_key: known }) => isDry || known === undefined, {
+    message: "Is only for a `dry_run`.",
+    path: ["known_key"],
+  });
+
 const importRoute = createRoute({
   method: "post",
   path: "/accounts/{id}/keys/import",
   operationId: "importKeys",
   summary: "Import keys by their hashes",
   description:
-    "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
+    "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key, unchanged. With `dry_run`, nothing is written, and `known_key` shows whether your hashes fit. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
   tags,
   ...requireTokenScope("keys:write", "path"),
   request: {
     params: accountPath,
-    body: body(z.strictObject({ keys: z.array(z.unknown()).min(1).max(maxRows) })),
+    body: body(ImportRequest),
   },
-  responses: { 200: teamJson(z.strictObject({ data: z.array(Result) }), "One result for each row, in order.") },
+  responses: {
+    200: teamJson(
+      z.strictObject({
+        data: z.array(Result).meta({ description: "One result for each row, in order." }),
+        known_key_index: z.int().nullable().meta({
+          description: "The place of the row whose secret `known_key` is. Null if there is none, or no `known_key`.",
+          example: null,
+        }),
+      }),
+      "One result for each row, in order.",
+    ),
+  },
 });
 
 routes.openapi(importRoute, async (c) => {
   const account = await accountFor(c, c.req.valid("param").id);
   await requireNotErased(connect(c.env.DB), account.id);
   const secretNames = importSecretsIn(c.env).map(({ name }) => name);
-  const rows = c.req.valid("json").keys.map((given) => parseRow(given, secretNames));
+  const { keys, dry_run: isDryRun, known_key: knownKey = "" } = c.req.valid("json");
+  const rows = keys.map((given) => parseRow(given, secretNames));
   const valid = rows.flatMap((row) => ("key" in row ? [row.key] : []));
-  const imported = valid.length > 0 ? await importKeys(keyContext(c, account, "keys.imported"), valid) : [];
+  const imported = valid.length > 0 ? await importKeys(keyContext(c, account, "keys.imported"), valid, isDryRun) : [];
   const data = rows.map((row, index) => {
     const { status, id, code, detail } = "key" in row ? (imported.shift() as ImportResult) : row.refused;
     return { index, status, id, code, detail };
   });
-  return respondJson(c, { data }, 200);
+  const candidates = candidatesOf(knownKey, importSecretsIn(c.env));
+  const known = rows.findIndex((row) => "key" in row && candidates.some((each) => isImportedAs(each, row.key)));
+  return respondJson(c, { data, known_key_index: known < 0 ? null : known }, 200);
 });
 
 const FormData = z.strictObject({

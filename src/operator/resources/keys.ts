@@ -29,6 +29,7 @@ import {
   teamKeyData,
   teamValuesOf,
 } from "../../keys/schemas.ts";
+import { inOrder, teamDefaultScopes } from "../../keys/scopes.ts";
 import { accountOfKey } from "../../operations/accounts.ts";
 import { requireNotErased } from "../../operations/erase-account.ts";
 import { actorOf } from "../../operations/operating.ts";
@@ -132,7 +133,9 @@ routes.openapi(create, async (c) => {
   const given = c.req.valid("json");
   const account = await accountFor(c, c.req.valid("param").id);
   await requireNotErased(connect(c.env.DB), account.id);
-  const input = { ...newKeyOf(given), ...teamValuesOf(given) };
+  // The sample resources are no part of the team's own API, so a key of the team has their scopes only if the team names them.
+  const scopes = inOrder(given.scopes ?? account.defaultScopes ?? teamDefaultScopes);
+  const input = { ...newKeyOf(given), ...teamValuesOf(given), scopes };
   return runTeamPost(
     c,
     (context) => createKey(keyContext(c, account, "key.made", undefined, context), input),
@@ -316,7 +319,9 @@ const setLimit = createRoute({
   responses: { 200: teamJson(Done, "The limit is set.") },
 });
 
-routes.openapi(setLimit, (c) => onKey(c, c.req.valid("param").id, "key.limited", { hourlyLimit: c.req.valid("json").limit }));
+routes.openapi(setLimit, (c) =>
+  onKey(c, c.req.valid("param").id, "key.limited", { hourlyLimit: c.req.valid("json").limit, limitsFrom: "key" }),
+);
 
 const setLimits = createRoute({
   method: "put",
@@ -330,4 +335,6 @@ const setLimits = createRoute({
   responses: { 200: teamJson(Done, "The limits are replaced.") },
 });
 
-routes.openapi(setLimits, (c) => onKey(c, c.req.valid("param").id, "key.limited", keyPatchOf(c.req.valid("json"))));
+routes.openapi(setLimits, (c) =>
+  onKey(c, c.req.valid("param").id, "key.limited", { ...keyPatchOf(c.req.valid("json")), limitsFrom: "key" }),
+);

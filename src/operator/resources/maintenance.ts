@@ -14,7 +14,7 @@ import { timeSpan } from "../../inputs/values.ts";
 import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { reconcileGuards } from "../../operations/reconcile-guards.ts";
-import { countEncryptedWebhooks, countSignedKeys, findNeedingLost } from "../../operations/signers.ts";
+import { countEncryptedWebhooks, countSignedKeys, findNeedingLost, type SecretUse } from "../../operations/signers.ts";
 import { testAlert } from "../../operations/test-alert.ts";
 import { iso, isoOrNull, minuteMs } from "../../time/clock.ts";
 import { withDeadline } from "../../time/deadline.ts";
@@ -74,10 +74,12 @@ routes.openapi(lineUpGuards, async (c) => {
 
 const SecretUseData = z.strictObject({
   name: z.string().meta({ description: "The name of the secret.", example: "a" }),
-  isNewest: z.boolean().meta({ description: "Whether new keys or webhooks use the secret.", example: true }),
-  isThere: z.boolean().meta({ description: "Whether the Worker still has the secret.", example: true }),
+  is_newest: z.boolean().meta({ description: "Whether new keys or webhooks use the secret.", example: true }),
+  is_there: z.boolean().meta({ description: "Whether the Worker still has the secret.", example: true }),
   used: z.int().meta({ description: "The number of keys or webhooks that need the secret.", example: 12 }),
 });
+
+const useData = ({ name, isNewest, isThere, used }: SecretUse) => ({ name, is_newest: isNewest, is_there: isThere, used });
 
 const mostNeeding = 100;
 
@@ -120,10 +122,10 @@ routes.openapi(getSecrets, async (c) => {
     findNeedingLost(db, c.env, { now, limit: mostNeeding }),
   ]);
   const uses = {
-    signing: signing.secrets,
+    signing: signing.secrets.map(useData),
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
-    sealing,
+    sealing: sealing.map(useData),
     need_lost: needing.map(({ id, accountId }) => ({ id, account_id: accountId })),
   };
   return respondJson(c, uses, 200);

@@ -2,17 +2,12 @@ import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
 import { time } from "../../api/route-parts/schemas.ts";
-import type { Db } from "../../db/client.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
-import { messagesOf } from "../../db/failures.ts";
-import { deployedAtOf } from "../../db/job-runs.ts";
-import { accountsAndKeys, conditionsOf } from "../../operations/conditions.ts";
+import { accountsAndKeys } from "../../operations/conditions.ts";
 import { readDeploymentStatus } from "../../operations/deployment-status.ts";
-import { readRecentRequests } from "../../operations/recent-requests.ts";
-import { findNeedingLost, type Needing } from "../../operations/signers.ts";
+import { readConditions } from "../../operations/read-conditions.ts";
 import { readTraffic } from "../../operations/traffic.ts";
-import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
-import { withDeadline } from "../../time/deadline.ts";
+import { iso, isoOrNull } from "../../time/clock.ts";
 import { operating } from "../context.ts";
 import { createTeamRouter, requireTokenScope, sharesCpuOfTeam, teamJson } from "../team-router.ts";
 
@@ -125,46 +120,37 @@ const getStatus = createRoute({
   responses: { 200: teamJson(StatusData, "The status.") },
 });
 
-/**
- * Returns a key or a webhook that needs a secret that the Worker has lost, or null. This reads all keys, so cron, which runs each minute, does not do it. If
- * the database does not respond, another part of the status says so.
- */
-async function findOneNeedingLost(db: Db, env: Env, now: number): Promise<Needing | null> {
-  try {
-    const found = findNeedingLost(db, env, { now, limit: 1 });
-    return (await withDeadline(found, 5 * secondMs, "Looking for keys that need a lost secret"))[0] ?? null;
-  } catch (error) {
-    console.error("cannot look for keys that need a lost secret:", messagesOf(error));
-    return null;
-  }
-}
-
 routes.openapi(getStatus, async (c) => {
   const { db, env, now } = operating(c);
-  const [status, traffic, recent, needsLost] = await Promise.all([
-    readDeploymentStatus(db, env, now),
-    readTraffic({ db, env }, now),
-    readRecentRequests(db, env, now),
-    findOneNeedingLost(db, env, now),
-  ]);
+  const [status, traffic] = await Promise.all([readDeploymentStatus(db, env, now), readTraffic({ db, env }, now)]);
   const { log, backlog, jobs } = status;
   const near = traffic.accounts
     .flatMap(({ id, name, nearest, storedBytes, quotaBytes }) => [
       ...nearest.map(({ keyId, per, percent }) => ({ account_id: id, name, key_id: keyId, limit: per, used_percent: percent })),
-      { account_id: id, name, key_id: null, limit: "storage" as const, used_percent: (100 * storedBytes) / quotaBytes },
+      {
+        account_id: id,
+        name,
+        key_id: null,
+        limit: "storage" as const,
+        used_percent: quotaBytes === 0 ? 100 : (100 * storedBytes) / quotaBytes,
+      },
     ])
     .filter(({ used_percent: percent }) => percent >= nearPercent)
     .toSorted((a, b) => b.used_percent - a.used_percent);
   const unknown = [...status.unknown, ...traffic.unknown.map((writer) => `the traffic of the log writer ${writer}`)];
+  const { conditions, recent } = await readConditions(db, env, { ...status, unknown }, now);
   const ofMain = (counted: number) => (status.unknown.includes(accountsAndKeys) ? null : counted);
   return respondJson(
     c,
     {
       version: env.VERSION?.id || null,
       release: packageJson.version,
-      needs_attention: conditionsOf({ ...status, unknown }, recent, { now, deployedAt: deployedAtOf(env.VERSION), needsLost }).map(
-        ({ name, severity, summary, runbook }) => ({ name, severity, summary, runbook: `docs/runbooks/${runbook}` }),
-      ),
+      needs_attention: conditions.map(({ name, severity, summary, runbook }) => ({
+        name,
+        severity,
+        summary,
+        runbook: `docs/runbooks/${runbook}`,
+      })),
       accounts: ofMain(status.accounts),
       suspended_accounts: ofMain(status.suspended),
       live_keys: ofMain(status.liveKeys),

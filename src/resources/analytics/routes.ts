@@ -6,7 +6,7 @@ import { json } from "../../api/route-parts/responses.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
 import { Failure } from "../../errors/failure.ts";
-import { timeInput } from "../../inputs/values.ts";
+import { timeInQuery } from "../../inputs/values.ts";
 import { dayMs, iso } from "../../time/clock.ts";
 import { usageWindowsAt } from "../../usage/windows.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
@@ -94,13 +94,13 @@ const read = createRoute({
   ...sharesCpu,
   request: {
     query: z.strictObject({
-      from: timeInput.optional().meta({
+      from: timeInQuery.optional().meta({
         type: "string",
         format: "date-time",
         description: "The start of the span, inclusive. The default is 30 days before `to`.",
         example: "2026-01-01T00:00:00Z",
       }),
-      to: timeInput.optional().meta({
+      to: timeInQuery.optional().meta({
         type: "string",
         format: "date-time",
         description: "The end of the span, exclusive. The default is the end of the current hour.",

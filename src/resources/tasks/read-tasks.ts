@@ -5,6 +5,7 @@ import type { Db } from "../../db/client.ts";
 import { isOneOf } from "../../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
+import { folded } from "../../inputs/fold.ts";
 import { manifest } from "./manifest.ts";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
@@ -38,7 +39,7 @@ export async function listTasks(
     name === "updated_at" ? undefined : isWithin(tasks.updatedAt, bounds.updated_at),
     name === "due_at" ? undefined : isWithin(tasks.dueAt, bounds.due_at),
     // The query does not use `LIKE`, because D1 limits `LIKE` patterns to 50 bytes.
-    filter.q === undefined ? undefined : sql`instr(${tasks.searchText}, ${filter.q.toLowerCase()}) > 0`,
+    filter.q === undefined ? undefined : sql`instr(${tasks.searchText}, ${folded(filter.q)}) > 0`,
   );
   const parts = partsAfter(sort, bounds[name], after).map((part) => ({
     ...part,

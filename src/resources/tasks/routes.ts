@@ -10,7 +10,7 @@ import { json, noContent, notModified, postJson } from "../../api/route-parts/re
 import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
-import { idInput, text, timeInput } from "../../inputs/values.ts";
+import { idInput, text, timeInQuery } from "../../inputs/values.ts";
 import { listTasks, readTask } from "./read-tasks.ts";
 import * as schemas from "./schemas.ts";
 import { TaskData, taskData } from "./schemas.ts";
@@ -52,13 +52,13 @@ const list = createRoute({
         description: "Returns only tasks that are assigned to the user with this id.",
         example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
       }),
-      due_before: timeInput
+      due_before: timeInQuery
         .optional()
         .meta({ description: "Returns only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
-      due_after: timeInput
+      due_after: timeInQuery
         .optional()
         .meta({ description: "Returns only tasks that are due at or after this time.", example: "2026-01-01T00:00:00Z" }),
-      updated_after: timeInput.optional().meta({
+      updated_after: timeInQuery.optional().meta({
         description: "Returns only tasks that changed at or after this time. Use this filter to synchronize tasks.",
         example: "2026-01-01T00:00:00Z",
       }),

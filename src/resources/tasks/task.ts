@@ -1,3 +1,4 @@
+import { folded } from "../../inputs/fold.ts";
 import type { tasks } from "./tables.ts";
 
 export type Task = typeof tasks.$inferSelect;
@@ -8,7 +9,7 @@ export const priorities = ["low", "normal", "high", "urgent"] as const;
 /** The members of a task that a client may set. */
 export type TaskContent = Pick<Task, "title" | "description" | "status" | "priority" | "assigneeId" | "labels" | "dueAt">;
 
-export const searchTextOf = ({ title, description }: Pick<Task, "title" | "description">) => `${title}\n${description}`.toLowerCase();
+export const searchTextOf = ({ title, description }: Pick<Task, "title" | "description">) => folded(`${title}\n${description}`);
 
 /**
  * Returns the completion time of a task. When the status becomes `done`, the time is set. When the status is no longer `done`, the time is

@@ -3,6 +3,7 @@ import type { ReadContext } from "../../accounts/actor.ts";
 import { isOneOf } from "../../db/is-one-of.ts";
 import { newestFirst, type Page } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
+import { folded } from "../../inputs/fold.ts";
 import { users } from "./tables.ts";
 import type { User } from "./user.ts";
 
@@ -30,7 +31,7 @@ export function listUsers(
     isOneOf(users.role, filter.roles),
     isOneOf(users.status, filter.statuses),
     // The query does not use `LIKE`, because D1 limits `LIKE` patterns to 50 bytes.
-    filter.q === undefined ? undefined : sql`instr(${users.searchText}, ${filter.q.toLowerCase()}) > 0`,
+    filter.q === undefined ? undefined : sql`instr(${users.searchText}, ${folded(filter.q)}) > 0`,
   );
   const rows = (where: SQL | undefined) =>
     db

@@ -1,3 +1,4 @@
+import { folded } from "../../inputs/fold.ts";
 import type { users } from "./tables.ts";
 
 export type User = typeof users.$inferSelect;
@@ -21,5 +22,5 @@ export interface NewUser {
  */
 export const searchable = ({ name, email }: { name: string; email: string }) => ({
   emailKey: email.toLowerCase(),
-  searchText: `${name}\n${email}`.toLowerCase(),
+  searchText: folded(`${name}\n${email}`),
 });

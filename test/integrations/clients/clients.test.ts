@@ -96,6 +96,12 @@ describe.each(clients)("The client for %s", (name) => {
       [200, `Authorization: ${basic("user:one")}`, "X-API-Key: one"],
       [200, "X-API-Key: one", `Authorization: ${basic("one:")}`],
       [200, "Authorization: Bearer", "X-API-Key: one"],
+      [200, "Authorization: Api-Key one", "X-API-Key: one"],
+      [200, "Authorization: ApiKey one", "X-API-Key: one"],
+      [200, "Authorization: token one", "X-API-Key: one"],
+      [200, 'Authorization: Token token="one", nonce="abc"', "X-API-Key: one"],
+      [400, 'Authorization: Token token="two"', "X-API-Key: one"],
+      [400, "Authorization: Api-Key one", "Authorization: Bearer two"],
     ];
     for (const [status, ...lines] of cases) expect([await sendRaw(denies, lines), ...lines]).toEqual([status, ...lines]);
   });

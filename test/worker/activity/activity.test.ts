@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant, origin, type Tenant } from "../support/client.ts";
 import { entryOf, flush, logDelay, write } from "../support/entries.ts";
+import { makeToken, verify } from "../support/team.ts";
 
 type LogEntry = {
   id: string;
@@ -160,6 +161,27 @@ describe("The request log", () => {
     expect(await readStatuses(`&from=${new Date(now - 3000).toISOString()}`)).toEqual([503, 422]);
     const fromInclusive = await readLog(tenant, `&from=${new Date(now - 4000).toISOString()}&to=${new Date(now - 3000).toISOString()}`);
     expect(fromInclusive.map(({ status }) => status)).toEqual([404]);
+  });
+
+  it("can be asked for each method that it can hold, and for times as clients write them", async () => {
+    const tenant = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const methods = ["OPTIONS", "PROPFIND", "QUERY", "get", "M-SEARCH"];
+    for (const method of methods) await verify(token, { key: tenant.key, method, path: "/orders" });
+    await waitForRequests(tenant, methods.length);
+    for (const method of methods) expect((await readLog(tenant, `&method=${method}`)).map((entry) => entry.method)).toEqual([method]);
+    expect((await readLog(tenant, "&method=GET")).filter(({ path }) => path === "/orders")).toEqual([]);
+    const { get } = browse(tenant.accountId);
+    for (const path of [
+      "/activity?method=PROPFIND",
+      "/activity?q=method:PROPFIND",
+      "/activity?method=PROPFIND&from=2026-01-01T00:00:00+02:00",
+    ])
+      expect((await get(path)).text, path).toContain("PROPFIND");
+    expect((await call("GET", "/api/v1/activity?method=a%20b", { key: tenant.key })).status).toBe(400);
+    for (const from of ["2026-01-01T00:00:00+02:00", "2026-01-01T00:00:00%2B02:00", "2016-12-31T23:59:60Z"])
+      expect(await readLog(tenant, `&method=QUERY&from=${from}`), from).toHaveLength(1);
+    expect((await call("GET", "/api/v1/activity?from=2026-01-01T00:00:00%2002", { key: tenant.key })).status).toBe(400);
   });
 
   it("searches eleven segments at a time if no entry matches, and says how far it has looked", async () => {

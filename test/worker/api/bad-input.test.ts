@@ -316,7 +316,7 @@ describe("The API", () => {
     ["webhooks/none/deliveries?status=held&status=held", "status"],
     ["webhooks/none/deliveries?event_type=task.created&event_type=x", "event_type"],
     ["activity?status=40", "status"],
-    ["activity?method=get", "method"],
+    ["activity?method=a%20b", "method"],
     ["activity?from=yesterday", "from"],
     ["keys?status=live", "status"],
     ["keys?Status=active", "Status"],

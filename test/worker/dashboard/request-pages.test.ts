@@ -250,7 +250,7 @@ describe("The page of a request", () => {
     });
     await write([atCeiling]);
     const other = textOf(await openRequestPage(browser, atCeiling.id));
-    expect(other).toContain("5,000 per hour is the highest limit of a key. Only the operator of this service can raise it.");
+    expect(other).toContain("5,000 per hour is the highest limit of a key. Only the team behind this service can raise it.");
     expect(other).not.toContain("Raise the limit");
   });
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
-import { describe, expect, inject, it, vi } from "vitest";
+import { describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { newId } from "../../../src/ids/ids.ts";
 import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
 import { verify as verifyRequest } from "../../../src/verification/verify.ts";
@@ -10,6 +10,7 @@ import { operate } from "../support/operate.ts";
 import { makeToken, verifiedEntries, verify } from "../support/team.ts";
 
 const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") => createHash("sha256").update(text).digest(encoding);
+const sha512 = (text: string) => createHash("sha512").update(text).digest("hex");
 const randomText = (length = 32) => randomBytes(length).toString("hex").slice(0, length);
 
 /** Registers a form, and returns a function that creates secrets of this form. */
@@ -19,10 +20,117 @@ async function makeForm(prefix = `old${randomText(8)}_`): Promise<() => string> 
   return () => prefix + randomText();
 }
 
+/** Registers a form without a prefix until the test ends, because its text would also fit other tests. */
+async function withHexForm(minLength: number): Promise<void> {
+  const { body } = await operate("POST", "/key-forms", { prefix: "", min_length: minLength, max_length: 64, alphabet: "hex" });
+  forgetForms();
+  onTestFinished(async () => {
+    await operate("DELETE", `/key-forms/${body.id}`);
+    forgetForms();
+  });
+}
+
 const importInto = async (accountId: string, ...keys: unknown[]) =>
   (await operate("POST", `/accounts/${accountId}/keys/import`, { keys })).body.data;
 
 describe("The import of keys", () => {
+  it("admits the tokens of django-rest-knox before version 5, which hashes the bytes that a token writes in hex", async () => {
+    const { accountId } = await makeTenant();
+    const secret = randomText(64);
+    await withHexForm(64);
+    const hash = createHash("sha512").update(Buffer.from(secret, "hex")).digest("hex");
+    expect(await importInto(accountId, { name: "Knox", hash, algorithm: "sha512", hashed: "hex" })).toMatchObject([{ status: 201 }]);
+    const token = await makeToken(["verify"]);
+    expect((await verify(token, { key: `Token ${secret}` })).body).toMatchObject({ allowed: true, account: { id: accountId } });
+    expect((await verify(token, { key: randomText(64) })).body.allowed).toBe(false);
+  });
+
+  it("admits a token of Laravel Sanctum with its number and without, and not with another number", async () => {
+    const { accountId } = await makeTenant();
+    const secret = randomText(40);
+    const number = String(Math.floor(Math.random() * 1e9));
+    await withHexForm(40);
+    await importInto(accountId, { name: "Sanctum", hash: sha256(secret), algorithm: "sha256", strip: "pipe", prefix: number });
+    const token = await makeToken(["verify"]);
+    const isAllowed = async (key: string) => (await verify(token, { key })).body.allowed;
+    expect([await isAllowed(`${number}|${secret}`), await isAllowed(secret), await isAllowed(`1${number}|${secret}`)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+  });
+
+  const hash = "a1".repeat(32);
+  it.each([
+    ["a line break", { hash: `${hash.slice(0, 40)}\n${hash.slice(40)}` }, "line break"],
+    ["a space at its end", { hash: `${hash} ` }, "space"],
+    ["bytes as PostgreSQL prints them", { hash: `\\x${hash}` }, "`\\x`"],
+    ["bytes as MySQL prints them", { hash: `0x${hash}` }, "`0x`"],
+    ["the name of its algorithm", { hash: `sha256:${hash}` }, "without the name of its algorithm"],
+    ["a slow hash of Django", { hash: "pbkdf2_sha256$600000$c2FsdA$aGFzaA" }, "Slow password hashes"],
+    ["another encoding", { hash: Buffer.from(hash, "hex").toString("base64") }, "It looks like base64."],
+    ["a secret in place of a hash", { hash: `${"p".repeat(43)}-` }, "hash it first"],
+  ])("says what is wrong with a hash that has %s", async (_, row, message) => {
+    const { accountId } = await makeTenant();
+    const [result] = await importInto(accountId, { name: "Old", algorithm: "sha256", ...row });
+    expect(result).toMatchObject({ status: 422, code: "invalid_body", detail: expect.stringContaining(message) });
+  });
+
+  it("shows in a dry run what it would do, and which hash a known key has, and writes nothing", async () => {
+    const { accountId } = await makeTenant();
+    const secret = `old_${randomText()}`;
+    const rows = [
+      { name: "A", hash: sha256("other"), algorithm: "sha256" },
+      { name: "B", hash: sha256(secret.slice(4)), algorithm: "sha256", strip: "underscore", prefix: "old" },
+      { name: "C", hash: "no", algorithm: "sha256" },
+    ];
+    const run = async (more: object) => (await operate("POST", `/accounts/${accountId}/keys/import`, { keys: rows, ...more })).body;
+    for (const [knownKey, index] of [
+      [secret, 1],
+      ["other", 0],
+      [secret.slice(4), null],
+    ] as const) {
+      const body = await run({ dry_run: true, known_key: knownKey });
+      expect(body.data.map(({ status, id }: { status: number; id: unknown }) => [status, id])).toEqual([
+        [201, null],
+        [201, null],
+        [422, null],
+      ]);
+      expect(body.known_key_index).toBe(index);
+    }
+    expect((await operate("POST", `/accounts/${accountId}/keys/import`, { keys: rows, known_key: secret })).status).toBe(422);
+    expect((await run({})).data.map(({ status }: { status: number }) => status)).toEqual([201, 201, 422]);
+    expect((await run({ dry_run: true })).data.map(({ status }: { status: number }) => status)).toEqual([200, 200, 422]);
+  });
+
+  it("brings no revoked key back to life, and needs no room for it", async () => {
+    const { accountId } = await makeTenant();
+    const makeSecret = await makeForm();
+    const [revoked, disabled] = [makeSecret(), makeSecret()];
+    await operate("PATCH", `/accounts/${accountId}`, { max_live_keys: 2 });
+    const row = (secret: string, state: string) => ({ name: "Old", hash: sha256(secret), algorithm: "sha256", state });
+    const results = await importInto(accountId, row(disabled, "disabled"), row(revoked, "revoked"));
+    expect(results).toMatchObject([{ status: 201 }, { status: 201 }]);
+    const token = await makeToken(["verify"]);
+    expect((await verify(token, { key: revoked })).body).toMatchObject({ allowed: false, status: 401 });
+    expect((await verify(token, { key: disabled })).body.allowed).toBe(false);
+    const keys = (await operate("GET", `/accounts/${accountId}/keys`)).body.data;
+    expect(keys.map(({ status }: { status: string }) => status)).toContain("revoked");
+  });
+
+  it("gives keys the team's own scopes, and a scope of the sample resources only if the row names it", async () => {
+    const { accountId } = await makeTenant();
+    const [plain, named] = await importInto(
+      accountId,
+      { name: "A", hash: sha256(randomText()), algorithm: "sha256" },
+      { name: "B", hash: sha256(randomText()), algorithm: "sha256", scopes: ["users:read"] },
+    );
+    const made = await operate("POST", `/accounts/${accountId}/keys`, { name: "C" });
+    const keys = (await operate("GET", `/accounts/${accountId}/keys`)).body.data;
+    const scopesOf = (id: string) => keys.find((key: { id: string }) => key.id === id)?.scopes;
+    expect([scopesOf(plain.id), scopesOf(named.id), made.body.scopes]).toEqual([[], ["users:read"], []]);
+  });
+
   it.each([
     ["sha256 as hex", (secret: string) => ({ hash: sha256(secret), algorithm: "sha256", encoding: "hex" })],
     ["sha256 as base64", (secret: string) => ({ hash: sha256(secret, "base64"), algorithm: "sha256", encoding: "base64" })],
@@ -36,6 +144,7 @@ describe("The import of keys", () => {
         encoding: "hex",
       }),
     ],
+    ["sha512 as Django writes it", (secret: string) => ({ hash: `sha512$$${sha512(secret)}`, algorithm: "sha512" })],
     [
       "what follows the last underscore",
       (secret: string) => ({

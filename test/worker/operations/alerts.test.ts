@@ -175,6 +175,13 @@ it("PagerDuty gets a request for each alert, which it joins with the request tha
   ]);
 });
 
+it("Google Chat gets only the text, because it refuses every other member", () => {
+  const url = new URL("https://chat.googleapis.com/v1/spaces/a/messages?key=b&token=c");
+  const alert = { id: "LogWaits", condition, since: now, endedAt: null, announcedAt: null };
+  const body = bodyOf(url, { PUBLIC_ORIGIN: "https://api.example" }, [alert]);
+  expect(body).toEqual({ text: expect.stringContaining("LogWaits: Waiting.") });
+});
+
 describe("ALERT_URL", () => {
   const markFull = () => db.insert(databaseSizes).values({ binding: "TEST", bytes: 9.9e9, isFull: true, measuredAt: now });
   const reset = () => Promise.all([db.delete(alerting), env.DB.prepare("DELETE FROM database_sizes WHERE binding = 'TEST'").run()]);

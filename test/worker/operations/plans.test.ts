@@ -61,6 +61,59 @@ describe("A plan", () => {
     expect((await operate("PATCH", `/plans/${other.id}`, { name: one.name })).status).toBe(409);
   });
 
+  it("reaches the keys with its limits before a change returns, up and down, and leaves keys with their own limits", async () => {
+    const plan = await makePlan({ ...team, account_limits: [], default_scopes: null });
+    const { accountId, keyId } = await makeTenant();
+    await operate("PATCH", `/accounts/${accountId}`, { plan_id: plan.id });
+    const made = async (body: object) => (await operate("POST", `/accounts/${accountId}/keys`, { name: "K", ...body })).body;
+    const [ofPlan, own] = [await made({}), await made({ hourly_limit: 500 })];
+    const limitsOf = async ({ id }: { id: string }) => {
+      const { limits, limits_from: from } = (await operate("GET", `/keys/${id}`)).body;
+      return [from, ...limits.map(({ per, limit }: { per: string; limit: number }) => `${per} ${limit}`)];
+    };
+    expect([await limitsOf(ofPlan), await limitsOf(own)]).toEqual([
+      ["plan", "second 50", "hour 2000"],
+      ["key", "second 50", "hour 500"],
+    ]);
+    await operate("PATCH", `/plans/${plan.id}`, {
+      key_limits: [
+        { per: "second", limit: 90 },
+        { per: "hour", limit: 4000 },
+      ],
+    });
+    expect([await limitsOf(ofPlan), await limitsOf(own)]).toEqual([
+      ["plan", "second 90", "hour 4000"],
+      ["key", "second 50", "hour 500"],
+    ]);
+    expect((await call("GET", "/api/v1/me", { key: ofPlan.secret_key })).headers.get("X-RateLimit-Limit")).toBe("4000");
+    const lowered = await operate("PATCH", `/accounts/${accountId}`, {
+      plan_id: (await makePlan({ key_limits: [{ per: "hour", limit: 300 }] })).id,
+    });
+    expect(lowered.body.lowered.toSorted()).toEqual([keyId, ofPlan.id, own.id].toSorted());
+    expect([await limitsOf(ofPlan), await limitsOf(own)]).toEqual([
+      ["plan", "hour 300"],
+      ["key", "second 50", "hour 300"],
+    ]);
+    // The limits that a request names become the key's own, and a key can go back to those of its plan.
+    await operate("PUT", `/keys/${ofPlan.id}/limits`, { limits: [{ per: "hour", limit: 300 }] });
+    expect(await limitsOf(ofPlan)).toEqual(["key", "hour 300"]);
+    expect((await operate("PATCH", `/keys/${own.id}`, { limits_from: "plan" })).status).toBe(200);
+    await operate("PATCH", `/accounts/${accountId}`, { plan_id: plan.id });
+    expect([await limitsOf(ofPlan), await limitsOf(own)]).toEqual([
+      ["key", "second 90", "hour 300"],
+      ["plan", "second 90", "hour 4000"],
+    ]);
+  });
+
+  it("is not widened by a key that may not grant as much", async () => {
+    const { accountId, keyId } = await makeTenant({ hourlyLimit: 2000 });
+    const acting = await makeKey(accountId, { hourlyLimit: 1000, scopes: ["keys:write", "keys:read", "tasks:read"] });
+    await operate("PUT", `/keys/${keyId}/limit`, { limit: 500 });
+    expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key: acting.key, body: { limits_from: "plan" } })).status).toBe(403);
+    const copied = await call("POST", "/api/v1/keys", { key: acting.key, body: { name: "Copy", scopes: ["tasks:read"] } });
+    expect(copied.body).toMatchObject({ hourly_limit: 1000, limits_from: "key" });
+  });
+
   it("gives its accounts their limits, their keys, their scopes and their retention", async () => {
     const plan = await makePlan();
     const { accountId, keyId } = await makeTenant();

@@ -31,7 +31,7 @@ const signInWithCode = async (code: string, ip: string) => postForm("/login/reco
 /** Reads from the metrics how often a wrong credential of this kind was sent. */
 const readFailureCount = async (credential: string): Promise<number> => {
   const { text } = await callWithToken(operatorToken, newAddress(), "/metrics");
-  expect(text).toContain("# TYPE dvo_sign_in_failures counter\n");
+  expect(text).toContain("# TYPE dvo_sign_in_failures_total counter\n");
   return Number(new RegExp(`^dvo_sign_in_failures_total\\{credential="${credential}"\\} (\\d+)$`, "m").exec(text)?.[1]);
 };
 

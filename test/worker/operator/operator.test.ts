@@ -116,7 +116,7 @@ describe("The operator API", () => {
     expect([first.status, first.body.code, first.body.detail]).toEqual([
       503,
       "unavailable",
-      expect.stringContaining("50 keys were lowered"),
+      expect.stringContaining("50 keys have their new limits"),
     ]);
     const second = await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 });
     expect([second.status, second.body.lowered.length]).toEqual([200, 10]);
@@ -179,7 +179,7 @@ describe("The secrets of the Worker", () => {
     const readSecrets = async () => (await operate("GET", "/secrets")).body;
     const isNamed = (wanted: string) => (secret: { name: string }) => secret.name === wanted;
     const before = await readSecrets();
-    expect(before.signing.find(isNamed("b"))).toMatchObject({ isNewest: true, isThere: true });
+    expect(before.signing.find(isNamed("b"))).toMatchObject({ is_newest: true, is_there: true });
     expect(before.sealing.find(isNamed("a")).used).toBeGreaterThan(0);
     for (let hasMore = true; hasMore; ) hasMore = (await operate("POST", "/secrets/reseal")).body.has_more;
     expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);
@@ -191,7 +191,7 @@ describe("The secrets of the Worker", () => {
     const { sealing, need_lost: needing } = await readSecrets();
     const status = await operate("GET", "/status");
     await env.DB.prepare("DELETE FROM webhooks WHERE id = ?").bind(lost.id).run();
-    expect(sealing.find(isNamed("z"))).toEqual({ name: "z", isNewest: false, isThere: false, used: 1 });
+    expect(sealing.find(isNamed("z"))).toEqual({ name: "z", is_newest: false, is_there: false, used: 1 });
     expect(needing).toEqual([{ id: lost.id, account_id: accountId }]);
     expect(status.body.needs_attention).toContainEqual({
       name: "SecretMissing",
@@ -244,7 +244,14 @@ describe("Metrics", () => {
     const { accountId } = await makeTenant();
     await cron();
     const answer = await answerOf(
-      await exports.default.fetch(new Request(`${origin}/metrics`, { headers: { Authorization: `Bearer ${operatorToken}` } })),
+      await exports.default.fetch(
+        new Request(`${origin}/metrics`, {
+          headers: {
+            Authorization: `Bearer ${operatorToken}`,
+            Accept: "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2",
+          },
+        }),
+      ),
     );
     expect(answer.headers.get("Content-Type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
     expect(answer.text.endsWith("# EOF\n")).toBe(true);
@@ -262,6 +269,19 @@ describe("Metrics", () => {
     expect(answer.text).toMatch(/^dvo_job_age_seconds\{scheduled_job="\w[^"]*"\} /m);
     expect(answer.text).not.toContain(accountId);
   });
+
+  it.each([undefined, "*/*", "text/plain;version=0.0.4;q=1,*/*;q=0.1", "application/openmetrics-text;q=0,*/*"])(
+    "come in the older text format for the Accept header %s",
+    async (accept) => {
+      const headers = { Authorization: `Bearer ${operatorToken}`, ...(accept && { Accept: accept }) };
+      const answer = await answerOf(await exports.default.fetch(new Request(`${origin}/metrics`, { headers })));
+      expect(answer.headers.get("Content-Type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+      expect(answer.text).not.toMatch(/^# (?:EOF|UNIT)/m);
+      expect(answer.text).toMatch(/^# TYPE dvo_requests_total counter\n# HELP dvo_requests_total /m);
+      expect(answer.text).toMatch(/^dvo_requests_total\{.*\} \d+$/m);
+      expect(answer.text).toMatch(/^# TYPE dvo_request_duration_seconds histogram$/m);
+    },
+  );
 });
 
 describe("The operator page", () => {

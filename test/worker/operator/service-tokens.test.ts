@@ -92,7 +92,7 @@ describe("A service token", () => {
     const after = await make();
     await env.DB.prepare("UPDATE service_tokens SET revoked_at = NULL WHERE id = ?").bind(maker.id).run();
     expect((await operate("DELETE", `/tokens/${maker.id}`)).status).toBe(204);
-    const { body } = await operate("GET", "/audit?limit=1");
+    const { body } = await operate("GET", `/audit?action=token.revoked&target_id=${maker.id}`);
     expect(body.data[0].details).toMatchObject({ also_revoked: [before.id] });
     vi.setSystemTime(Date.now() + 5001);
     try {

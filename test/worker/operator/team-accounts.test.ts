@@ -25,6 +25,11 @@ describe("An account of the team API", () => {
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
   });
 
+  it.each(["%2E", "%2E%2E", "-"])("cannot have the external id %s, at which no path leads to it", async (id) => {
+    expect((await operate("POST", "/accounts", { name: "Acme", external_id: decodeURIComponent(id) })).status).toBe(422);
+    expect((await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" })).status).toBeGreaterThanOrEqual(400);
+  });
+
   it("is put under a precondition", async () => {
     const id = newId();
     const put = (name: string, headers: Record<string, string>) =>

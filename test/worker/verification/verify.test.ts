@@ -81,6 +81,38 @@ describe("Verify", () => {
       expect((await verify(token, { key })).body.allowed).toBe(true);
   });
 
+  it("takes a key under each scheme that clients use, and the same key twice as one", async () => {
+    const { key } = await makeTenant();
+    const token = await makeToken(["verify"]);
+    const basic = `Basic ${Buffer.from(`${key}:`).toString("base64")}`;
+    const values = [
+      `Api-Key ${key}`,
+      `ApiKey ${key}`,
+      `api-key  ${key}`,
+      `Token ${key}`,
+      `token ${key}`,
+      `Token token="${key}"`,
+      `Token token=${key}`,
+      `Token token="${key}", nonce="def"`,
+      `Bearer ${key}, ${key}`,
+      `${basic}, Token token="${key}", Api-Key ${key}`,
+    ];
+    for (const value of values) expect((await verify(token, { key: value })).body.status, value).toBe(200);
+  });
+
+  it("never takes one of several different credentials", async () => {
+    const [one, other] = [await makeTenant(), await makeTenant()];
+    const token = await makeToken(["verify"]);
+    for (const value of [
+      `Token token="${one.key}", Token token="${other.key}"`,
+      `Api-Key ${one.key}, Bearer ${other.key}`,
+      `Bearer ${one.key}, YWJjZGVmZw==`,
+    ])
+      expect((await verify(token, { key: value })).body, value).toMatchObject({ allowed: false, status: 400, code: "invalid_header" });
+    // Text with the form of a parameter belongs to what stands before it.
+    expect((await verify(token, { key: `Bearer ${one.key}, realm="x"` })).body).toMatchObject({ allowed: false, status: 401 });
+  });
+
   it("checks the scope, the IP address and the state of the key, and says why it denies", async () => {
     const tenant = await makeTenant({ scopes: ["users:read"] });
     const bound = await makeKey(tenant.accountId, { allowedIps: ["203.0.113.0/24"] });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { call, makeTenant } from "../../support/client.ts";
+import { browse } from "../../support/browse.ts";
+import { call, makeKey, makeTenant } from "../../support/client.ts";
+import { operate } from "../../support/operate.ts";
 
 const createUser = (key: string, body: object) => call("POST", "/api/v1/users", { key, body });
 
@@ -88,6 +90,35 @@ describe("The users API", () => {
     expect(await names(`q=${encodeURIComponent("%_")}`)).toEqual(["Bob 100%_x"]);
     expect(await names(`q=${encodeURIComponent("%")}&role=admin`)).toEqual([]);
     expect(await names(`q=${"x".repeat(200)}`)).toEqual([]);
+  });
+
+  it.each([
+    ["Zoe\u0308", "ZOË"],
+    ["Zoë", "zoe\u0308"],
+    ["İstanbul", "istanbul"],
+    ["ISTANBUL", "ıstanbul"],
+    ["Straße", "STRASSE"],
+    ["ΟΔΟΣ", "οδός".normalize("NFD").replaceAll("\u0301", "")],
+    ["Ａｄａ", "ada"],
+    ["ﬁsh", "FISH"],
+  ])("named %j are found by %j", async (name, q) => {
+    const { key, accountId } = await makeTenant();
+    await createUser(key, { name, email: "someone@example.com" });
+    await call("POST", "/api/v1/tasks", { key, body: { title: name } });
+    await call("POST", "/api/v1/tasks", { key, body: { title: "Other" } });
+    for (const path of ["users", "tasks"])
+      expect((await call("GET", `/api/v1/${path}?q=${encodeURIComponent(q)}`, { key })).body.data, path).toHaveLength(1);
+    const { keyId } = await makeKey(accountId, { name });
+    const { text, headers } = await browse(accountId).get(`/search?q=${encodeURIComponent(q)}`);
+    // If there is only one result, the page leads to it.
+    expect(`${headers.get("Location")} ${text}`).toContain(`/keys/${keyId}`);
+    const id = crypto.randomUUID();
+    const account = await operate("PUT", `/accounts/by-external-id/${id}`, { name: `${name} ${id}` });
+    const findAccounts = async (text: string) =>
+      (await operate("GET", `/accounts?q=${encodeURIComponent(text)}`)).body.data.map((each: { id: string }) => each.id);
+    expect(await findAccounts(`${q} ${id}`)).toEqual([account.body.id]);
+    await operate("PATCH", `/accounts/${account.body.id}`, { name: `Another ${name}` });
+    expect([await findAccounts(`${q} ${id}`), await findAccounts(id)]).toEqual([[], [account.body.id]]);
   });
 
   it("lists no users of another account", async () => {

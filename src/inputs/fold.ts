@@ -1,0 +1,13 @@
+/**
+ * Returns a text in the form in which searches compare it: NFKC, and without the difference of upper and lower case. Capital letters come first, because `ß` and
+ * `SS`, `ı` and `I`, and the three forms of sigma, only become equal there. `İ` has a dot that `I` has not, so the dot goes.
+ */
+export const folded = (text: string): string =>
+  text
+    .normalize("NFKC")
+    .toUpperCase()
+    .replaceAll("\u0130", "I")
+    .toLowerCase()
+    .replaceAll("ς", "σ")
+    .replaceAll("i\u0307", "i")
+    .normalize("NFKC");

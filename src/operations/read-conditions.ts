@@ -1,0 +1,37 @@
+import type { WriterEnv } from "../activity/writers.ts";
+import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { deployedAtOf } from "../db/job-runs.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import { type Condition, conditionsOf, type RecentRequests } from "./conditions.ts";
+import type { DeploymentStatus } from "./deployment-status.ts";
+import { readRecentRequests } from "./recent-requests.ts";
+import { findNeedingLost, type Needing } from "./signers.ts";
+
+type ConditionsEnv = WriterEnv & Pick<Env, "VERSION">;
+
+/** Returns the conditions that hold now, for pages and for `operator status`. `recent`: the requests of the last minutes, or null if they are not known. */
+export async function readConditions(
+  db: Db,
+  env: ConditionsEnv,
+  status: DeploymentStatus,
+  now: number,
+): Promise<{ conditions: Condition[]; recent: RecentRequests | null }> {
+  const [recent, needsLost] = await Promise.all([readRecentRequests(db, env, now), findOneNeedingLost(db, env, now)]);
+  return { conditions: conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION), needsLost }), recent };
+}
+
+/**
+ * Returns a key or a webhook that needs a secret that the Worker has lost, or null. This reads all keys. If the database does not respond, another part of the
+ * status says so.
+ */
+export async function findOneNeedingLost(db: Db, env: object, now: number): Promise<Needing | null> {
+  try {
+    const found = findNeedingLost(db, env, { now, limit: 1 });
+    return (await withDeadline(found, 5 * secondMs, "Looking for keys that need a lost secret"))[0] ?? null;
+  } catch (error) {
+    console.error("cannot look for keys that need a lost secret:", messagesOf(error));
+    return null;
+  }
+}
