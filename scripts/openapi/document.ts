@@ -11,6 +11,7 @@ import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { externalDocs, info, tags } from "./info.ts";
 import { addLinks } from "./links.ts";
+import { portable } from "./portable.ts";
 import { addScopes } from "./scopes.ts";
 import { shareParts } from "./shared-parts.ts";
 
@@ -49,7 +50,7 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   documented.openAPIRegistry = registry;
   const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [laptop], tags, externalDocs });
   const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [apiBase + path, item]));
-  const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
+  const document = JSON.parse(JSON.stringify({ ...made, paths }, portable)) as JsonObject;
   addEventSchemas(document);
   addErrorResponses(document);
   return document;

@@ -12,6 +12,7 @@ import { openResponses } from "./document.ts";
 import { addErrorResponses, type ErrorResponses, ofBodies } from "./error-responses.ts";
 import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
+import { portable } from "./portable.ts";
 
 const description = `The team that runs a deployment calls this API: from its own API, from the command line, and from scripts. Customers use the API at \`/api/v1\`.
 
@@ -135,7 +136,7 @@ export function closedTeamDocument(routers: readonly TeamRouter[]): JsonObject {
   for (const name of usedHeaders) registry.registerComponent("headers", name, headers[name]);
   const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "/" }], tags });
   const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [teamBase + path, item]));
-  const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
+  const document = JSON.parse(JSON.stringify({ ...made, paths }, portable)) as JsonObject;
   addErrorResponses(document, errorResponses);
   return document;
 }

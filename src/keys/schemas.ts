@@ -245,13 +245,13 @@ export const KeyPatch = z
   })
   .refine(sameHour.check, sameHour.otherwise);
 
+const externalIdRule = "Must be 1 to 200 printable ASCII characters, without spaces at the ends, and not `-`, `.` or `..`.";
+
 /** An id from the team's own system. */
 export const externalId = z
   .string()
-  .regex(
-    /^(?!(?:-|\.\.?)$)[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/,
-    "Must be 1 to 200 printable ASCII characters, without spaces at the ends, and not `-`, `.` or `..`.",
-  )
+  .regex(/^[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/, externalIdRule)
+  .refine((id) => !["-", ".", ".."].includes(id), externalIdRule)
   .meta({ description: "The id in your own system.", example: "cus_4711" });
 const maxMetadataBytes = 1024;
 

@@ -439,6 +439,19 @@ describe("A made-up credential", () => {
 });
 
 describe("The forms of imported keys", () => {
+  it("are at most twenty, also if many are registered at once", async () => {
+    const listed = async () => (await operate("GET", "/key-forms?limit=100")).body.data as { id: string }[];
+    const before = (await listed()).length;
+    const answers = await Promise.all(
+      Array.from({ length: 24 }, () =>
+        operate("POST", "/key-forms", { prefix: `many${randomText(8)}_`, min_length: 20, max_length: 40, alphabet: "hex" }),
+      ),
+    );
+    const made = answers.filter(({ status }) => status === 201);
+    expect([made.length, (await listed()).length]).toEqual([20 - before, 20]);
+    for (const { body } of made) await operate("DELETE", `/key-forms/${body.id}`);
+  });
+
   it("are listed, and deleted", async () => {
     const { body } = await operate("POST", "/key-forms", {
       prefix: `gone${randomText(6)}_`,

@@ -10,8 +10,8 @@ import { alertUrl, bodyOf, inRequests } from "../../../src/operations/post-alert
 import { sendAlerts } from "../../../src/operations/send-alerts.ts";
 import { alerting } from "../../../src/operations/tables.ts";
 import { testAlert } from "../../../src/operations/test-alert.ts";
-import { hourMs, minuteMs } from "../../../src/time/clock.ts";
-import { db } from "../support/client.ts";
+import { hourMs, hourStart, minuteMs } from "../../../src/time/clock.ts";
+import { call, db, makeTenant } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 import { newPath, receivedAt, receiver } from "../support/receiver.ts";
 
@@ -207,6 +207,24 @@ describe("ALERT_URL", () => {
     const own = begun?.alerts.find(({ id }) => id === "DatabaseFull/TEST");
     expect(own).toMatchObject({ severity: "page", runbook: "docs/runbooks/full-database.md", ended_at: null });
     expect(ended?.text).toContain("OVER DatabaseFull");
+    await reset();
+  });
+
+  it("says within an hour that a webhook needs a lost secret, and that it is over only after looking again", async () => {
+    await reset();
+    const path = newPath();
+    const alertEnv = { ...env, ALERT_URL: `${receiver}${path}` };
+    const { key } = await makeTenant();
+    const { body: webhook } = await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["*"] } });
+    await env.DB.prepare("UPDATE webhooks SET sealed_secret = 'z' || substr(sealed_secret, 2) WHERE id = ?").bind(webhook.id).run();
+    const hour = hourStart(Date.now()) + hourMs;
+    const statesAt = async (at: number) => {
+      await sendAlerts(db, alertEnv, at);
+      return (await receivedAt(path)).filter(({ body }) => body.includes("SecretMissing")).length;
+    };
+    expect([await statesAt(hour - minuteMs), await statesAt(hour)]).toEqual([0, 1]);
+    await env.DB.prepare("DELETE FROM webhooks WHERE id = ?").bind(webhook.id).run();
+    expect([await statesAt(hour + minuteMs), await statesAt(hour + hourMs)]).toEqual([1, 2]);
     await reset();
   });
 

@@ -30,6 +30,12 @@ describe("An account of the team API", () => {
     expect((await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" })).status).toBeGreaterThanOrEqual(400);
   });
 
+  it("has an address of any form that its document allows", async () => {
+    for (const email of ["a@b.c", "ада@почта.рф"])
+      expect((await operate("POST", "/accounts", { name: "Acme", email })).status, email).toBe(201);
+    expect((await operate("POST", "/accounts", { name: "Acme", email: "nobody" })).status).toBe(422);
+  });
+
   it("is put under a precondition", async () => {
     const id = newId();
     const put = (name: string, headers: Record<string, string>) =>

@@ -157,6 +157,24 @@ describe("An account that has used up its quota and its reserve", () => {
     expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered.length).toBeGreaterThan(0);
   });
 
+  it("says in a dry run what a redelivery would send, and gets no other values of a key", async () => {
+    const { accountId, key, webhook, other } = await makeTenantWithData();
+    await useUpReserve(accountId);
+    const body = { from: "2026-01-01T00:00:00Z", status: "delivered", dry_run: true };
+    expect((await call("POST", `/api/v1/webhooks/${webhook}/redeliver`, { key, body })).status).toBe(200);
+    // Such a change does not restrict the key, and could be repeated without end.
+    for (const patch of [{ metadata: { a: "b".repeat(500) } }, { external_id: "one" }, { metadata: { a: 1 }, hourly_limit: 5 }])
+      expect((await operate("PATCH", `/keys/${other}`, patch)).status, JSON.stringify(patch)).toBe(409);
+    expect((await operate("PATCH", `/keys/${other}`, { hourly_limit: 5 })).status).toBe(200);
+  });
+
+  it("whose quota is 0 has used all of it, in the status of the deployment, too", async () => {
+    const { accountId } = await makeTenant();
+    await operate("PUT", `/accounts/${accountId}/storage-quota`, { bytes: 0 });
+    const { near_limits: near } = (await operate("GET", "/status")).body;
+    for (const each of near) expect(each.used_percent).toEqual(expect.any(Number));
+  });
+
   it("lets members sign in without audit entries, and denies new recovery codes", async () => {
     const { accountId } = await makeTenant();
     const { member, proof } = await makePerson(accountId);
