@@ -161,7 +161,7 @@ const ImportRequest = z
         description: "The keys, at most 100. Each is decided by itself.",
         items: z.toJSONSchema(Row, { io: "input", unrepresentable: "any" }),
       }),
-    dry_run: z.boolean().default(false).meta({ description: "Whether to only say what an import would do.", example: false }),
+    dry_run: z.boolean().default(false).meta({ description: "Whether to only say what an import would do.", example: true }),
     known_key: z.string().min(1).max(512).optional().meta({
       description: "The secret of one of these keys, with `dry_run`. It is compared with the rows and then forgotten.",
       example: "sk_live_4fPq2rT8vX0zB6dH",

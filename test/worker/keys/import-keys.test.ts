@@ -103,6 +103,15 @@ describe("The import of keys", () => {
     expect((await run({ dry_run: true })).data.map(({ status }: { status: number }) => status)).toEqual([200, 200, 422]);
   });
 
+  it("takes the example of its documentation", async () => {
+    const { accountId } = await makeTenant();
+    const { paths } = (await operate("GET", "/openapi.json")).body;
+    const operation = paths["/operator/api/accounts/{id}/keys/import"].post;
+    const { example } = operation.requestBody.content["application/json"];
+    const { status, body } = await operate("POST", `/accounts/${accountId}/keys/import`, example);
+    expect([status, body.data]).toEqual([200, [{ index: 0, status: 201, id: null, code: null, detail: null }]]);
+  });
+
   it("brings no revoked key back to life, and needs no room for it", async () => {
     const { accountId } = await makeTenant();
     const makeSecret = await makeForm();
