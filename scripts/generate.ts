@@ -1,8 +1,8 @@
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { stringify } from "yaml";
 import type { Manifest } from "../src/db/manifest.ts";
 import { type JsonObject, operationsIn, parametersOf } from "../src/openapi/document.ts";
+import { asciiJson, asciiYaml } from "./openapi/portable.ts";
 
 // `npm run generate` writes all files that are derived from other files. The modules that import the areas by name are derived from
 // `src/resources.ts`. The OpenAPI document and the client's standard methods are derived from the routes. A test fails if a generated file
@@ -165,9 +165,9 @@ export async function documents(folder = ""): Promise<Record<string, string>> {
   ]);
   const document = openApiDocument(routers);
   return {
-    [`public/api/v1/${folder}openapi.json`]: `${JSON.stringify(document, null, 2)}\n`,
-    [`public/api/v1/${folder}openapi.yaml`]: stringify(document, { aliasDuplicateObjects: false }),
-    [`public/api/team/${folder}openapi.json`]: `${JSON.stringify(teamDocument(teamRouters))}\n`,
+    [`public/api/v1/${folder}openapi.json`]: asciiJson(document, 2),
+    [`public/api/v1/${folder}openapi.yaml`]: asciiYaml(document),
+    [`public/api/team/${folder}openapi.json`]: asciiJson(teamDocument(teamRouters)),
   };
 }
 

@@ -9,7 +9,7 @@ import type { PageContext } from "./context.ts";
 import { ownValue } from "./forms.ts";
 
 /** The methods that the page suggests. */
-export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 export const statuses = ["2xx", "3xx", "4xx", "429", "5xx", "none"] as const;
 
 const time = timeText

@@ -46,3 +46,8 @@ describe("The patterns of the OpenAPI documents", () => {
     expect(out).toBe("");
   });
 });
+
+it("The OpenAPI documents are ASCII, so that YAML and bundlers of any kind read them", () => {
+  for (const file of ["v1/openapi.json", "v1/openapi.yaml", "team/openapi.json"])
+    expect(/[^\n\x20-\x7e]/.exec(readFileSync(join(root, "public/api", file), "utf8")), file).toBeNull();
+});
