@@ -21,9 +21,9 @@ describe("A credential", () => {
     [401, (key) => `Bearer ${createHash("sha256").update(key).digest("hex")}`],
     [401, (key) => `Basic ${key}`],
     [400, (key) => `Bearer ${key}, ApiKey another`],
-  ])("gets %s as a client of another product sent it: %s", async (status, valueOf) => {
+  ])("gets %s as a client of another product sent it: %s", async (status, spell) => {
     const { key } = await makeTenant();
-    expect((await verify(await makeToken(["verify"]), { key: valueOf(key) })).body.status).toBe(status);
+    expect((await verify(await makeToken(["verify"]), { key: spell(key) })).body.status).toBe(status);
   });
 });
 
