@@ -178,7 +178,9 @@ function faultsOfDenied({ status, seen }: Answer, probe: Probe, isAllowed: boole
     const overriding = probe.isPreflight && !isAllowed ? seen.filter(([name]) => overrides.includes(folded(name))) : [];
     return [...faultsOf(seen, nobody), ...overriding.map(([name]) => `your API gets the header ${name} with a preflight`)];
   }
-  const isSuccess = status >= 200 && status < 300 && probe.method !== "OPTIONS";
+  // A proxy may have an empty answer for hosts that it does not know.
+  const isForeign = probe.headers.some(([name]) => name === "Host") || !probe.target("/").startsWith("/");
+  const isSuccess = status >= 200 && status < 300 && probe.method !== "OPTIONS" && !isForeign;
   return !isAllowed && isSuccess ? [`the status is ${status}, and not from your handler`] : [];
 }
 
@@ -275,7 +277,7 @@ export const checkProxyCommand: Command = {
         "Give a key that works, with --key or API_KEY. Without one, nothing shows that your handler is there.",
       );
     const webSocket = typeof options.websocket === "string" ? options.websocket : undefined;
-    if (webSocket !== undefined && !webSocket.startsWith("/"))
+    if (webSocket !== undefined && (!webSocket.startsWith("/") || new URL(webSocket, url).origin !== url.origin))
       throw new CommandError("misuse", "--websocket takes a path that begins with a slash.");
     const allowed = { missing: options["missing-pass"] === true, unknown: options["unknown-pass"] === true, webSocket };
     const { sent, found, passes, upgraded } = await checkProxy(url, key, allowed);

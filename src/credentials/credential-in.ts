@@ -19,7 +19,7 @@ export function needsForms(value: string | undefined): boolean {
 /** The schemes that are followed by the credential itself. Packages differ in how they write them. */
 const scheme = /^(?:bearer|token|api-?key)(?:\s+|$)/i;
 /** The form in which Rails sends a token. */
-const tokenParameter = /^token=(?:"([^"]*)"|([^\s;,]*))/i;
+const tokenParameter = /(?:^|[\s;,])token=(?:"([^"]*)"|([^\s;,]*))/gi;
 
 /** Splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one. */
 export const splitJoined = (value: string): string[] => value.split(/,(?!\s*[\w-]+=[^,=])/);
@@ -32,8 +32,8 @@ function credentialsOf(value: string, forms: readonly SecretForm[]): string[] {
   const text = value.trim();
   if (scheme.test(text)) {
     const token = text.replace(scheme, "").trim();
-    const [, quoted, plain] = tokenParameter.exec(token) ?? [];
-    return [quoted ?? plain ?? token];
+    const parameters = [...token.matchAll(tokenParameter)].map(([, quoted, plain]) => quoted ?? plain ?? "");
+    return /^token=/i.test(token) ? parameters : [token];
   }
   const basic = partsOfBasic(text);
   if (basic === null) return [text];

@@ -48,6 +48,8 @@ export async function changeKey(
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
       if (given.scopes) requireServed(given.scopes, before.scopes, "/scopes");
+      if (own && given.limitsFrom === "plan" && own.limitsFrom === "key")
+        throw new Failure("forbidden", "This key has limits of its own, so it may not give a key those of the plan.");
       const isLimited = given.hourlyLimit !== undefined || given.otherLimits !== undefined;
       const terms = isLimited || given.limitsFrom === "plan" ? await readKeyTerms(context.db, context.actor.accountId) : null;
       if (terms) await requireBounds(context, given);

@@ -117,22 +117,38 @@ export async function forwardedRequest(db: Db, headers: Headers, settings: Heade
   };
 }
 
-const wordsOf = (text: string): string[] => [...text.split(/[\s,]+/), ...text.split(/[\s,;:="']+/)];
+const wordsOf = (text: string): string[] => [text, ...text.split(/[\s,]+/), ...text.split(/[\s,;:"']+/), ...text.split(/[\s,;:="']+/)];
+
+/** Decodes base64 as lenient servers do, which skip all other characters. */
+const decoded = (text: string): string => Buffer.from(text.replaceAll(/[^\w+/-]/g, ""), "base64").toString("utf8");
 
 /**
- * Returns whether the values of headers hold text in the form of a key of this service, or of a registered form, at any place. The API behind the proxy may find a
- * key where this service does not look for one. Also looks into base64.
+ * Returns whether a request holds text in the form of a key of this service, or of a registered form, at any place. The API behind the proxy may find a key where
+ * this service does not look for one. Looks at the credential as `verify` reads it, at the values of the headers, and at what they encode as base64.
  */
-export async function holdsKey(db: Db, values: readonly string[], now: number): Promise<boolean> {
-  const sent = values.flatMap(wordsOf);
-  const words = new Set([...sent, ...sent.flatMap((word) => wordsOf(Buffer.from(word, "base64").toString("utf8")))]);
+export async function holdsKey(db: Db, { key, sent }: Pick<ForwardedRequest, "key" | "sent">, now: number): Promise<boolean> {
+  const plain = [key, ...sent, ...sent.map((value) => value.replaceAll(/\s/g, ""))];
+  const encoded = [...sent.map((value) => value.replace(/^\s*[\w-]+\s+/, "")), ...plain.flatMap(wordsOf)];
+  const words = new Set([...plain, ...encoded.map(decoded)].flatMap(wordsOf));
   const forms = await knownForms(db, now);
-  return [...words].some((word) => word.includes("dvo_") || forms.some((form) => hasForm(word, form)));
+  const isKnown = (word: string) =>
+    word.includes("dvo_") ||
+    forms.some(
+      // A prefix without a separator at its end could be a part of any word.
+      (form) => (/..[_.|-]$/.test(form.prefix) && word.includes(form.prefix)) || hasForm(word, form) || hasForm(word.toLowerCase(), form),
+    );
+  return [...words].some(isKnown);
 }
 
+/** Returns whether no header has anything but the name of a scheme. */
+const isEmpty = (sent: readonly string[]): boolean => sent.every((value) => /^\s*(?:(?:bearer|basic|token|api-?key)\s*)?$/i.test(value));
+
 /** Returns whether the proxy passes a request on without a decision: it has no credential, or one that this service does not know at all. */
-export const isPassed = (key: string, { passMissing, passUnknown }: ForwardOptions, isKnown: boolean): boolean =>
-  key === "" ? passMissing : passUnknown && !isKnown;
+export const isPassed = (
+  { key, sent }: Pick<ForwardedRequest, "key" | "sent">,
+  { passMissing, passUnknown }: ForwardOptions,
+  isKnown: boolean,
+): boolean => (key === "" ? passMissing && isEmpty(sent) : passUnknown && !isKnown);
 
 /** The headers of every response that lets a request through. A proxy otherwise keeps headers of the same name from the client. */
 export function verifiedHeaders(answer: VerifyAnswer | null): Record<string, string> {

@@ -110,6 +110,10 @@ describe("A plan", () => {
     const acting = await makeKey(accountId, { hourlyLimit: 1000, scopes: ["keys:write", "keys:read", "tasks:read"] });
     await operate("PUT", `/keys/${keyId}/limit`, { limit: 500 });
     expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key: acting.key, body: { limits_from: "plan" } })).status).toBe(403);
+    // Its limits are those of the plan today, but they are its own, and the plan may be raised tomorrow.
+    const own = await makeKey(accountId, { hourlyLimit: 5000, scopes: ["keys:write", "keys:read"] });
+    for (const id of [own.keyId, keyId])
+      expect((await call("PATCH", `/api/v1/keys/${id}`, { key: own.key, body: { limits_from: "plan" } })).status).toBe(403);
     const copied = await call("POST", "/api/v1/keys", { key: acting.key, body: { name: "Copy", scopes: ["tasks:read"] } });
     expect(copied.body).toMatchObject({ hourly_limit: 1000, limits_from: "key" });
   });

@@ -169,8 +169,20 @@ describe("Forward auth", () => {
       basic(` ${secret}:x`),
       basic(`x: ${secret}`),
       basic(`x:y:${secret}`),
+      basic(`user:${secret}`).replace(/(?<=^Basic .*)../g, "$& "),
+      `Basic ${Buffer.from(`user:${secret}`).toString("base64").slice(0, 6)}\t${Buffer.from(`user:${secret}`).toString("base64").slice(6)}`,
+      `Basic =${Buffer.from(`u:${secret}`).toString("base64")}`,
+      `Token token="", token="${secret}"`,
+      `Token token="" ${secret}`,
     ])
       expect((await forward(`${token}; missing=pass; unknown=pass`, { Authorization: value })).status, value).toBe(401);
+    const { key } = await makeTenant();
+    const spaced = `Basic ${Buffer.from(`user:${key}`).toString("base64").replaceAll(/../g, "$& ")}`;
+    // The key is good, so it is counted, or denied, but never passed as unknown.
+    const good = await forward(`${token}; unknown=pass`, { Authorization: spaced });
+    expect([good.status === 200, good.headers.get("X-Verified-Account") === "-"]).not.toEqual([true, true]);
+    for (const value of ["Bearer", "Basic ", "Token", " "])
+      expect((await forward(`${token}; missing=pass`, { Authorization: value })).status, value).toBe(200);
     expect((await forward(`${token}; unknown=pass`, { Authorization: "Bearer a-session-of-the-api" })).status).toBe(200);
   });
 

@@ -105,6 +105,8 @@ describe("Verify", () => {
     const token = await makeToken(["verify"]);
     for (const value of [
       `Token token="${one.key}", Token token="${other.key}"`,
+      `Token token="${one.key}", token="${other.key}"`,
+      `Token token=${one.key} token=${other.key}`,
       `Api-Key ${one.key}, Bearer ${other.key}`,
       `Bearer ${one.key}, YWJjZGVmZw==`,
     ])
