@@ -28,8 +28,9 @@ function note(accountId: string, now: number): boolean {
 }
 
 /**
- * The requests that a guard has counted in the last ten seconds, by their id. The team's API makes the ids, and repeats a request with the same id if
- * the answer was lost. A guard remembers 10,000 requests. If more come within ten seconds, the oldest are forgotten, and their repetitions count again.
+ * The requests that a guard has counted in the last ten seconds, by their id, or by its hash if the id is long. The team's API makes the ids, and repeats a
+ * request with the same id if the answer was lost. A guard remembers 10,000 requests. If more come within ten seconds, the oldest are forgotten, and their
+ * repetitions count again.
  */
 export class Attempts {
   readonly #counted = new Map<string, Attempt>();

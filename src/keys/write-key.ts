@@ -71,7 +71,7 @@ const memberNames: Record<string, string> = {
   overlapEndsAt: "overlap_ends_at",
 };
 
-/** Returns the names of what a change sets. Limits that become the key's own are named by themselves. */
+/** Returns the names of what a change sets. `limits_from` is named only if no limits are, because new limits of a key are always its own. */
 function changesOf({ limitsFrom, ...members }: Partial<KeyRow>): string[] {
   const isAlone = limitsFrom !== undefined && members.hourlyLimit === undefined && members.otherLimits === undefined;
   return Object.keys(isAlone ? { ...members, limitsFrom } : members).flatMap((member) => memberNames[member] ?? []);

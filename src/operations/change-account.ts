@@ -54,10 +54,10 @@ const maxChanged = 50;
 
 /**
  * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
- * values and limits apply to every request that starts after the promise has resolved. Keys with the limits of their plan get its new ones, and other keys whose
- * limits exceed the highest limits are lowered. Returns the
- * ids of these keys. Throws `not_found`, `invalid_body` if there is no such plan, and `conflict` if another account has the external id. Throws `unavailable` if
- * the change is stored but not yet in force, for example because one call cannot lower so many keys. The same call again then goes on.
+ * values and limits apply to every request that starts after the promise has resolved. Keys with the limits of their plan get its new limits. Other keys whose
+ * limits exceed the highest limits are lowered. Returns the ids of the changed keys. Throws `not_found`, `invalid_body` if there is no such plan, and `conflict`
+ * if another account has the external id. Throws `unavailable` if the change is stored but not yet in force, for example because one call cannot change so many
+ * keys. The same call again then goes on.
  */
 export async function changeAccount(
   changing: ChangingAccount,

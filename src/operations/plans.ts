@@ -98,8 +98,8 @@ export interface Applied extends Progress {
 }
 
 const accountsAtOnce = 5;
-/** A change of a plan lowers fewer keys in one call than a change of one account, because the call also handles several accounts. */
-const maxLoweredOfPlan = 20;
+/** A change of a plan changes fewer keys in one call than a change of one account, because the call also handles several accounts. */
+const maxChangedOfPlan = 20;
 
 /**
  * Goes on with changes of plans, from a scheduled job. `cursor`: the plan and the account after which to go on. One call handles few accounts, because each
@@ -129,7 +129,7 @@ export async function applyPlan(
   {
     after,
     endsAt,
-    maxKeys = maxLoweredOfPlan,
+    maxKeys = maxChangedOfPlan,
     maxAccounts = accountsAtOnce,
   }: { after: string; endsAt: number; maxKeys?: number; maxAccounts?: number },
 ): Promise<Applied> {

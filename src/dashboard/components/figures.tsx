@@ -127,13 +127,13 @@ function stateOfHour(usage: RateLimitUsage, isOfKey: boolean, now: number): stri
   return `${whose} resets in ${left}${paceOf(usage, now)}`;
 }
 
-/** Returns whether the limit nearest its end is the one that the figure shows. */
-const isHourOf = (nearest: NearestLimit | null, { keyId }: RateLimitUsage): nearest is null =>
-  nearest === null || (nearest.key?.id === keyId && nearest.per === "hour");
-
 /** Describes the use of a limit, for example “9,900 / 10,000 per month, all keys together”. */
 const windowOf = ({ key, per, used, limit }: NearestLimit): string =>
   `${integer(used)} / ${integer(limit)} per ${per}, ${key === null ? "all keys together" : `key “\u2068${key.name}\u2069”`}`;
+
+/** Returns the sentence about the limit nearest its end, or "" if the figure shows that limit already. */
+const nearestSentence = (nearest: NearestLimit | null, { keyId }: RateLimitUsage): string =>
+  nearest === null || (nearest.key?.id === keyId && nearest.per === "hour") ? "" : ` Nearest its end: ${windowOf(nearest)}.`;
 
 /**
  * `denied` is the number of requests over the limit, in the same window as the other figures. `busiest` is the hour with the most requests
@@ -182,7 +182,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `${stateOfHour(highest, isOfKey, now)}.${isHourOf(nearest, highest) ? "" : ` Nearest its end: ${windowOf(nearest)}.`}${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
+          : `${stateOfHour(highest, isOfKey, now)}.${nearestSentence(nearest, highest)}${denied > 0 ? ` Denied with 429 in this period: ${counted(denied, "request")}.` : ""}${peak}`
       }
     />
   );
