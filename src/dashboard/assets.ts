@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.BOLGWT6I.js",
   "overview.js": "/assets/overview.ILION4CD.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.ZH6MTW6E.css",
+  "style.css": "/assets/style.DTWCJA2D.css",
 } as const;

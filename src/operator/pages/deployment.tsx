@@ -1,12 +1,12 @@
 import type { Child } from "hono/jsx";
 import { Empty } from "../../dashboard/components/notice.tsx";
 import { Age } from "../../dashboard/components/time.tsx";
-import { integer } from "../../dashboard/format.ts";
+import { counted, integer } from "../../dashboard/format.ts";
 import type { Condition } from "../../operations/conditions.ts";
 import type { DeploymentStatus } from "../../operations/deployment-status.ts";
 
 const many = 100_000;
-const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
+const bounded = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
 const gigabytes = (bytes: number) => (bytes < 1e7 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
 
 /** Lists the conditions that need a person: the same as in `operator status` and in the alerts. */
@@ -63,7 +63,7 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
         </Line>
         {status.missingSecrets.length > 0 && <Line name="Missing secrets">{status.missingSecrets.join(", ")}</Line>}
         <Line name="Request log">
-          {integer(log.headEntries)} entries in log writers
+          {counted(log.headEntries, "entry", "entries")} in log writers
           {log.oldestWaitingAt !== null && (
             <>
               , the oldest flush began <Age timeMs={log.oldestWaitingAt} now={now} />
@@ -78,7 +78,7 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
         {backlog && (
           <>
             <Line name="Deliveries">
-              {counted(backlog.pending)} pending, {counted(backlog.due)} due
+              {bounded(backlog.pending)} pending, {bounded(backlog.due)} due
               {backlog.oldestDueAt !== null && (
                 <>
                   , the oldest was due <Age timeMs={backlog.oldestDueAt} now={now} />

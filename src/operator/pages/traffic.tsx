@@ -1,4 +1,4 @@
-import { integer, share, wholePercent } from "../../dashboard/format.ts";
+import { counted, integer, share, wholePercent } from "../../dashboard/format.ts";
 import type { AccountTraffic } from "../../operations/traffic.ts";
 import { inMib } from "../../storage/storage.ts";
 
@@ -70,7 +70,7 @@ const panels: readonly Panel[] = [
     none: "Every account that called in the week before has also called since yesterday.",
     wanted: ({ requests, before }) => requests === 0 && before > 0,
     by: ({ before }) => before,
-    figure: ({ before }) => `${integer(before)} requests`,
+    figure: ({ before }) => counted(before, "request"),
   },
 ];
 
@@ -105,7 +105,7 @@ export const TrafficPanels = ({ accounts }: { accounts: readonly AccountTraffic[
                       <bdi>{account.name}</bdi> <code class="quiet break">{account.id}</code>
                       {account.isSuspended && <span class="tag">Suspended</span>}
                     </th>
-                    <td class="number">{figure(account)}</td>
+                    <td class="number wraps">{figure(account)}</td>
                   </tr>
                 ))}
               </tbody>
