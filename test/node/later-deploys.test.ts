@@ -124,7 +124,7 @@ describe("A later deploy", () => {
 
   long("goes back by itself if the new version fails more often than the previous one", longOptions, async () => {
     const before = deployedId();
-    const key = await makeKey();
+    const key = await makeKey("--scopes", "users:read");
     const route = "src/resources/users/routes.ts";
     team.edit(route, "routes.openapi(list, async (c) => {", 'routes.openapi(list, async (c) => {\n  if (c) throw new Error("broken");');
     let isOver = false;
