@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Account } from "../accounts/account.ts";
+import type { AccountInTraffic } from "../accounts/account.ts";
 import type { Db } from "../db/client.ts";
 import { dayStart, monthStart } from "../time/clock.ts";
 import type { HourlyTallies } from "../usage/tallies.ts";
@@ -47,7 +47,7 @@ export const usesIn = (id: string, hours: HourlyTallies, from: number): Use[] =>
  */
 export async function nearestLimits(
   context: LogsContext,
-  accounts: readonly Account[],
+  accounts: readonly AccountInTraffic[],
   hourly: readonly Use[],
   now: number,
 ): Promise<Map<string, NearestLimit[]>> {
@@ -78,7 +78,11 @@ const byShare = (limits: readonly NearestLimit[]): NearestLimit[] => limits.toSo
 
 const isPer = (per: string): per is Per => per === "hour" || per === "day" || per === "month";
 
-async function readLongUses(context: LogsContext, accounts: readonly Account[], now: number): Promise<{ ofDay: Use[]; ofMonth: Use[] }> {
+async function readLongUses(
+  context: LogsContext,
+  accounts: readonly AccountInTraffic[],
+  now: number,
+): Promise<{ ofDay: Use[]; ofMonth: Use[] }> {
   if (accounts.length === 0) return { ofDay: [], ofMonth: [] };
   const { stored, missing } = await readLogs(context, accounts, (ids) => readStored(context.activity, ids, now));
   const later = (from: number) => missing.flatMap(([id, hours]) => usesIn(id, hours, from));

@@ -1,4 +1,4 @@
-import type { Account } from "../accounts/account.ts";
+import type { AccountInTraffic } from "../accounts/account.ts";
 import type { Db } from "../db/client.ts";
 import type { OpenTallies } from "../usage/log-context.ts";
 import { missingIn } from "../usage/open-log.ts";
@@ -11,7 +11,7 @@ export interface LogsContext {
   db: Db;
   activity: D1Database;
   /** Returns the tallies of accounts that D1 may not have yet. */
-  readOpen: (accounts: readonly Account[]) => Promise<Map<string, OpenTallies>>;
+  readOpen: (accounts: readonly AccountInTraffic[]) => Promise<Map<string, OpenTallies>>;
 }
 
 /** Figures in D1. `cuts`: the number of the last cut of each account, read in the same batch. */
@@ -34,7 +34,7 @@ export const cutsIn = (result: D1Result | undefined): Stored["cuts"] =>
  */
 export async function readLogs<Figures extends Stored>(
   { readOpen }: LogsContext,
-  accounts: readonly Account[],
+  accounts: readonly AccountInTraffic[],
   read: (ids: string) => Promise<Figures>,
 ): Promise<{ stored: Figures; missing: (readonly [accountId: string, hours: HourlyTallies])[] }> {
   const ids = JSON.stringify(accounts.map(({ id }) => id));

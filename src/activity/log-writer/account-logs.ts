@@ -57,6 +57,7 @@ export class AccountLogs {
     this.#routes = new RouteNames(storage.sql);
     this.#erased = new Set(this.wal.erased(Date.now()));
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
+    for (const { accountId, until } of this.wal.merged()) this.of(accountId).mergedTo = until;
     for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
     const { entries, reports } = this.wal.readAll();
     for (const entry of entries) this.#add(entry);

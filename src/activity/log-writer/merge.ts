@@ -51,6 +51,7 @@ export async function mergeOldSegments({
       if (merges++ === mergesAtOnce || Date.now() > endsAt) return true;
     } while (!(await withDeadline(mergeBefore(db, log, before), timeoutMs, "Merging segments in D1")));
     log.mergedTo = before;
+    logs.wal.storeMerged(log.state.accountId, before);
   }
   return false;
 }

@@ -48,7 +48,8 @@ const entriesAtOnce = 4000;
 export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Query): Promise<Found> {
   const { startId } = log.state;
   const query = wanted.from === null || wanted.from < startId ? { ...wanted, from: startId } : wanted;
-  const all = [...log.head.entries.values()];
+  // Newer entries are mostly added last. Once a page is full, nearly all others are left out by one comparison.
+  const all = [...log.head.entries.values()].reverse();
   const overlapping = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
   const refs = overlapping.map((ref) => ({
     ...ref,
@@ -66,8 +67,10 @@ export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Que
   let inHead: Entry[] = [];
   for (let at = 0; at < all.length; at += entriesAtOnce) {
     if (at > 0) await giveWay();
-    const matching = all.slice(at, at + entriesAtOnce).filter((entry) => isWithin(query, entry) && matches(query.filter, entry));
-    inHead = newestFirst([...inHead, ...matching]).slice(0, query.limit + 1);
+    const lowest = inHead[query.limit]?.id ?? "";
+    const isOnPage = (entry: Entry) => entry.id > lowest && isWithin(query, entry) && matches(query.filter, entry);
+    const matching = all.slice(at, at + entriesAtOnce).filter(isOnPage);
+    if (matching.length > 0) inHead = newestFirst([...inHead, ...matching]).slice(0, query.limit + 1);
   }
   const page = inHead.slice(0, query.limit);
   const head = { entries: page, completeFrom: inHead.length > query.limit ? (page.at(-1)?.id ?? null) : null };

@@ -68,6 +68,7 @@ export interface LogState {
 const tables = `
   CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB, reports TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS merged (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, complete_to INTEGER NOT NULL,
     tallies TEXT NOT NULL, last_uses TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS cut_segments (row INTEGER PRIMARY KEY, cut INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
@@ -170,6 +171,7 @@ export class WriteAheadLog {
       this.#sql.exec("DELETE FROM cut_segments WHERE cut IN (SELECT row FROM cuts WHERE account_id = ?)", accountId);
       this.#sql.exec("DELETE FROM cuts WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM logs WHERE account_id = ?", accountId);
+      this.#sql.exec("DELETE FROM merged WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM erased WHERE until < ?", now);
       this.#sql.exec("INSERT OR REPLACE INTO erased (account_id, until) VALUES (?, ?)", accountId, now + erasedMs);
       this.#checkpoint(left);
@@ -188,6 +190,16 @@ export class WriteAheadLog {
   states(): LogState[] {
     const rows = this.#sql.exec<{ account_id: string; cut: number; highest_id: string; start_id: string }>("SELECT * FROM logs");
     return [...rows].map((row) => ({ accountId: row.account_id, cut: row.cut, highestId: row.highest_id, startId: row.start_id }));
+  }
+
+  /** Records that the small segments of an account before a time are merged. */
+  storeMerged(accountId: string, until: number): void {
+    this.#sql.exec("INSERT OR REPLACE INTO merged (account_id, until) VALUES (?, ?)", accountId, until);
+  }
+
+  /** Returns until when the small segments of each account are merged. */
+  merged(): { accountId: string; until: number }[] {
+    return [...this.#sql.exec<{ accountId: string; until: number }>("SELECT account_id AS accountId, until FROM merged")];
   }
 
   /** Returns the recorded cuts that were not removed, oldest first. */

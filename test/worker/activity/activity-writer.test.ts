@@ -271,6 +271,22 @@ describe("A log writer", () => {
     expect((await readIds(tenant, name)).slice(0, 15)).toEqual(before);
   });
 
+  it("looks for small segments of an account once a day, also after a restart", async () => {
+    const { writer, tenant } = await makeOwned();
+    const days = 4 * 24 * 60 * minuteMs;
+    const writeOld = async () => {
+      await writer.write(entriesOf(tenant, 3, days));
+      await writer.flush(tenant.accountId);
+    };
+    await writeOld();
+    await runDurableObjectAlarm(writer);
+    await writeOld();
+    await evictDurableObject(writer);
+    await writer.write(entriesOf(tenant, 1));
+    await runDurableObjectAlarm(writer);
+    expect(await countSegments(tenant.accountId)).toBe(2);
+  });
+
   it("gives a new account to the log writer with the least traffic", async () => {
     const { leastBusyWriter } = await import("../../../src/activity/writers.ts");
     const busy = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/2");

@@ -78,4 +78,26 @@ describe("The operator's traffic", () => {
     expect(unknown).toContain(logWriter);
     expect(accounts.map(({ id }) => id)).toContain(tenant.accountId);
   });
+
+  // The tests count the statements of each invocation, and fail near Cloudflare's limits.
+  it("covers 100,000 accounts within one invocation", async () => {
+    const { accountId } = await makeTenant({}, logWriter);
+    const table = await env.DB.prepare(
+      "SELECT name FROM pragma_table_info('accounts') WHERE name NOT IN ('id', 'log_writer', 'external_id')",
+    ).all();
+    const others = table.results.map(({ name }) => name).join();
+    try {
+      await env.DB.prepare(
+        `INSERT INTO accounts (id, log_writer, ${others})
+          WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100000)
+          SELECT 'acc_many' || n, 'ACTIVITY_0/' || (n % 32), ${others} FROM numbers, accounts WHERE id = ?`,
+      )
+        .bind(accountId)
+        .run();
+      const { accounts, unknown } = await readTraffic({ db: connect(env.DB), env }, Date.now());
+      expect([accounts.length > 100_000, unknown]).toEqual([true, []]);
+    } finally {
+      await env.DB.prepare("DELETE FROM accounts WHERE id LIKE 'acc_many%'").run();
+    }
+  });
 });
