@@ -189,7 +189,7 @@ export const accounts: Record<string, Command> = {
     args: 2,
     run: async (given) => {
       const days = given.args[1] === "default" ? null : whole(given.args[1], "DAYS");
-      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/retention-days`, { days });
+      const { body } = await changeAccount(given, { retention_days: days });
       await print(given, body, () =>
         days === null ? "The account's log has the default retention." : `The account's log has a retention of ${days} days.`,
       );
@@ -211,7 +211,7 @@ export const accounts: Record<string, Command> = {
 };
 
 async function changeTerms(given: Given, terms: object): Promise<void> {
-  const { body } = await changeAccount(given.client, "PATCH", `/accounts/${at(given, 0)}`, terms);
+  const { body } = await changeAccount(given, terms);
   await print(
     given,
     body,
@@ -247,7 +247,7 @@ async function setCeiling(given: Given): Promise<void> {
   const keys = async () => (await listed(given.client, `/accounts/${at(given, 0)}/keys`)).data as unknown as ListedKey[];
   const { body: account } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
   const before = await keys();
-  const { body } = await changeAccount(given.client, "PUT", `/accounts/${at(given, 0)}/ceiling`, { limit });
+  const { body } = await changeAccount(given, { limit_ceiling: limit });
   const after = new Map((await keys()).map(({ id, limits }) => [id, limitsOf(limits)]));
   const lowered = before.filter(({ id, limits }) => after.get(id) !== limitsOf(limits));
   const ids = lowered.map(({ id }) => id);

@@ -93,8 +93,8 @@ export const callAgain = (client: OperatorClient, path: string, body: unknown): 
 const triesToLower = 25;
 
 /** Changes the terms of an account. Sends the request again while keys are left whose limits must be lowered. */
-export const changeAccount = (client: OperatorClient, method: "PATCH" | "PUT", path: string, body: unknown): Promise<OperatorResponse> =>
-  callUntilDone(() => client.call(method, path, body), triesToLower);
+export const changeAccount = (given: Given, terms: object): Promise<OperatorResponse> =>
+  callUntilDone(() => given.client.call("PATCH", `/accounts/${at(given, 0)}`, terms), triesToLower);
 
 export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 

@@ -103,7 +103,7 @@ beforeAll(async () => {
   // The limits of both accounts are never reached: a denied request needs no share.
   const limit = 100_000_000;
   const keyOf = async (account: string, scopes?: readonly string[]): Promise<string> => {
-    await team("PUT", `/accounts/${account}/ceiling`, { limit });
+    await team("PATCH", `/accounts/${account}`, { limit_ceiling: limit });
     return (await team("POST", `/accounts/${account}/keys`, { name: "CPU", scopes, limits: [{ per: "hour", limit }] })).secret_key;
   };
   demoKey = await keyOf(demoId, ["activity:read", "analytics:read", "keys:read", "usage:read", "users:read"]);

@@ -57,8 +57,6 @@ GET /operator/api/accounts/{id} | accounts:read | reaches path | conditional
 PATCH /operator/api/accounts/{id} | accounts:write | reaches path | conditional
 POST /operator/api/accounts/{id}/suspend | operate | reaches path
 POST /operator/api/accounts/{id}/resume | operate | reaches path
-PUT /operator/api/accounts/{id}/ceiling | operate | reaches path
-PUT /operator/api/accounts/{id}/retention-days | operate | reaches path
 GET /operator/api/accounts/{id}/storage | operate | reaches path
 PUT /operator/api/accounts/{id}/storage-quota | operate | reaches path
 POST /operator/api/accounts/{id}/owners | operate | reaches path | idempotent

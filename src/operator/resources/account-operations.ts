@@ -1,6 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readAccount } from "../../accounts/account.ts";
-import { retentionDays as retention } from "../../activity/retention.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
@@ -11,7 +10,6 @@ import { Failure } from "../../errors/failure.ts";
 import { respond } from "../../http/standard-headers.ts";
 import { timeInQuery } from "../../inputs/values.ts";
 import { changeStorageQuota, makeOwnerLink, readStorage, resumeAccount, suspendAccount } from "../../operations/accounts.ts";
-import { changeAccount } from "../../operations/change-account.ts";
 import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { exportLog } from "../../operations/export-log.ts";
@@ -23,7 +21,7 @@ import { linesOf } from "../../time/turns.ts";
 import { type OperatorContext, operating, setupUrl } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import { accountPath, createTeamRouter, requireTokenScope, sharesCpuOfAccount, teamJson, teamLines, teamPostJson } from "../team-router.ts";
-import { lowered, setupUrlData } from "./accounts.ts";
+import { setupUrlData } from "./accounts.ts";
 
 // Operations on accounts that need the scope `operate`.
 
@@ -69,62 +67,6 @@ routes.openapi(resume, async (c) => {
   const { id } = c.req.valid("param");
   await requireNotErased(connect(c.env.DB), id);
   return respondJson(c, { keys: await resumeAccount(operating(c), id) }, 200);
-});
-
-const setCeiling = createRoute({
-  method: "put",
-  path: "/accounts/{id}/ceiling",
-  operationId: "setCeiling",
-  summary: "Set the ceiling of an account",
-  description: "Sets the highest limit per hour of the account's keys, and lowers the keys above it.",
-  ...operation,
-  ...failsWith("conflict"),
-  request: {
-    params: accountPath,
-    body: body(
-      z.strictObject({
-        limit: z.int().min(1).max(999_999_999).meta({ description: "The highest limit per hour of a key.", example: 5000 }),
-      }),
-    ),
-  },
-  responses: { 200: teamJson(z.strictObject({ lowered }), "The keys that were lowered.") },
-});
-
-routes.openapi(setCeiling, async (c) => {
-  const { limit } = c.req.valid("json");
-  const changed = await changeAccount(operating(c), c.req.valid("param").id, () => ({ limitCeiling: limit }));
-  return respondJson(c, { lowered: changed }, 200);
-});
-
-const retentionDays = z
-  .int()
-  .min(retention.min)
-  .max(retention.max)
-  .nullable()
-  .meta({ description: "The retention in days, or null for the default.", example: 31 });
-
-const setRetentionDays = createRoute({
-  method: "put",
-  path: "/accounts/{id}/retention-days",
-  operationId: "setRetentionDays",
-  summary: "Set the retention of an account's log",
-  description: "Sets the retention of the request log in days. With `null`, the default applies.",
-  ...operation,
-  ...failsWith("conflict"),
-  request: {
-    params: accountPath,
-    body: body(z.strictObject({ days: retentionDays })),
-  },
-  responses: {
-    200: teamJson(z.strictObject({ retention_days: retentionDays }), "The retention."),
-  },
-});
-
-routes.openapi(setRetentionDays, async (c) => {
-  const { id } = c.req.valid("param");
-  const { days } = c.req.valid("json");
-  await changeAccount(operating(c), id, () => ({ retentionDays: days }));
-  return respondJson(c, { retention_days: (await readAccount(connect(c.env.DB), id)).retentionDays }, 200);
 });
 
 const stored = (what: string, most: number) =>

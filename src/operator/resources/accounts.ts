@@ -119,6 +119,13 @@ const AccountPatch = z.strictObject({
     }),
   max_live_keys: z.int().min(1).max(1000).optional().meta({ description: "The maximum number of live keys.", example: 1000 }),
   plan_id: z.string().nullable().optional().meta({ description: "The new plan, or null for none.", example: null }),
+  limit_ceiling: z
+    .int()
+    .min(1)
+    .max(999_999_999)
+    .nullable()
+    .optional()
+    .meta({ description: "The highest limit per hour of a key. With `null`, that of the plan applies.", example: 5000 }),
   limits: limitsInput(fixedPeriods)
     .optional()
     .meta({ description: "Own limits in place of single limits of the plan. An empty list leaves those of the plan.", example: [] }),
@@ -130,7 +137,7 @@ const AccountPatch = z.strictObject({
     .optional()
     .meta({ description: "The retention of the request log in days. With `null`, the default applies.", example: null }),
 });
-export const lowered = z
+const lowered = z
   .array(z.string())
   .meta({ description: "The keys whose limits were lowered, because the account now allows less.", example: [] });
 const ChangedAccount = z.strictObject({ ...AccountData.shape, lowered });
@@ -141,7 +148,7 @@ export const setupUrlData = z.string().nullable().meta({
 });
 
 /** The members of a change that set the terms of an account. */
-const ofTerms = ["on_unavailable", "plan_id", "max_live_keys", "limits", "retention_days"] as const;
+const ofTerms = ["on_unavailable", "plan_id", "max_live_keys", "limit_ceiling", "limits", "retention_days"] as const;
 
 const etagOf = (account: Account) => etagOfContent(bodyOf(account));
 const createdHeaders = (account: Account) => ({ Location: `${teamBase}/accounts/${account.id}`, ETag: etagOf(account) });
@@ -333,7 +340,7 @@ const change = createRoute({
   operationId: "updateAccount",
   summary: "Change an account",
   description:
-    "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `limits`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
+    "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `limits`, `limit_ceiling`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
   tags,
   ...requireTokenScope("accounts:write", "path"),
   ...failsWith("conflict"),
@@ -356,7 +363,7 @@ routes.openapi(change, async (c) => {
   const { id } = c.req.valid("param");
   await accountFor(c, id);
   await requireNotErased(connect(c.env.DB), id);
-  const { plan_id: planId, limits, retention_days: days } = terms;
+  const { plan_id: planId, limit_ceiling: limitCeiling, limits, retention_days: days } = terms;
   const changed = await changeAccount(operating(c), id, (before) => {
     requireMatch(c, before);
     return omitUndefined({
@@ -367,6 +374,7 @@ routes.openapi(change, async (c) => {
       onUnavailable,
       maxLiveKeys: maxKeys,
       planId,
+      limitCeiling,
       limits: limits && inPeriodOrder(limits),
       retentionDays: days,
     });

@@ -52,7 +52,7 @@ describe("An expired key", () => {
     expect((await operate("POST", `/accounts/${accountId}/suspend`)).body.keys).toBe(1);
     expect((await operate("POST", `/accounts/${accountId}/resume`)).body.keys).toBe(1);
     await markExpiredKeysPushed(accountId);
-    expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered).toEqual([keyId]);
+    expect((await operate("PATCH", `/accounts/${accountId}`, { limit_ceiling: 100 })).body.lowered).toEqual([keyId]);
     const setLaterExpiry = (fields: Record<string, string>) =>
       owner.post(`/keys/${expiredKeyId}`, { expires_at: new Date(Date.now() + dayMs).toISOString().slice(0, 16), ...fields });
     const denied = await setLaterExpiry({});

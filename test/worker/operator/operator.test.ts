@@ -73,8 +73,8 @@ describe("The operator API", () => {
     ["POST", "/accounts", { name: "", email: "x" }, 422],
     ["POST", "/accounts", { name: "A" }, 422],
     ["POST", "/accounts", { name: "A", email: "a@b.dev", more: 1 }, 422],
-    ["PUT", "/accounts/acc_none/ceiling", { limit: 0 }, 422],
-    ["PUT", "/accounts/acc_none/retention-days", { days: 91 }, 422],
+    ["PATCH", "/accounts/acc_none", { limit_ceiling: 0 }, 422],
+    ["PATCH", "/accounts/acc_none", { retention_days: 91 }, 422],
     ["PUT", "/accounts/acc_none/storage-quota", { bytes: -1 }, 422],
     ["PUT", "/accounts/acc_none/storage-quota", { bytes: null }, 404],
     ["POST", "/accounts/acc_none/suspend", undefined, 404],
@@ -112,13 +112,13 @@ describe("The operator API", () => {
     const { accountId } = await makeTenant();
     await operate("PATCH", `/accounts/${accountId}`, { max_live_keys: 100 });
     for (let made = 0; made < 59; made++) await makeKey(accountId, { scopes: [] });
-    const first = await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 });
+    const first = await operate("PATCH", `/accounts/${accountId}`, { limit_ceiling: 100 });
     expect([first.status, first.body.code, first.body.detail]).toEqual([
       503,
       "unavailable",
       expect.stringContaining("50 keys have their new limits"),
     ]);
-    const second = await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 });
+    const second = await operate("PATCH", `/accounts/${accountId}`, { limit_ceiling: 100 });
     expect([second.status, second.body.lowered.length]).toEqual([200, 10]);
     const { body } = await operate("GET", `/accounts/${accountId}/keys?limit=100&status=active`);
     expect(body.data.map(({ hourly_limit }: { hourly_limit: number }) => hourly_limit)).toEqual(Array.from({ length: 60 }, () => 100));
@@ -127,12 +127,12 @@ describe("The operator API", () => {
   it("lowers the limits of keys to a new ceiling, and rejects limits above the ceiling", async () => {
     const { accountId, key } = await makeTenant();
     const { keyId } = await makeKey(accountId, { hourlyLimit: 50 });
-    const { body } = await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 });
+    const { body } = await operate("PATCH", `/accounts/${accountId}`, { limit_ceiling: 100 });
     expect(body.lowered.length).toBe(1);
     const { headers } = await call("GET", "/api/v1/me", { key });
     expect(headers.get("X-RateLimit-Limit")).toBe("100");
     expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { hourly_limit: 101 } })).status).toBe(422);
-    await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 9000 });
+    await operate("PATCH", `/accounts/${accountId}`, { limit_ceiling: 9000 });
     expect((await operate("POST", `/accounts/${accountId}/keys`, { name: "Big", hourly_limit: 9000 })).status).toBe(201);
   });
 
@@ -153,9 +153,9 @@ describe("The operator API", () => {
     await write([8, 6].map((days) => entryOf({ accountId, keyId }, Date.now() - days * dayMs)));
     const countOld = async () => (await readEntries(accountId)).filter(({ id }) => timeOfId(id) < Date.now() - dayMs).length;
     expect(await countOld()).toBe(2);
-    await operate("PUT", `/accounts/${accountId}/retention-days`, { days: 7 });
+    await operate("PATCH", `/accounts/${accountId}`, { retention_days: 7 });
     expect([(await readAccount()).retention_days, await countOld()]).toEqual([7, 1]);
-    await operate("PUT", `/accounts/${accountId}/retention-days`, { days: null });
+    await operate("PATCH", `/accounts/${accountId}`, { retention_days: null });
     expect((await readAccount()).retention_days).toBeNull();
   });
 

@@ -150,9 +150,8 @@ describe("A service token", () => {
       ],
       operate: [
         ["PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 900 }] }],
-        ["PUT", `/accounts/${accountId}/ceiling`, { limit: 900 }],
+        ["PATCH", `/accounts/${accountId}`, { limit_ceiling: 900 }],
         ["PATCH", `/accounts/${accountId}`, { retention_days: 40 }],
-        ["PUT", `/accounts/${accountId}/retention-days`, { days: 41 }],
         ["PATCH", `/accounts/${accountId}`, { plan_id: null }],
         ["PATCH", `/accounts/${accountId}`, { max_live_keys: 60 }],
         ["PATCH", `/accounts/${accountId}`, { on_unavailable: "known" }],

@@ -76,7 +76,7 @@ it("The status compares the requests with those that cron has counted, and says 
 describe("GET /operator/api/audit", () => {
   it("filters by account, action, target, operator and time", async () => {
     const { body: account } = await operate("POST", "/accounts", { name: "Audited", email: "audit@acme.dev" });
-    await operate("PUT", `/accounts/${account.id}/ceiling`, { limit: 4000 });
+    await operate("PATCH", `/accounts/${account.id}`, { limit_ceiling: 4000 });
     const { body: key } = await operate("POST", `/accounts/${account.id}/keys`, { name: "Audited", scopes: [] });
     const actions = async (query: string) =>
       (await operate("GET", `/audit?${query}`)).body.data.map(({ action }: { action: string }) => action) as string[];

@@ -154,7 +154,7 @@ describe("An account that has used up its quota and its reserve", () => {
     // The audit log still records each change that ends a key or a webhook.
     expect((await countAuditRows(accountId)) - auditBefore).toBe(3);
     // The operator can still lower the limits of the account.
-    expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered.length).toBeGreaterThan(0);
+    expect((await operate("PATCH", `/accounts/${accountId}`, { limit_ceiling: 100 })).body.lowered.length).toBeGreaterThan(0);
   });
 
   it("says in a dry run what a redelivery would send, and gets no other values of a key", async () => {
