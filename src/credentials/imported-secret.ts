@@ -16,9 +16,17 @@ export type Algorithm = (typeof algorithms)[number];
 /** The length of each hash in bytes. */
 export const digestBytes: Record<Algorithm, number> = { sha256: 32, sha512: 64, "hmac-sha256": 32 };
 
-/** What is hashed: the text of a secret, or the bytes that it writes in hex, as django-rest-knox before version 5 does. */
-export const hashedForms = ["text", "hex"] as const;
-export type HashedForm = (typeof hashedForms)[number];
+/**
+ * How a secret is presented: what is hashed is its text, or the bytes that it writes in hex or base64url. django-rest-knox before version 5 hashes the bytes of
+ * a hex text.
+ */
+export const presentations = ["text", "hex", "base64url"] as const;
+export type Presentation = (typeof presentations)[number];
+const hashedBytes: Record<Presentation, (text: string) => Uint8Array | null> = {
+  text: utf8ToBytes,
+  hex: (text) => (/^(?:[0-9a-f]{2})+$/i.test(text) ? hexToBytes(text) : null),
+  base64url: (text) => (/^[\w-]+={0,2}$/.test(text) ? Buffer.from(text, "base64url") : null),
+};
 
 /** Secrets for `hmac-sha256`, by name. */
 export type ImportSecrets = readonly { name: string; secret: string }[];
@@ -50,8 +58,8 @@ export interface Candidate {
 }
 
 /** Returns the name under which the hashes of an algorithm are stored. */
-export const storedAlgorithm = (algorithm: Algorithm, secretName: string, of: HashedForm = "text"): string =>
-  `${algorithm}${of === "hex" ? "-of-hex" : ""}${algorithm === "hmac-sha256" ? `:${secretName}` : ""}`;
+export const storedAlgorithm = (algorithm: Algorithm, secretName: string, presented: Presentation = "text"): string =>
+  `${algorithm}${presented === "text" ? "" : `-of-${presented}`}${algorithm === "hmac-sha256" ? `:${secretName}` : ""}`;
 
 /**
  * Returns whether a text was imported as `stored`. The part that was not hashed must be the same, too. The team may have stored it with or without the separator.
@@ -67,15 +75,14 @@ export function candidatesOf(text: string, secrets: ImportSecrets): Candidate[] 
   return strips.flatMap((strip) => {
     const parts = split(text, strip);
     if (!parts || parts.hashed === "") return [];
-    const isHex = /^(?:[0-9a-f]{2})+$/i.test(parts.hashed);
-    const hashes = hashedForms.flatMap((of): [string, Uint8Array][] => {
-      if (of === "hex" && !isHex) return [];
-      const bytes = of === "hex" ? hexToBytes(parts.hashed) : utf8ToBytes(parts.hashed);
+    const hashes = presentations.flatMap((presented): [string, Uint8Array][] => {
+      const bytes = hashedBytes[presented](parts.hashed);
+      if (bytes === null) return [];
       return [
-        [storedAlgorithm("sha256", "", of), sha256(bytes)],
-        [storedAlgorithm("sha512", "", of), sha512(bytes)],
+        [storedAlgorithm("sha256", "", presented), sha256(bytes)],
+        [storedAlgorithm("sha512", "", presented), sha512(bytes)],
         ...secrets.map(({ name, secret }): [string, Uint8Array] => [
-          storedAlgorithm("hmac-sha256", name, of),
+          storedAlgorithm("hmac-sha256", name, presented),
           hmac(sha256, utf8ToBytes(secret), bytes),
         ]),
       ];

@@ -92,7 +92,7 @@ it("The commands of the guide try, import and verify a key", () => {
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line));
   expect(form).toMatchObject({ prefix: "sk_live_" });
-  expect(tried).toMatchObject({ data: [{ status: 201, id: null }], known_key_index: 0 });
+  expect(tried).toMatchObject({ data: [{ status: 201, id: null }], matches: true });
   expect(imported).toMatchObject({ data: [{ status: 201 }] });
   expect(verified).toMatchObject({ allowed: true, key: { name: "Production" } });
 });

@@ -9,8 +9,8 @@ import {
   algorithms,
   candidatesOf,
   digestBytes,
-  hashedForms,
   importSecretsIn,
+  presentations,
   storedAlgorithm,
   strips,
 } from "../../credentials/imported-secret.ts";
@@ -40,9 +40,8 @@ const Row = z
     hash: z.string().min(1).max(200).meta({ description: "The hash that you have stored.", example: exampleHash }),
     algorithm: z.enum(algorithms).meta({ description: "The algorithm of the hash.", example: "sha256" }),
     encoding: z.enum(["hex", "base64", "base64url"]).default("hex").meta({ description: "How the hash is written.", example: "hex" }),
-    hashed: z.enum(hashedForms).default("text").meta({
-      description:
-        "What was hashed: the text of the secret, or the bytes that it writes in hex, as django-rest-knox before version 5 does.",
+    presented: z.enum(presentations).default("text").meta({
+      description: "What was hashed: the text of the secret, or the bytes that it writes in hex or base64url.",
       example: "text",
     }),
     secret: z.string().min(1).max(50).optional().meta({ description: "The name of the secret of an HMAC.", example: "pepper" }),
@@ -125,7 +124,7 @@ function parseRow(given: unknown, secretNames: readonly string[]): { key: Import
   return {
     key: {
       name: row.name,
-      algorithm: storedAlgorithm(row.algorithm, secret, row.hashed),
+      algorithm: storedAlgorithm(row.algorithm, secret, row.presented),
       digest: read.digest,
       strip: row.strip,
       stripped: row.strip === "none" ? "" : (row.prefix ?? ""),
@@ -162,14 +161,21 @@ const ImportRequest = z
         items: z.toJSONSchema(Row, { io: "input", unrepresentable: "any" }),
       }),
     dry_run: z.boolean().default(false).meta({ description: "Whether to only say what an import would do.", example: true }),
-    known_key: z.string().min(1).max(512).optional().meta({
-      description: "The secret of one of these keys, with `dry_run`. It is compared with the rows and then forgotten.",
-      example: "sk_live_4fPq2rT8vX0zB6dH",
-    }),
+    try: z
+      .strictObject({
+        index: z.int().min(0).meta({ description: "The place of the row in `keys`.", example: 0 }),
+        key: z
+          .string()
+          .min(1)
+          .max(512)
+          .meta({ description: "The secret of that row. It is compared, and then forgotten.", example: "sk_live_x" }),
+      })
+      .optional()
+      .meta({ description: "A secret that you know, to try whether its row describes it." }),
   })
-  .refine(({ dry_run: isDry, known_key: known }) => isDry || known === undefined, {
-    message: "Is only for a `dry_run`.",
-    path: ["known_key"],
+  .refine(({ keys, try: tried }) => tried === undefined || tried.index < keys.length, {
+    message: "Must be the place of a row in `keys`.",
+    path: ["try", "index"],
   });
 
 const importRoute = createRoute({
@@ -178,7 +184,7 @@ const importRoute = createRoute({
   operationId: "importKeys",
   summary: "Import keys by their hashes",
   description:
-    "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key, unchanged. With `dry_run`, nothing is written, and `known_key` shows whether your hashes fit. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
+    "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key, unchanged. With `dry_run`, nothing is written, and `try` shows whether a hash fits its secret. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
   tags,
   ...requireTokenScope("keys:write", "path"),
   request: {
@@ -189,8 +195,8 @@ const importRoute = createRoute({
     200: teamJson(
       z.strictObject({
         data: z.array(Result).meta({ description: "One result for each row, in order." }),
-        known_key_index: z.int().nullable().meta({
-          description: "The place of the row whose secret `known_key` is. Null if there is none, or no `known_key`.",
+        matches: z.boolean().nullable().meta({
+          description: "Whether the secret in `try` is the secret of its row. Null without `try`.",
           example: null,
         }),
       }),
@@ -203,7 +209,7 @@ routes.openapi(importRoute, async (c) => {
   const account = await accountFor(c, c.req.valid("param").id);
   await requireNotErased(connect(c.env.DB), account.id);
   const secretNames = importSecretsIn(c.env).map(({ name }) => name);
-  const { keys, dry_run: isDryRun, known_key: knownKey = "" } = c.req.valid("json");
+  const { keys, dry_run: isDryRun, try: tried } = c.req.valid("json");
   const rows = keys.map((given) => parseRow(given, secretNames));
   const valid = rows.flatMap((row) => ("key" in row ? [row.key] : []));
   const imported = valid.length > 0 ? await importKeys(keyContext(c, account, "keys.imported"), valid, isDryRun) : [];
@@ -211,9 +217,10 @@ routes.openapi(importRoute, async (c) => {
     const { status, id, code, detail } = "key" in row ? (imported.shift() as ImportResult) : row.refused;
     return { index, status, id, code, detail };
   });
-  const candidates = candidatesOf(knownKey, importSecretsIn(c.env));
-  const known = rows.findIndex((row) => "key" in row && candidates.some((each) => isImportedAs(each, row.key)));
-  return respondJson(c, { data, known_key_index: known < 0 ? null : known }, 200);
+  const row = tried && rows[tried.index];
+  const candidates = tried ? candidatesOf(tried.key, importSecretsIn(c.env)) : [];
+  const matches = row ? "key" in row && candidates.some((each) => isImportedAs(each, row.key)) : null;
+  return respondJson(c, { data, matches }, 200);
 });
 
 const FormData = z.strictObject({

@@ -39,10 +39,29 @@ describe("The import of keys", () => {
     const secret = randomText(64);
     await withHexForm(64);
     const hash = createHash("sha512").update(Buffer.from(secret, "hex")).digest("hex");
-    expect(await importInto(accountId, { name: "Knox", hash, algorithm: "sha512", hashed: "hex" })).toMatchObject([{ status: 201 }]);
+    expect(await importInto(accountId, { name: "Knox", hash, algorithm: "sha512", presented: "hex" })).toMatchObject([{ status: 201 }]);
     const token = await makeToken(["verify"]);
     expect((await verify(token, { key: `Token ${secret}` })).body).toMatchObject({ allowed: true, account: { id: accountId } });
     expect((await verify(token, { key: randomText(64) })).body.allowed).toBe(false);
+  });
+
+  it("admits keys that write random bytes in base64url, of which the bytes were hashed", async () => {
+    const { accountId } = await makeTenant();
+    const secret = randomBytes(32).toString("base64url");
+    const { body: form } = await operate("POST", "/key-forms", { prefix: "", min_length: 43, max_length: 43, alphabet: "base64url" });
+    forgetForms();
+    onTestFinished(async () => {
+      await operate("DELETE", `/key-forms/${form.id}`);
+      forgetForms();
+    });
+    const hash = createHash("sha256").update(Buffer.from(secret, "base64url")).digest("hex");
+    const row = { name: "Bytes", hash, algorithm: "sha256", presented: "base64url" };
+    const body = { keys: [row], try: { index: 0, key: secret } };
+    expect((await operate("POST", `/accounts/${accountId}/keys/import`, body)).body).toMatchObject({
+      data: [{ status: 201 }],
+      matches: true,
+    });
+    expect((await verify(await makeToken(["verify"]), { key: secret })).body).toMatchObject({ allowed: true, account: { id: accountId } });
   });
 
   it("admits a token of Laravel Sanctum with its number and without, and not with another number", async () => {
@@ -76,7 +95,7 @@ describe("The import of keys", () => {
     expect(result).toMatchObject({ status: 422, code: "invalid_body", detail: expect.stringContaining(message) });
   });
 
-  it("shows in a dry run what it would do, and which hash a known key has, and writes nothing", async () => {
+  it("shows in a dry run what it would do, and whether a known secret is that of a row, and writes nothing", async () => {
     const { accountId } = await makeTenant();
     const secret = `old_${randomText()}`;
     const rows = [
@@ -85,20 +104,23 @@ describe("The import of keys", () => {
       { name: "C", hash: "no", algorithm: "sha256" },
     ];
     const run = async (more: object) => (await operate("POST", `/accounts/${accountId}/keys/import`, { keys: rows, ...more })).body;
-    for (const [knownKey, index] of [
-      [secret, 1],
-      ["other", 0],
-      [secret.slice(4), null],
+    for (const [index, key, matches] of [
+      [1, secret, true],
+      [0, "other", true],
+      [0, secret, false],
+      [1, secret.slice(4), false],
+      [2, "no", false],
     ] as const) {
-      const body = await run({ dry_run: true, known_key: knownKey });
+      const body = await run({ dry_run: true, try: { index, key } });
       expect(body.data.map(({ status, id }: { status: number; id: unknown }) => [status, id])).toEqual([
         [201, null],
         [201, null],
         [422, null],
       ]);
-      expect(body.known_key_index).toBe(index);
+      expect(body.matches).toBe(matches);
     }
-    expect((await operate("POST", `/accounts/${accountId}/keys/import`, { keys: rows, known_key: secret })).status).toBe(422);
+    const beyond = await run({ dry_run: true, try: { index: 3, key: secret } });
+    expect(beyond).toMatchObject({ status: 422, errors: [{ pointer: "/try/index" }] });
     expect((await run({})).data.map(({ status }: { status: number }) => status)).toEqual([201, 201, 422]);
     expect((await run({ dry_run: true })).data.map(({ status }: { status: number }) => status)).toEqual([200, 200, 422]);
   });
