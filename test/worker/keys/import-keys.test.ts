@@ -45,7 +45,7 @@ describe("The import of keys", () => {
     expect((await verify(token, { key: randomText(64) })).body.allowed).toBe(false);
   });
 
-  it("admits keys that write random bytes in base64url, of which the bytes were hashed", async () => {
+  it("admits keys that write random bytes in base64url, if the bytes were hashed", async () => {
     const { accountId } = await makeTenant();
     const secret = randomBytes(32).toString("base64url");
     const { body: form } = await operate("POST", "/key-forms", { prefix: "", min_length: 43, max_length: 43, alphabet: "base64url" });
