@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { dayMs, dayStart } from "../../src/time/clock.ts";
@@ -103,6 +105,24 @@ describe.each([390, 660, 768, 900, 1024, 1100, 1200, 1280])("A list at %i pixels
     },
   );
 });
+
+it.each([320, 390, 768, 1280])(
+  "The operator's page at %i pixels is as wide as the window, and no name has a letter a line",
+  async (width) => {
+    const token = /^OPERATOR_TOKEN="(.*)"$/m.exec(readFileSync(join(worker.folder, ".dev.vars"), "utf8"))?.[1] ?? "";
+    await onPage("/operator", { viewport: { width, height: 900 } }, async (page) => {
+      await page.getByLabel("Operator token").fill(token);
+      await page.getByRole("button", { name: "Open" }).click();
+      await page.getByRole("heading", { name: "Most storage" }).waitFor();
+      const [overflow, names] = (await page.evaluate(
+        `[document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        [...document.querySelectorAll('main tbody th')].map((name) => name.getBoundingClientRect().width)]`,
+      )) as [number, number[]];
+      expect(names.length).toBeGreaterThan(0);
+      expect([overflow, names.filter((each) => each < 100)]).toEqual([0, []]);
+    });
+  },
+);
 
 /** The marks of charts, each with the property that has its color, and the colors on which it lies. */
 const marks: [selector: string, property: "fill" | "stroke", on: string[]][] = [
