@@ -12,6 +12,8 @@ const timeoutMs = 5000;
 const maxUnanswered = 5;
 const maxMs = 3 * 60_000;
 const maxBytes = 256 * 1024;
+/** After this number of probes, a plain request shows that the handler is still reached with the good key. */
+const probesBetween = 8;
 /** A pause between requests, in milliseconds, so that a check is no load. */
 const pauseMs = 10;
 
@@ -32,14 +34,17 @@ export function sendProbe(
   const port = Number(url.port || (isTls ? 443 : 80));
   const body = ["POST", "PUT", "PATCH", "QUERY"].includes(method) ? "{}" : "";
   const isClosing = headers.every(([name]) => name.toLowerCase() !== "connection");
-  const hasHost = headers.some(([name]) => name.toLowerCase() === "host");
+  const usual: Probe["headers"] = [
+    ["Host", url.host],
+    ["Accept", "application/json"],
+    ["User-Agent", "developer-overview-check-proxy"],
+    ...(body === "" ? [] : ([["Content-Type", "application/json"]] as const)),
+  ];
+  const own = usual.filter(([name]) => headers.every(([given]) => given.toLowerCase() !== name.toLowerCase()));
   const lines = [
     `${method} ${target(url.pathname + url.search)} HTTP/${version}`,
-    ...(hasHost ? [] : [`Host: ${url.host}`]),
-    "Accept: application/json",
-    "User-Agent: developer-overview-check-proxy",
-    ...[...credential, ...headers].map(([name, value]) => `${name}: ${value}`),
-    ...(body === "" ? [] : ["Content-Type: application/json", `Content-Length: ${body.length}`]),
+    ...[...own, ...credential, ...headers].map(([name, value]) => `${name}: ${value}`),
+    ...(body === "" ? [] : [`Content-Length: ${body.length}`]),
     ...(isClosing ? ["Connection: close"] : []),
   ];
   return new Promise((resolve, reject) => {
@@ -77,8 +82,9 @@ const headOf = (all: Buffer): string[] | null => {
 
 /** Returns what follows early hints and other answers that come before the true one. */
 function finalOf(all: Buffer): Buffer {
-  const [first = ""] = headOf(all) ?? [];
-  return /^HTTP\/1\.[01] 1(?!01)\d\d/.test(first) ? finalOf(all.subarray(all.indexOf("\r\n\r\n") + 4)) : all;
+  let rest = all;
+  while (/^HTTP\/1\.[01] 1(?!01)\d\d/.test(headOf(rest)?.[0] ?? "")) rest = rest.subarray(rest.indexOf("\r\n\r\n") + 4);
+  return rest;
 }
 
 function isComplete(received: Buffer, method: string): boolean {
@@ -187,7 +193,7 @@ function faultsOfDenied({ status, seen }: Answer, probe: Probe, isAllowed: boole
 /**
  * Sends all probes to a proxy, with a good key, without a key, and with bad keys. Returns what is wrong. The good key comes first, because a proxy that stores
  * decisions would replay them to those without one. Throws if the check can show nothing: the handler is not reached with the good key, or the proxy stops
- * answering.
+ * answering. If the handler is no longer reached in between, that is a fault, and the check ends.
  */
 export async function checkProxy(
   url: URL,
@@ -216,6 +222,13 @@ export async function checkProxy(
       return { status: 0, headers: new Map(), seen: null };
     }
   };
+  let isLost = false;
+  /** Notes that nothing after this point was checked, if the good key does not reach the handler anymore. */
+  const requireReached = ({ status, seen }: Answer) => {
+    isLost = seen === null || status === 429;
+    const fault = `after ${sent} requests the status is ${status}, so what follows was not checked`;
+    if (isLost) found.push({ probe: plainRequest.name, credential: "a good key", fault });
+  };
   const withKey: Probe["headers"] = [["Authorization", `Bearer ${key}`]];
   const own = await send(plainRequest, withKey);
   if (own.seen === null)
@@ -232,7 +245,12 @@ export async function checkProxy(
     ...badCredentials.map(({ name, headers, isUnknown }) => ({ credential: name, headers, isAllowed: allowed.unknown && isUnknown })),
   ];
   for (const [at, probe] of [plainRequest, ...probes].entries()) {
-    const { status, seen } = await send(probe, withKey);
+    if (at % probesBetween === 0) requireReached(await send(plainRequest, withKey));
+    if (isLost) break;
+    const own = await send(probe, withKey);
+    const { status, seen } = own;
+    if (status === 429) requireReached(own);
+    if (isLost) break;
     if (seen) passes.add("a good key");
     // A preflight is no request of a customer, so it may arrive with or without the identity.
     const faults = seen && !(probe.isPreflight && faultsOf(seen, nobody).length === 0) ? faultsOf(seen, trueIdentity) : [];
@@ -243,14 +261,16 @@ export async function checkProxy(
     const [none, ...bad] = denied;
     const [unknown, forged] = [bad.slice(0, 3), bad.slice(3)];
     const some = probe === plainRequest ? denied : [none, unknown[at % unknown.length], forged[at % forged.length]];
-    for (const sender of some) {
-      if (!sender) continue;
-      const answer = await send(probe, sender.headers);
-      if (answer.seen && !probe.isPreflight) passes.add(sender.credential);
-      const wrong = faultsOfDenied(answer, probe, sender.isAllowed);
-      found.push(...wrong.map((fault) => ({ probe: probe.name, credential: sender.credential, fault })));
+    const senders = some.filter((sender) => sender !== undefined);
+    const answers = await Promise.all(senders.map(({ headers }) => send(probe, headers)));
+    for (const [at, answer] of answers.entries()) {
+      const { credential = "", isAllowed = false } = senders[at] ?? {};
+      if (answer.seen && !probe.isPreflight) passes.add(credential);
+      const wrong = faultsOfDenied(answer, probe, isAllowed);
+      found.push(...wrong.map((fault) => ({ probe: probe.name, credential, fault })));
     }
   }
+  if (!isLost) requireReached(await send(plainRequest, withKey));
   if (!upgraded && allowed.webSocket !== undefined)
     found.push({ probe: "a WebSocket", credential: "a good key", fault: `${allowed.webSocket} opens no WebSocket` });
   return { sent, found, passes: [...passes], upgraded };
@@ -293,7 +313,7 @@ export const checkProxyCommand: Command = {
             found.map((each) => [each.probe, each.credential, each.fault]),
           )}\n`,
         );
-      else await out(`Nobody passes unasked${allowed.missing || allowed.unknown ? ", except as you allow it" : ""}.\n`);
+      else await out(`None of these requests passes unasked${allowed.missing || allowed.unknown ? ", except as you allow it" : ""}.\n`);
     }
     if (found.length > 0) throw new CommandError("failed", `${found.length} faults. Compare your configuration with the one in the guide.`);
   },

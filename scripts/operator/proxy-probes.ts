@@ -57,6 +57,9 @@ const ours = [
   "X-Real-IP",
 ];
 
+/** Addresses that a proxy may take for its own network. */
+const addresses = ["127.0.0.1", "10.0.0.1", "10.1.1.1", "172.16.0.1", "192.168.0.1", "203.0.113.7", "::1"];
+
 const encodedLetter = (letter: string): string => `%${letter.charCodeAt(0).toString(16)}`;
 
 const withQuery = (query: string): Probe => ({
@@ -86,7 +89,9 @@ const preflight = (name: string, ...headers: [string, string][]): Probe => ({
 
 /** Everything that a client can choose, one thing at a time. */
 export const probes: readonly Probe[] = [
-  ...["page=2", "q=a%20b&sort=-created_at", ...options].map(withQuery),
+  ...["page=2", "q=a%20b&sort=-created_at", ...options, "key=1&api_key=1&token=1&access_token=1&auth=1", "debug=1&internal=1&admin=1"].map(
+    withQuery,
+  ),
   ...["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"].map(
     (method): Probe => ({ name: `the method ${method}`, method, target: at, headers: [], isOrdinary: true }),
   ),
@@ -122,11 +127,24 @@ export const probes: readonly Probe[] = [
     header(name, "/?missing=pass"),
     header(name, "/health"),
   ]),
-  header("X-Forwarded-For", "127.0.0.1"),
+  ...["X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "X-Client-IP"].flatMap((name) =>
+    addresses.map((address) => header(name, address)),
+  ),
   header("X-Forwarded-Host", "localhost"),
   header("X-Forwarded-Proto", "https"),
-  header("X-Real-IP", "203.0.113.7"),
-  header("CF-Connecting-IP", "203.0.113.7"),
+  // Exceptions that teams make: for sessions, health checks, static files, streams and other protocols.
+  ...[
+    "session=1",
+    "sessionid=1; connect.sid=1; PHPSESSID=1; JSESSIONID=1; laravel_session=1",
+    "auth=1; token=1; user=1; logged_in=true",
+  ].map((cookies) => header("Cookie", cookies)),
+  ...["kube-probe/1.30", "ELB-HealthChecker/2.0", "GoogleHC/1.0", "Prometheus/2.53.0", "Googlebot/2.1"].map((agent) =>
+    header("User-Agent", agent),
+  ),
+  ...["application/grpc", "multipart/form-data; boundary=a", "text/html"].map((type) => header("Content-Type", type)),
+  ...["text/html", "text/event-stream"].map((type) => header("Accept", type)),
+  header("X-Requested-With", "XMLHttpRequest"),
+  header("Range", "bytes=0-"),
   header("Forwarded", "for=127.0.0.1;host=localhost"),
   // The local runtime of the Worker takes its URL from this header, and other runtimes have headers of their own.
   header("MF-Original-URL", "http://x/health"),
@@ -149,6 +167,9 @@ export const probes: readonly Probe[] = [
   withHeaders("half of a preflight", ["Access-Control-Request-Method", "DELETE"]),
   withHeaders("a preflight that is a GET", ["Origin", "https://attacker.example"], ["Access-Control-Request-Method", "DELETE"]),
   { name: "a path with a slash at its end", method: "GET", target: (path) => `${path}/`, headers: [] },
+  ...["x.css", "x.js", "x.png", "x.woff2", "favicon.ico", "robots.txt", "index.html", "health", "healthz", "metrics", "public/x"].map(
+    (end): Probe => ({ name: `a path that ends in /${end}`, method: "GET", target: (path) => `${path}/${end}`, headers: [] }),
+  ),
   // An API may read these paths like the plain one, where the proxy does not.
   { name: "a path in capital letters", method: "GET", target: (path) => path.toUpperCase(), headers: [] },
   { name: "a path with two slashes", method: "GET", target: (path) => `/${path}`, headers: [] },

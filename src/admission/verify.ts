@@ -1,3 +1,4 @@
+import { maxCredential } from "../credentials/credential-in.ts";
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import { Failure, type FailureContent } from "../errors/failure.ts";
 import { parseIpList } from "../net/ip-list.ts";
@@ -56,7 +57,6 @@ export interface Verdict {
 
 /** The time for a decision, in milliseconds. A client waits a second for it. */
 export const decisionMs = 800;
-const maxCredential = 4096;
 
 /**
  * Decides about a request within 800 ms, and counts it. Never throws: if the decision is not possible, the request is denied with `unavailable`. If the guard of

@@ -1,11 +1,20 @@
 import { looksLikeKey } from "./key-format.ts";
 import { hasForm, type SecretForm } from "./secret-form.ts";
 
+/** The longest text that is read for a credential, in characters. Longer text is a credential that nobody has. */
+export const maxCredential = 4096;
+
+/** Divides a value at its first white space. Expressions for this would be slow for hostile text, and every request without a key pays for them. */
+function schemeAndRest(value: string): [scheme: string, rest: string] {
+  const at = value.search(/\s/);
+  return at < 0 ? [value, ""] : [value.slice(0, at), value.slice(at).trim()];
+}
+
 /** Returns the user and the password in a value of `Basic`, or null for another value. An absent part is an empty string. */
 function partsOfBasic(value: string): [user: string, password: string] | null {
-  const [, encoded] = /^basic(?:\s+(.*))?$/i.exec(value) ?? [];
-  if (encoded === undefined) return /^basic$/i.test(value) ? ["", ""] : null;
-  const decoded = Buffer.from(encoded.trim(), "base64").toString("utf8");
+  const [scheme, encoded] = schemeAndRest(value);
+  if (value.length > maxCredential || scheme.toLowerCase() !== "basic") return null;
+  const decoded = Buffer.from(encoded, "base64").toString("utf8");
   const colon = decoded.indexOf(":");
   return colon < 0 ? [decoded, ""] : [decoded.slice(0, colon), decoded.slice(colon + 1)];
 }
@@ -22,7 +31,7 @@ const scheme = /^(?:bearer|token|api-?key)(?:\s+|$)/i;
 const tokenParameter = /(?:^|[\s;,])token=(?:"([^"]*)"|([^\s;,]*))/gi;
 
 /** Splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one. */
-export const splitJoined = (value: string): string[] => value.split(/,(?!\s*[\w-]+=[^,=])/);
+export const splitJoined = (value: string): string[] => (value.length > maxCredential ? [value] : value.split(/,(?!\s*[\w-]+=[^,=])/));
 
 /**
  * Returns the credentials in the value of a header: the token after `Bearer`, `Api-Key` or `Token`, the user or the password of `Basic`, or the whole text. If
@@ -30,6 +39,7 @@ export const splitJoined = (value: string): string[] => value.split(/,(?!\s*[\w-
  */
 function credentialsOf(value: string, forms: readonly SecretForm[]): string[] {
   const text = value.trim();
+  if (text.length > maxCredential) return [text];
   if (scheme.test(text)) {
     const token = text.replace(scheme, "").trim();
     const parameters = [...token.matchAll(tokenParameter)].map(([, quoted, plain]) => quoted ?? plain ?? "");

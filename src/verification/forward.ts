@@ -1,5 +1,5 @@
-import { splitJoined } from "../credentials/credential-in.ts";
-import { hasForm } from "../credentials/secret-form.ts";
+import { maxCredential, splitJoined } from "../credentials/credential-in.ts";
+import { hasForm, type SecretForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
@@ -76,8 +76,8 @@ export const invalidOptions = (): Failure =>
 /** The request that a proxy has received, as far as its headers say. */
 export interface ForwardedRequest {
   key: string;
-  /** The values of all headers that may hold a key, as they were sent. */
-  sent: string[];
+  /** The headers that may hold a key, with their values as they were sent. */
+  sent: { name: string; value: string }[];
   method: string | undefined;
   path: string | undefined;
   ip: string | undefined;
@@ -103,8 +103,9 @@ const defaultIpHeader = "X-Real-IP";
 export async function forwardedRequest(db: Db, headers: Headers, settings: HeaderSettings): Promise<ForwardedRequest> {
   const keyHeaders = (settings.KEY_HEADERS || defaultKeyHeaders).split(",").map((name) => name.trim());
   // A header that was sent twice arrives as one value with a comma.
-  const sent = keyHeaders.flatMap((name) => splitJoined(headers.get(name) ?? ""));
-  const key = await credentialIn(db, sent, keyHeaders.join(", "));
+  const sent = keyHeaders.map((name) => ({ name: name.toLowerCase(), value: headers.get(name) ?? "" }));
+  const values = sent.flatMap(({ value }) => splitJoined(value));
+  const key = await credentialIn(db, values, keyHeaders.join(", "));
   // Caddy and Traefik overwrite `X-Forwarded-*` and pass `X-Original-*` of a client on, so the former come first.
   const stated = (forwarded: string, original: string) => headers.get(forwarded) ?? headers.get(original) ?? undefined;
   return {
@@ -117,38 +118,63 @@ export async function forwardedRequest(db: Db, headers: Headers, settings: Heade
   };
 }
 
-const wordsOf = (text: string): string[] => [text, ...text.split(/[\s,]+/), ...text.split(/[\s,;:"']+/), ...text.split(/[\s,;:="']+/)];
+/** The ways to write a credential of somebody else. A text that is written in any other way could be a key that only the API behind the proxy finds. */
+const foreignToken = /^[\w.~+/=-]+$/;
+const schemed = /^(?:bearer|token|jwt|session|api-?key) (\S+)$/i;
+const basic = /^basic ([0-9A-Za-z+/]+={0,2})$/i;
 
-/** Decodes base64 as lenient servers do, which skip all other characters. */
-const decoded = (text: string): string => Buffer.from(text.replaceAll(/[^\w+/-]/g, ""), "base64").toString("utf8");
+/** Returns the text of a credential that is written as one of somebody else, or null. */
+function foreignText({ name, value }: ForwardedRequest["sent"][number]): string | null {
+  if (value.length > maxCredential) return null;
+  const [, encoded] = basic.exec(value) ?? [];
+  if (encoded !== undefined) {
+    const decoded = Buffer.from(encoded, "base64").toString("utf8");
+    const isExact = Buffer.from(decoded).toString("base64") === encoded;
+    return isExact && !/\p{C}|(?! )\s/u.test(decoded) ? decoded : null;
+  }
+  // In another header than `Authorization`, a credential has no scheme.
+  const text = name === "authorization" ? (schemed.exec(value)?.[1] ?? "") : value;
+  return foreignToken.test(text) ? text : null;
+}
+
+/** Returns whether a text, or what it encodes as base64, holds text in the form of a key of this service, or of a registered form. */
+function holdsKey(text: string, forms: readonly SecretForm[]): boolean {
+  const words = [text, Buffer.from(text, "base64").toString("latin1")].flatMap((each) => [
+    each,
+    ...each.split(/[\s:;,"']+/),
+    ...each.split(/[^\w.-]+/),
+  ]);
+  return words.some(
+    (word) =>
+      word.includes("dvo_") ||
+      forms.some(
+        // A prefix without a separator at its end could be a part of any word.
+        (form) => (/..[_.|-]$/.test(form.prefix) && word.includes(form.prefix)) || hasForm(word, form) || hasForm(word.toLowerCase(), form),
+      ),
+  );
+}
 
 /**
- * Returns whether a request holds text in the form of a key of this service, or of a registered form, at any place. The API behind the proxy may find a key where
- * this service does not look for one. Looks at the credential as `verify` reads it, at the values of the headers, and at what they encode as base64.
+ * Returns whether the credentials of a request can only be those of somebody else, for example of a session. The API behind the proxy may find a key where this
+ * service does not look for one, so a text that is not plainly foreign never passes.
  */
-export async function holdsKey(db: Db, { key, sent }: Pick<ForwardedRequest, "key" | "sent">, now: number): Promise<boolean> {
-  const plain = [key, ...sent, ...sent.map((value) => value.replaceAll(/\s/g, ""))];
-  const encoded = [...sent.map((value) => value.replace(/^\s*[\w-]+\s+/, "")), ...plain.flatMap(wordsOf)];
-  const words = new Set([...plain, ...encoded.map(decoded)].flatMap(wordsOf));
+export async function isForeign(db: Db, { sent }: Pick<ForwardedRequest, "sent">, now: number): Promise<boolean> {
+  const texts = sent.filter(({ value }) => value !== "").map(foreignText);
+  if (texts.some((text) => text === null)) return false;
   const forms = await knownForms(db, now);
-  const isKnown = (word: string) =>
-    word.includes("dvo_") ||
-    forms.some(
-      // A prefix without a separator at its end could be a part of any word.
-      (form) => (/..[_.|-]$/.test(form.prefix) && word.includes(form.prefix)) || hasForm(word, form) || hasForm(word.toLowerCase(), form),
-    );
-  return [...words].some(isKnown);
+  return !texts.some((text) => holdsKey(text ?? "", forms));
 }
 
 /** Returns whether no header has anything but the name of a scheme. */
-const isEmpty = (sent: readonly string[]): boolean => sent.every((value) => /^\s*(?:(?:bearer|basic|token|api-?key)\s*)?$/i.test(value));
+const isEmpty = (sent: ForwardedRequest["sent"]): boolean =>
+  sent.every(({ value }) => /^(?:(?:bearer|basic|token|api-?key)\s*)?$/i.test(value.trim()));
 
-/** Returns whether the proxy passes a request on without a decision: it has no credential, or one that this service does not know at all. */
+/** Returns whether the proxy passes a request on without a decision: it has no credential, or one that can only be somebody else's. */
 export const isPassed = (
   { key, sent }: Pick<ForwardedRequest, "key" | "sent">,
   { passMissing, passUnknown }: ForwardOptions,
-  isKnown: boolean,
-): boolean => (key === "" ? passMissing && isEmpty(sent) : passUnknown && !isKnown);
+  isOfOthers: boolean,
+): boolean => (key === "" ? passMissing && isEmpty(sent) : passUnknown && isOfOthers);
 
 /** The headers of every response that lets a request through. A proxy otherwise keeps headers of the same name from the client. */
 export function verifiedHeaders(answer: VerifyAnswer | null): Record<string, string> {

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, request as sendTo } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkProxy } from "../../scripts/operator/check-proxy.ts";
@@ -130,20 +130,55 @@ describe("operator check-proxy", () => {
     return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/check-proxy`);
   }
 
-  it.each<[string, (request: IncomingMessage) => boolean]>([
-    ["the method PROPFIND", ({ method }) => method === "PROPFIND"],
-    ["a path in capital letters", ({ url = "" }) => url.startsWith("/CHECK")],
-    ["a path with two slashes", ({ url = "" }) => url.startsWith("//")],
-    ["a path with an encoded letter", ({ url = "" }) => url.startsWith("/%")],
-    ["HTTP/1.0", ({ httpVersion }) => httpVersion === "1.0"],
-    ["the header Authorization: Bearer", ({ headers }) => headers.authorization === "Bearer"],
-    ["an OPTIONS with an Origin alone", ({ method, headers }) => method === "OPTIONS" && !headers["access-control-request-method"]],
-  ])("finds a proxy that is open to %s alone", async (probe, isOpen) => {
+  it("finds each door of a proxy with many", async () => {
+    const doors: [string, (request: IncomingMessage) => boolean][] = [
+      ["the method PROPFIND", ({ method }) => method === "PROPFIND"],
+      ["a path in capital letters", ({ url = "" }) => url.startsWith("/CHECK")],
+      ["a path with two slashes", ({ url = "" }) => url.startsWith("//")],
+      ["a path with an encoded letter", ({ url = "" }) => url.startsWith("/%")],
+      ["a path that ends in /x.css", ({ url = "" }) => url.endsWith(".css")],
+      ["the query ?key=1&api_key=1&token=1&access_token=1&auth=1", ({ url = "" }) => url.includes("key=1")],
+      ["HTTP/1.0", ({ httpVersion }) => httpVersion === "1.0"],
+      ["the header Authorization: Bearer", ({ headers }) => headers.authorization === "Bearer"],
+      ["the header Cookie: session=1", ({ headers }) => headers.cookie === "session=1"],
+      ["the header User-Agent: kube-probe/1.30", ({ headers }) => headers["user-agent"]?.startsWith("kube-probe") ?? false],
+      ["the header X-Forwarded-For: 10.1.1.1", ({ headers }) => headers["x-forwarded-for"] === "10.1.1.1"],
+      ["the header X-Real-IP: 10.0.0.1", ({ headers }) => headers["x-real-ip"] === "10.0.0.1"],
+      ["the header Content-Type: application/grpc", ({ headers }) => headers["content-type"] === "application/grpc"],
+      ["an OPTIONS with an Origin alone", ({ method, headers }) => method === "OPTIONS" && !headers["access-control-request-method"]],
+    ];
     const { key, id } = await operator.makeAccount({ limit: 10 });
-    const { found } = await checkProxy(await startOpen(key, id, isOpen), key, { missing: false, unknown: false });
-    expect(found.map((each) => `${each.probe} | ${each.credential} | ${each.fault}`)).toContain(
-      `${probe} | no key | the request reaches your API`,
-    );
+    const url = await startOpen(key, id, (request) => doors.some(([, isOpen]) => isOpen(request)));
+    const { found } = await checkProxy(url, key, { missing: false, unknown: false });
+    const open = found.filter(({ credential, fault }) => credential === "no key" && fault === "the request reaches your API");
+    expect(open.map(({ probe }) => probe)).toEqual(expect.arrayContaining(doors.map(([probe]) => probe)));
+  });
+
+  it("does not say that nobody passes once the good key, or its address, is denied", async () => {
+    const { key: limited } = await operator.makeAccount({ limit: 30 });
+    const proxy = await start("nginx", token);
+    const lost = (status: number) => expect.stringMatching(`after \\d+ requests the status is ${status}, so what follows was not checked`);
+    const allowed = { missing: false, unknown: false };
+    const { found } = await checkProxy(new URL(`${proxy.url}/check-proxy`), limited, allowed);
+    expect(found).toEqual([{ probe: "a plain request", credential: "a good key", fault: lost(429) }]);
+    await proxy.stop();
+    const { key, id } = await operator.makeAccount({ limit: 10 });
+    const url = await startOpen(key, id, () => false);
+    let requests = 0;
+    const filter = createServer((request, response) => {
+      if (++requests > 91) return response.writeHead(403).end();
+      const { method, headers } = request;
+      const passedOn = sendTo({ port: url.port, path: request.url, method, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 500);
+        answer.pipe(response);
+      });
+      request.pipe(passedOn);
+    });
+    servers.push(filter);
+    await new Promise<void>((resolve) => filter.listen(0, "127.0.0.1", resolve));
+    const blocked = await checkProxy(new URL(`http://127.0.0.1:${(filter.address() as AddressInfo).port}/check-proxy`), key, allowed);
+    expect(blocked.found.at(-1)).toEqual({ probe: "a plain request", credential: "a good key", fault: lost(403) });
+    expect(blocked.sent).toBeLessThan(150);
   });
 
   it("finds a WebSocket that is open to everybody, and says that it checked none without its path", async () => {
@@ -231,7 +266,7 @@ describe("operator check-proxy", () => {
     const command = (url: string) =>
       run(process.execPath, ["scripts/operator.ts", "check-proxy", url, "--key", key], { cwd: worker.folder, env: process.env });
     const fine = await command(`${good.url}/check-proxy`);
-    expect([fine.code, fine.out]).toEqual([0, expect.stringContaining("Nobody passes unasked.")]);
+    expect([fine.code, fine.out]).toEqual([0, expect.stringContaining("None of these requests passes unasked.")]);
     const found = await command(`${bad.url}/check-proxy`);
     expect([found.code, found.out]).toEqual([1, expect.stringContaining("X_Verified_Account")]);
     expect((await command("no url")).code).toBe(2);

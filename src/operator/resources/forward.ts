@@ -15,8 +15,8 @@ import {
   forwardedRequest,
   forwardPath,
   forwardResponse,
-  holdsKey,
   invalidOptions,
+  isForeign,
   isPassed,
   parseTokenHeader,
   tokenHeader,
@@ -71,8 +71,8 @@ async function decide(c: OperatorContext, token: string, options: ForwardOptions
   const { accountIds } = await authenticateFor(c, token, "verify");
   const db = connect(c.env.DB);
   const request = await forwardedRequest(db, c.req.raw.headers, c.env);
-  const isKnown = options.passUnknown && (await holdsKey(db, request, Date.now()));
-  if (isPassed(request, options, isKnown)) return respond(c, null, 200, verifiedHeaders(null));
+  const isOfOthers = options.passUnknown && (await isForeign(db, request, Date.now()));
+  if (isPassed(request, options, isOfOthers)) return respond(c, null, 200, verifiedHeaders(null));
   const caller = {
     accountIds,
     origin: publicOrigin(c),
