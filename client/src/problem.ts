@@ -120,7 +120,8 @@ export async function errorOf(response: Response): Promise<ProblemError | Unexpe
 export function secondsToWait(response: Response): number | undefined {
   const text = response.headers.get("Retry-After");
   if (text === null) return undefined;
-  if (/^\d+$/.test(text)) return Number(text);
-  const at = Date.parse(text);
+  if (/^\d+(?:\.\d+)?$/.test(text)) return Math.ceil(Number(text));
+  // Engines read odd text, like "5, 5", as a date of a distant year. A date begins with the name of its day.
+  const at = /^[A-Z][a-z]{2}/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil((at - Date.now()) / 1000));
 }

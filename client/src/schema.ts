@@ -2255,6 +2255,7 @@ export interface components {
          *           "user_agent": "acme-sync/1.4",
          *           "error_code": null,
          *           "counted": true,
+         *           "degraded": false,
          *           "count": 1,
          *           "secret": "current"
          *         }
@@ -2309,6 +2310,7 @@ export interface components {
          *       "user_agent": "acme-sync/1.4",
          *       "error_code": null,
          *       "counted": true,
+         *       "degraded": false,
          *       "count": 1,
          *       "secret": "current"
          *     }
@@ -2390,6 +2392,11 @@ export interface components {
              * @example true
              */
             counted: boolean;
+            /**
+             * @description Whether the request was admitted without being counted, because its limits could not be reached for a moment.
+             * @example false
+             */
+            degraded: boolean;
             /**
              * @description The number of requests that the entry represents, usually 1. Requests that do not count against the limit may share one entry if they arrive in the same second. If a client varies such requests a lot, an entry without an `ip` stands for those that remain. Its other fields are those of one of the requests.
              * @example 1
@@ -6714,7 +6721,7 @@ export interface components {
         "RateLimit-Policy": string;
         /** @description For each limit of the key: the units left, and the seconds until all of it is available again (IETF draft). */
         RateLimit: string;
-        /** @description The units of the limit with the smallest share left. */
+        /** @description The units of the limit per hour. With a 429, the units of the limit that refused the request. */
         "X-RateLimit-Limit": number;
         /** @description The units left of this limit. */
         "X-RateLimit-Remaining": number;
@@ -8013,6 +8020,7 @@ export interface operations {
                      *           "user_agent": "acme-sync/1.4",
                      *           "error_code": null,
                      *           "counted": true,
+                     *           "degraded": false,
                      *           "count": 1,
                      *           "secret": "current"
                      *         }
@@ -8083,6 +8091,7 @@ export interface operations {
                      *       "user_agent": "acme-sync/1.4",
                      *       "error_code": null,
                      *       "counted": true,
+                     *       "degraded": false,
                      *       "count": 1,
                      *       "secret": "current"
                      *     }

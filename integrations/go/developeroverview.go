@@ -317,24 +317,42 @@ func (v *Verifier) decide(r *http.Request) *answer {
 func credentialOf(values []string) (string, bool) {
 	chosen := ""
 	var common []string
-	for _, value := range values {
-		credentials := credentialsIn(value)
-		if len(credentials) == 0 {
-			continue
-		}
-		// Only the Worker can tell which part of Basic is the credential.
-		if chosen == "" || (isBasic(value) && !isBasic(chosen)) {
-			chosen = value
-		}
-		if common == nil {
-			common = credentials
-			continue
-		}
-		if common = inBoth(common, credentials); len(common) == 0 {
-			return "", false
+	for _, joined := range values {
+		for _, value := range splitJoined(joined) {
+			credentials := credentialsIn(value)
+			if len(credentials) == 0 {
+				continue
+			}
+			if !isBasic(value) && len(inBoth(credentials, credentials[:1])) < len(credentials) {
+				return "", false
+			}
+			// Only the Worker can tell which part of Basic is the credential.
+			if chosen == "" || (isBasic(value) && !isBasic(chosen)) {
+				chosen = value
+			}
+			if common == nil {
+				common = credentials
+				continue
+			}
+			if common = inBoth(common, credentials); len(common) == 0 {
+				return "", false
+			}
 		}
 	}
 	return chosen, true
+}
+
+// splitJoined splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one.
+func splitJoined(value string) []string {
+	var parts []string
+	start := 0
+	for at := range value {
+		if value[at] == ',' && !parameterForm.MatchString(value[at+1:]) {
+			parts = append(parts, value[start:at])
+			start = at + 1
+		}
+	}
+	return append(parts, value[start:])
 }
 
 func inBoth(left, right []string) []string {
@@ -350,47 +368,60 @@ func inBoth(left, right []string) []string {
 }
 
 func isBasic(value string) bool {
-	scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
-	return strings.EqualFold(scheme, "basic") && rest != ""
+	words := strings.Fields(value)
+	return len(words) > 0 && strings.EqualFold(words[0], "basic")
 }
 
 // The schemes that are followed by the credential itself, and the form in which Rails sends a token.
 var (
 	schemeForm     = regexp.MustCompile(`(?i)^(?:bearer|token|api-?key)(?:\s+|$)`)
-	tokenParameter = regexp.MustCompile(`(?i)^token=(?:"([^"]*)"|([^\s;,]*))`)
+	tokenParameter = regexp.MustCompile(`(?i)(?:^|[\s;,])token=(?:"([^"]*)"|([^\s;,]*))`)
+	parameterForm  = regexp.MustCompile(`^\s*[\w-]+=[^,=]`)
+	notBase64      = regexp.MustCompile(`[^0-9A-Za-z+/]`)
 )
 
-// tokenOf returns the text of a credential without its scheme.
-func tokenOf(value string) string {
+// tokensOf returns the tokens in a credential, without its scheme. Only the form of Rails can have several.
+func tokensOf(value string) []string {
 	text := strings.TrimSpace(value)
 	scheme := schemeForm.FindString(text)
 	if scheme == "" {
-		return text
+		return []string{text}
 	}
 	token := strings.TrimSpace(text[len(scheme):])
-	if parts := tokenParameter.FindStringSubmatch(token); parts != nil {
-		return parts[1] + parts[2]
+	if !strings.HasPrefix(strings.ToLower(token), "token=") {
+		return []string{token}
 	}
-	return token
+	var tokens []string
+	for _, parts := range tokenParameter.FindAllStringSubmatch(token, -1) {
+		tokens = append(tokens, parts[1]+parts[2])
+	}
+	return tokens
+}
+
+// filledIn returns the texts that are not empty.
+func filledIn(texts []string) []string {
+	var filled []string
+	for _, text := range texts {
+		if text != "" {
+			filled = append(filled, text)
+		}
+	}
+	return filled
 }
 
 // credentialsIn returns what may be the credential in the value of a header: the token, or the user and the password of Basic.
 func credentialsIn(value string) []string {
-	parts := []string{tokenOf(value)}
-	if isBasic(value) {
-		_, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
-		encoded := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", " ", "").Replace(rest), "=")
-		if decoded, err := base64.RawStdEncoding.DecodeString(encoded); err == nil {
-			parts = strings.SplitN(string(decoded), ":", 2)
-		}
+	if !isBasic(value) {
+		return filledIn(tokensOf(value))
 	}
-	var credentials []string
-	for _, part := range parts {
-		if part != "" {
-			credentials = append(credentials, part)
-		}
+	encoded := strings.Join(strings.Fields(value)[1:], "")
+	// Servers skip what is not base64.
+	plain := notBase64.ReplaceAllString(strings.NewReplacer("-", "+", "_", "/").Replace(encoded), "")
+	decoded, err := base64.RawStdEncoding.DecodeString(plain)
+	if err != nil {
+		return []string{strings.TrimSpace(value)}
 	}
-	return credentials
+	return filledIn(strings.SplitN(string(decoded), ":", 2))
 }
 
 func (v *Verifier) clientIP(r *http.Request) string {

@@ -31,7 +31,11 @@ type knownCredential struct {
 
 // idOf returns the id under which this process knows a credential. The text itself is never kept.
 func idOf(key string) string {
-	sum := sha256.Sum256([]byte(tokenOf(key)))
+	token := ""
+	if tokens := filledIn(tokensOf(key)); len(tokens) > 0 {
+		token = tokens[0]
+	}
+	sum := sha256.Sum256([]byte(token))
 	return string(sum[:])
 }
 

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { credentialOf, splitJoined } from "./request.js";
+import { credentialOf } from "./request.js";
 import { Verifier } from "./verifier.js";
 
 // Middleware for Express, Fastify, Hono and node:http. Each verifies a request before its handler runs, and reports the response.
@@ -170,7 +170,7 @@ export const hono =
     c.req.raw = new Request(c.req.raw, { headers });
     const { pathname } = new URL(c.req.url);
     // `Headers` joins repeated headers.
-    const valuesOf = (name) => splitJoined(c.req.header(name) ?? "");
+    const valuesOf = (name) => [c.req.header(name) ?? ""];
     const answer = await decide(verifier, { method: c.req.method, path: pathname, valuesOf, ip: clientIp(c) }, options);
     const report = (status, route) =>
       verifier.report({ receipt: answer.receipt, status, durationMs: performance.now() - startedAt, route });

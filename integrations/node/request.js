@@ -8,8 +8,8 @@ const methodForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 /** The schemes that are followed by the credential itself. */
 const scheme = /^(?:bearer|token|api-?key)(?:\s+|$)/i;
 /** The form in which Rails sends a token. */
-const tokenParameter = /^token=(?:"([^"]*)"|([^\s;,]*))/i;
-const basic = /^basic +/i;
+const tokenParameter = /(?:^|[\s;,])token=(?:"([^"]*)"|([^\s;,]*))/gi;
+const basic = /^basic(?:\s+|$)/i;
 
 /** Returns an address without port, brackets and zone, and an IPv4 address without its IPv6 form. Returns an empty string for other text. */
 export function addressIn(text) {
@@ -36,31 +36,35 @@ export function described({ method, path, ip, ...rest }) {
 }
 
 /** Splits the values of a header that was sent several times. A value with parameters, like `Token token="...", nonce="..."`, stays one. */
-export const splitJoined = (value) => value.split(/,(?!\s*[\w-]+=[^,=])/);
+const splitJoined = (value) => value.split(/,(?!\s*[\w-]+=[^,=])/);
 
-/** Returns the text of a credential without its scheme. */
-function tokenOf(value) {
+/** Returns the tokens in a credential, without its scheme. Only the form of Rails can have several. */
+function tokensOf(value) {
   const text = value.trim();
-  if (!scheme.test(text)) return text;
+  if (!scheme.test(text)) return [text];
   const token = text.replace(scheme, "").trim();
-  const [, quoted, plain] = tokenParameter.exec(token) ?? [];
-  return quoted ?? plain ?? token;
+  if (!/^token=/i.test(token)) return [token];
+  return [...token.matchAll(tokenParameter)].map(([, quoted, plain]) => quoted ?? plain ?? "");
 }
 
 /** Returns the id under which this process knows a credential. The text itself is never kept. */
-export const idOf = (key) => createHash("sha256").update(tokenOf(key)).digest("base64");
+export const idOf = (key) =>
+  createHash("sha256")
+    .update(tokensOf(key).find(Boolean) ?? "")
+    .digest("base64");
 
 /** Returns what may be the credential in the value of a header: the token, or the user and the password of `Basic`. */
 function credentialsIn(value) {
   const text = value.trim();
-  if (!basic.test(text)) return [tokenOf(text)].filter(Boolean);
+  if (!basic.test(text)) return tokensOf(text).filter(Boolean);
   const [user, ...password] = Buffer.from(text.replace(basic, ""), "base64").toString("utf8").split(":");
   return [user, password.join(":")].filter(Boolean);
 }
 
 /** Returns the one credential in the values of headers, an empty string if there is none, or null if there are two different ones. */
 export function credentialOf(values) {
-  const filled = values.filter((value) => credentialsIn(value).length > 0);
+  const filled = values.flatMap(splitJoined).filter((value) => credentialsIn(value).length > 0);
+  if (filled.some((value) => !basic.test(value.trim()) && new Set(credentialsIn(value)).size > 1)) return null;
   const common = filled
     .map(credentialsIn)
     .reduce((left, right) => left.filter((each) => right.includes(each)), credentialsIn(filled[0] ?? ""));

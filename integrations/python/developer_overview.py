@@ -48,12 +48,12 @@ MAX_HALVINGS = 100  # A batch is halved at most this often until the next second
 QUIET_S = 10.0  # The time between two lines in the log.
 
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
-_BASIC = re.compile(r"basic +", re.IGNORECASE)
+_BASIC = re.compile(r"basic(?:\s+|$)", re.IGNORECASE)
 # The schemes that are followed by the credential itself, and the form in which Rails sends a token.
 _SCHEME = re.compile(r"(?:bearer|token|api-?key)(?:\s+|$)", re.IGNORECASE)
 # Separates the values of a header that was sent several times, but no parameters like those of `Token token="...", nonce="..."`.
 _JOINED = re.compile(r",(?!\s*[\w-]+=[^,=])")
-_TOKEN_PARAMETER = re.compile(r'token=(?:"([^"]*)"|([^\s;,]*))', re.IGNORECASE)
+_TOKEN_PARAMETER = re.compile(r'(?:^|[\s;,])token=(?:"([^"]*)"|([^\s;,]*))', re.IGNORECASE)
 # The names that servers for CGI, WSGI, PHP or Rack read as X-Verified-*.
 _OF_VERIFIED = re.compile(r"x[^a-z0-9]verified[^a-z0-9]", re.IGNORECASE)
 
@@ -145,15 +145,16 @@ def _described(method=None, path=None, ip=None, **rest):
     return rest
 
 
-def _token_of(value):
-    """Returns the text of a credential without its scheme."""
+def _tokens_of(value):
+    """Returns the tokens in a credential, without its scheme. Only the form of Rails can have several."""
     text = value.strip()
     scheme = _SCHEME.match(text)
     if not scheme:
-        return text
+        return [text]
     token = text[scheme.end() :].strip()
-    parameter = _TOKEN_PARAMETER.match(token)
-    return token if not parameter else parameter.group(1) or parameter.group(2) or ""
+    if not token.lower().startswith("token="):
+        return [token]
+    return [quoted or plain for quoted, plain in _TOKEN_PARAMETER.findall(token)]
 
 
 def _credentials_in(value):
@@ -161,7 +162,7 @@ def _credentials_in(value):
     text = value.strip()
     basic = _BASIC.match(text)
     if not basic:
-        return [each for each in [_token_of(text)] if each]
+        return [each for each in _tokens_of(text) if each]
     encoded = text[basic.end() :].replace("-", "+").replace("_", "/").rstrip("=")
     try:
         decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode("utf-8", "replace")
@@ -173,9 +174,11 @@ def _credentials_in(value):
 
 def credential_of(values):
     """Returns the one credential in the values of headers, "" if there is none, or None if there are two different ones."""
-    filled = [value for value in values if _credentials_in(value)]
+    filled = [part for value in values for part in _JOINED.split(value) if _credentials_in(part)]
     if not filled:
         return ""
+    if any(len(set(_credentials_in(value))) > 1 and not _BASIC.match(value.strip()) for value in filled):
+        return None
     if not set.intersection(*(set(_credentials_in(value)) for value in filled)):
         return None
     # Only the Worker can tell which part of Basic is the credential.
@@ -184,7 +187,8 @@ def credential_of(values):
 
 def _id_of(key):
     """Returns the id under which this process knows a credential. The text itself is never kept."""
-    return hashlib.sha256(_token_of(key).encode("utf-8", "surrogatepass")).digest()
+    token = next((each for each in _tokens_of(key) if each), "")
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def _time_of(text):
@@ -850,6 +854,15 @@ class AsgiMiddleware(_Middleware):
         await send({"type": f"{prefix}http.response.body", "body": json.dumps(answer["problem"]).encode()})
 
 
+def _sent_path(environ):
+    """Returns the path as the client sent it. Servers that do not keep it have decoded it, and then its usual form is returned."""
+    sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
+    if sent.startswith("/"):
+        return sent.split("?")[0]
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    return quote(path.encode("latin-1", "replace"), safe="/!$&'()*+,;=:@~")
+
+
 class WsgiMiddleware(_Middleware):
     """Middleware for WSGI. The handler finds the account and the key in environ["developer_overview.verified"]. route: a function of environ."""
 
@@ -859,16 +872,10 @@ class WsgiMiddleware(_Middleware):
 
     def __call__(self, environ, start_response):
         started = time.monotonic()
-        # Servers join repeated headers with a comma.
-        headers = [
-            (name[5:].replace("_", "-").lower(), part)
-            for name, value in environ.items()
-            if name.startswith("HTTP_")
-            for part in _JOINED.split(value)
-        ]
+        headers = [(name[5:].replace("_", "-").lower(), value) for name, value in environ.items() if name.startswith("HTTP_")]
         environ = {name: value for name, value in environ.items() if not _OF_VERIFIED.match(name.replace("HTTP_", "", 1))}
         ip = self.client_ip(environ) if self.client_ip else environ.get("REMOTE_ADDR")
-        path = quote((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace"))
+        path = _sent_path(environ)
         request = self._request(headers, environ["REQUEST_METHOD"], path, ip)
         answer = _CONFLICT if request is None else self.verifier.verify(request)
         if not answer["allowed"]:

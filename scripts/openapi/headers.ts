@@ -19,7 +19,9 @@ export const headers = {
     type: "string",
     examples: ['"second";r=19;t=1, "hour";r=1650;t=1312'],
   }),
-  "X-RateLimit-Limit": header("The units of the limit with the smallest share left.", { type: "integer" }),
+  "X-RateLimit-Limit": header("The units of the limit per hour. With a 429, the units of the limit that refused the request.", {
+    type: "integer",
+  }),
   "X-RateLimit-Remaining": header("The units left of this limit.", { type: "integer" }),
   "X-RateLimit-Used": header("The units used of this limit.", { type: "integer" }),
   "X-RateLimit-Reset": header("The time when all of this limit is available again, in seconds since the Unix epoch.", { type: "integer" }),

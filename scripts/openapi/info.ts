@@ -10,7 +10,7 @@ In every request, send your API key in the header \`Authorization: Bearer dvo_..
 
 ## Limits
 
-Each key has a limit per clock hour (UTC), its \`hourly_limit\`, and perhaps limits per second, minute, day and month. A request usually uses one unit of each limit. The \`RateLimit\` headers of a response show what is left of each limit, and the \`X-RateLimit-*\` headers show the limit with the smallest share left. A request beyond a limit gets a 429 response with \`Retry-After\`. Responses with the status 401, 403 or 429 do not count against the limit. A request body may have at most 64 KiB and must arrive within 15 seconds.
+Each key has a limit per clock hour (UTC), its \`hourly_limit\`, and perhaps limits per second, minute, day and month. A request usually uses one unit of each limit. The \`RateLimit\` headers of a response show what is left of each limit. The \`X-RateLimit-*\` headers show the limit per hour, and with a 429 the limit that refused the request. A request beyond a limit gets a 429 response with \`Retry-After\`. Responses with the status 401, 403 or 429 do not count against the limit. A request body may have at most 64 KiB and must arrive within 15 seconds.
 
 ## Errors
 

@@ -239,6 +239,7 @@ async function exportAccount(given: Given): Promise<void> {
 interface ListedKey {
   id: string;
   limits: { per: string; limit: number }[];
+  limits_from: "key" | "plan";
 }
 
 async function setCeiling(given: Given): Promise<void> {
@@ -249,10 +250,16 @@ async function setCeiling(given: Given): Promise<void> {
   const before = await keys();
   const { body } = await changeAccount(given, { limit_ceiling: limit });
   const after = new Map((await keys()).map(({ id, limits }) => [id, limitsOf(limits)]));
-  const lowered = before.filter(({ id, limits }) => after.get(id) !== limitsOf(limits));
-  const ids = lowered.map(({ id }) => id);
-  await print(given, body, () => `The ceiling is ${limit} requests an hour.${ids.length > 0 ? ` Lowered to it: ${ids.join(", ")}.` : ""}`);
-  const again = lowered.map(({ id, limits }) => `operator keys limits ${id} ${limitsOf(limits)}${sameTarget(given)}`);
+  const changed = before.filter(({ id, limits }) => after.get(id) !== limitsOf(limits));
+  const ids = changed.map(({ id }) => id);
+  await print(
+    given,
+    body,
+    () => `The ceiling is ${limit} requests an hour.${ids.length > 0 ? ` The limits of these keys changed: ${ids.join(", ")}.` : ""}`,
+  );
+  // The other keys follow the ceiling back by themselves.
+  const own = changed.filter(({ limits_from: from }) => from === "key");
+  const again = own.map(({ id, limits }) => `operator keys limits ${id} ${limitsOf(limits)}${sameTarget(given)}`);
   note(["To undo:", `operator accounts ceiling ${given.args[0]} ${account.limit_ceiling}${sameTarget(given)}`, ...again].join("\n  "));
 }
 

@@ -24,8 +24,8 @@ function keyOf({ args }: Given): string {
 async function printLimits(given: Given): Promise<void> {
   const { body } = await given.client.call("GET", `/keys/${keyOf(given)}`);
   const { limits, limits_from: from } = body;
-  const whose = from === "plan" ? ", as its plan says" : "";
-  await print(given, { limits, limits_from: from }, () => `The key's limits are ${limitsInWords(limits)}${whose}.`);
+  const whose = from === "plan" ? " They change with those of its account." : "";
+  await print(given, { limits, limits_from: from }, () => `The key's limits are ${limitsInWords(limits)}.${whose}`);
 }
 
 export const keys: Record<string, Command> = {

@@ -16,7 +16,7 @@ export const isNotSuspended = (accountId: string | SQL): SQL =>
 export const suspended = () =>
   new Failure(
     "account_suspended",
-    "This account is suspended, so nothing in it can be changed. The operator of this service can resume the account.",
+    "This account is suspended, so nothing in it can be changed. The team behind this service can resume the account.",
   );
 
 /**

@@ -39,6 +39,13 @@ export interface Entry {
   problem: { detail: string; errors: readonly FieldError[] } | null;
 }
 
+/** The only operation of this API whose requests are admitted without being counted. */
+const freeRoute = "/api/v1/rate-limit";
+
+/** Returns whether a request was admitted uncounted, because its guard could not be reached. */
+export const isDegraded = ({ admitted, counted, route }: Pick<Entry, "admitted" | "counted" | "route">): boolean =>
+  admitted && !counted && route !== freeRoute;
+
 /** The state of one window of a key's limits. */
 export interface LimitState {
   /** The name of the window, for example `hour`. */

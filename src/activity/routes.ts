@@ -15,6 +15,7 @@ import { requireKey } from "../keys/read-keys.ts";
 import { methodForm } from "../net/http-method.ts";
 import { iso } from "../time/clock.ts";
 import { notReported } from "../usage/tallies.ts";
+import { isDegraded } from "./entry.ts";
 import { listActivity, type ReadEntry, readEntry } from "./read-activity.ts";
 
 export const Entry = z
@@ -63,6 +64,10 @@ export const Entry = z
       .nullable()
       .meta({ description: "The `code` of the error response, or null if there was no error.", example: null }),
     counted: z.boolean().meta({ description: "Whether the request counted against the limit.", example: true }),
+    degraded: z.boolean().meta({
+      description: "Whether the request was admitted without being counted, because its limits could not be reached for a moment.",
+      example: false,
+    }),
     count: z.int().min(1).meta({
       example: 1,
       description:
@@ -102,6 +107,7 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
   user_agent: entry.userAgent,
   error_code: entry.errorCode,
   counted: entry.counted,
+  degraded: isDegraded(entry),
   count: entry.count,
   secret: entry.secret ?? "current",
 });

@@ -158,7 +158,10 @@ export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "
   const { violation } = admission;
   if (!violation) return limitsIn(admission);
   const names: readonly PolicyName[] = [...violation.periods, ...(violation.shared ?? []).map((per) => `account-${per}` as const)];
-  return allLimitsIn(admission).filter(({ name }) => names.includes(name));
+  const named = ({ name }: PolicyUsage) => names.includes(name);
+  const shown = limitsIn(admission).filter(named);
+  // A denial names only limits that the headers have.
+  return shown.length > 0 ? shown : allLimitsIn(admission).filter(named);
 }
 
 /** Returns which limits refused a request, and the state of all limits after it. Requests that were denied for another reason record neither. */

@@ -26,6 +26,9 @@ const namedAlphabets: Record<string, string> = {
 /** Characters that separate the parts of a secret. They may occur in text of every form. */
 const separators = "_.|-";
 
+/** Returns whether a text is the name of an alphabet, or a list of characters. A list of fewer than ten is a name that is not known. */
+export const isAlphabet = (text: string): boolean => Object.hasOwn(namedAlphabets, text) || new Set(text).size >= 10;
+
 const charactersOf = ({ alphabet }: Pick<SecretForm, "alphabet">): string =>
   (Object.hasOwn(namedAlphabets, alphabet) ? (namedAlphabets[alphabet] ?? "") : alphabet) + separators;
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ActivityFilter } from "../activity/activity-filter.ts";
-import { timeText } from "../inputs/values.ts";
+import { timeInQuery } from "../inputs/values.ts";
 import { methodForm } from "../net/http-method.ts";
 import { iso } from "../time/clock.ts";
 import { moment } from "../time/moments.ts";
@@ -12,9 +12,11 @@ import { ownValue } from "./forms.ts";
 export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 export const statuses = ["2xx", "3xx", "4xx", "429", "5xx", "none"] as const;
 
-const time = timeText
-  .pipe(z.iso.datetime({ offset: true, local: true }))
-  .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
+/** A time as the API takes it. In a form, it can lack the offset, and is then in UTC. */
+const time = z
+  .string()
+  .transform((text) => (/T[\d:.]+$/.test(text) ? `${text}Z` : text))
+  .pipe(timeInQuery);
 
 /**
  * The filters of the request log, as query parameters of a page. The API has them too, except for the route. Several statuses are separated by commas. An

@@ -98,17 +98,20 @@ export class SearchIndex {
         found.bits = 0;
       }
     }
-    return pages
-      .filter((found) => found.words === words.length)
-      .map((found) => ({ ...found, score: found.score + (weightsOfKinds[found.page.kind] ?? 0) }))
-      .toSorted((one, other) => other.score - one.score)
-      .slice(0, maxFound)
-      .map(({ page, line, inTitle }) => ({
-        page,
-        // A page that is named as the query is found as a whole.
-        part: line === -1 || inTitle === words.length ? null : (page.headings?.findLast(({ at }) => at < line) ?? null),
-        line: line === -1 ? plain(page.summary) : lineAt(page, line),
-      }));
+    return (
+      pages
+        // Customers never get an error of the team API.
+        .filter(({ words: all, page }) => all === words.length && page.kind !== "Error of the team API")
+        .map((found) => ({ ...found, score: found.score + (weightsOfKinds[found.page.kind] ?? 0) }))
+        .toSorted((one, other) => other.score - one.score)
+        .slice(0, maxFound)
+        .map(({ page, line, inTitle }) => ({
+          page,
+          // A page that is named as the query is found as a whole.
+          part: line === -1 || inTitle === words.length ? null : (page.headings?.findLast(({ at }) => at < line) ?? null),
+          line: line === -1 ? plain(page.summary) : lineAt(page, line),
+        }))
+    );
   }
 
   /** Yields the postings of a word, and of longer words that start with it. A word of fewer than three characters matches only itself. */

@@ -6,6 +6,8 @@ export const folded = (text: string): string =>
   text
     .normalize("NFKC")
     .toUpperCase()
+    // The capital form of `ß`.
+    .replaceAll("\u1E9E", "SS")
     .replaceAll("\u0130", "I")
     .toLowerCase()
     .replaceAll("ς", "σ")

@@ -65,14 +65,17 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
   const known = await readKnown(db, keys);
   const results = new Map<number, ImportResult>();
   const made = new Map<string, { id: string; key: ImportedKey }>();
+  const corrected: { id: string; key: ImportedKey }[] = [];
   keys.forEach((key, index) => {
     const hash = importedHashOf(key);
     const before = known.get(hash);
     const twin = made.get(hash);
     if (before && before.accountId !== actor.accountId)
       results.set(index, refused(409, "conflict", "This hash belongs to another account."));
-    else if (before) results.set(index, { status: 200, id: before.keyId, code: null, detail: null });
-    else if (twin) results.set(index, { status: 200, id: isDryRun ? null : twin.id, code: null, detail: null });
+    else if (before) {
+      if (before.strip !== key.strip || before.prefix !== key.stripped) corrected.push({ id: before.keyId, key });
+      results.set(index, { status: 200, id: before.keyId, code: null, detail: detailOf(before, key) });
+    } else if (twin) results.set(index, { status: 200, id: isDryRun ? null : twin.id, code: null, detail: null });
     else {
       const problem = boundsOf(key, terms, now);
       if (problem) results.set(index, problem);
@@ -102,6 +105,16 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
     });
     if ((outcomes[0] as unknown[]).length === 0) throw changed;
   }
+  if (corrected.length > 0 && !isDryRun) {
+    const names = corrected.map(({ key }) => key.name);
+    await commit({
+      result: null,
+      events: [],
+      accountId: actor.accountId,
+      audit: [auditEntry(context, "keys.imported", { type: "account", id: actor.accountId, name: null }, names)],
+      statements: [correctSecrets(db, corrected)],
+    });
+  }
   return keys.map((key, index) => {
     const result = results.get(index);
     if (result) return result;
@@ -111,18 +124,44 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
   });
 }
 
-async function readKnown(db: Db, keys: readonly ImportedKey[]): Promise<Map<string, { accountId: string; keyId: string }>> {
-  const rows = await db.all<{ algorithm: string; digest: string; account_id: string; key_id: string }>(
-    sql`SELECT imported_secrets.algorithm, imported_secrets.digest, account_id, key_id
-      FROM json_each(${JSON.stringify(keys.map(({ algorithm, digest }) => [algorithm, digest]))}) AS given
-      CROSS JOIN imported_secrets ON imported_secrets.algorithm = given.value ->> 0 AND imported_secrets.digest = given.value ->> 1`,
-  );
-  return new Map(rows.map(({ account_id, key_id, ...hash }) => [importedHashOf(hash), { accountId: account_id, keyId: key_id }]));
+/** A hash that was imported before. */
+interface Known {
+  accountId: string;
+  keyId: string;
+  strip: string;
+  prefix: string;
+  state: string | null;
 }
+
+/** Returns what to say about a hash that was imported before, or null if nothing is different. */
+function detailOf({ state, strip, prefix }: Known, key: ImportedKey): string | null {
+  if (state === "revoked" && key.state !== "revoked") return "This key was imported before, and is revoked.";
+  return strip === key.strip && prefix === key.stripped
+    ? null
+    : "This key was imported before. `strip` and `prefix` are those of this row now.";
+}
+
+async function readKnown(db: Db, keys: readonly ImportedKey[]): Promise<Map<string, Known>> {
+  const rows = await db.all<Known & { algorithm: string; digest: string }>(
+    sql`SELECT imported_secrets.algorithm, imported_secrets.digest, imported_secrets.account_id AS accountId, key_id AS keyId, strip, prefix, state
+      FROM json_each(${JSON.stringify(keys.map(({ algorithm, digest }) => [algorithm, digest]))}) AS given
+      CROSS JOIN imported_secrets ON imported_secrets.algorithm = given.value ->> 0 AND imported_secrets.digest = given.value ->> 1
+      LEFT JOIN api_keys ON api_keys.id = key_id`,
+  );
+  return new Map(rows.map((row) => [importedHashOf(row), row]));
+}
+
+/** A row without the right `strip` never matches a secret, so a later row corrects it. */
+const correctSecrets = (db: Db, corrected: readonly { id: string; key: ImportedKey }[]): Statement =>
+  raw(
+    db,
+    sql`UPDATE imported_secrets SET strip = given.value ->> 1, prefix = given.value ->> 2
+      FROM json_each(${JSON.stringify(corrected.map(({ id, key }) => [id, key.strip, key.stripped]))}) AS given WHERE key_id = given.value ->> 0`,
+  );
 
 /** Returns the refusal of a key that exceeds what the account allows, or null. */
 function boundsOf(
-  { hourlyLimit, otherLimits = [], expiresAt }: ImportedKey,
+  { hourlyLimit, otherLimits = [], expiresAt, state }: ImportedKey,
   { ceiling, highest }: KeyTerms,
   now: number,
 ): ImportResult | null {
@@ -130,7 +169,8 @@ function boundsOf(
     return refused(422, "invalid_body", `The limit per hour must be at most ${ceiling}, the account's ceiling.`);
   const over = highest.find(({ per, limit }) => otherLimits.some((each) => each.per === per && each.limit > limit));
   if (over) return refused(422, "invalid_body", `The limit per ${over.per} must be at most ${over.limit}.`);
-  if (expiresAt !== null && expiresAt <= now) return refused(422, "invalid_body", "`expires_at` must be in the future.");
+  if (expiresAt !== null && expiresAt <= now && state !== "revoked")
+    return refused(422, "invalid_body", "`expires_at` must be in the future.");
   return null;
 }
 

@@ -19,19 +19,18 @@ export async function readConditions(
   now: number,
 ): Promise<{ conditions: Condition[]; recent: RecentRequests | null }> {
   const [recent, needsLost] = await Promise.all([readRecentRequests(db, env, now), findOneNeedingLost(db, env, now)]);
-  return { conditions: conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION), needsLost }), recent };
+  return { conditions: conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION), needsLost: needsLost ?? null }), recent };
 }
 
 /**
- * Returns a key or a webhook that needs a secret that the Worker has lost, or null. This reads all keys. If the database does not respond, another part of the
- * status says so.
+ * Returns a key or a webhook that needs a secret that the Worker has lost, or null. This reads all keys. Returns undefined if the database does not respond.
  */
-export async function findOneNeedingLost(db: Db, env: object, now: number): Promise<Needing | null> {
+export async function findOneNeedingLost(db: Db, env: object, now: number): Promise<Needing | null | undefined> {
   try {
     const found = findNeedingLost(db, env, { now, limit: 1 });
     return (await withDeadline(found, 5 * secondMs, "Looking for keys that need a lost secret"))[0] ?? null;
   } catch (error) {
     console.error("cannot look for keys that need a lost secret:", messagesOf(error));
-    return null;
+    return undefined;
   }
 }

@@ -34,10 +34,15 @@ export async function sendAlerts(db: Db, env: WriterEnv & AlertEnv, now: number)
   const status = await readDeploymentStatus(db, env, now);
   // Looking for what needs a lost secret reads all keys, so it happens once an hour. An alert about secrets goes on until then.
   const isLooking = Math.floor(now / minuteMs) % 60 === 0;
-  const needsLost = isLooking ? await findOneNeedingLost(db, env, now) : null;
-  const holding = await holdingNow(db, status, recent, { before, now, deployedAt: deployedAtOf(env.VERSION), needsLost });
+  const needsLost = isLooking ? await findOneNeedingLost(db, env, now) : undefined;
+  const holding = await holdingNow(db, status, recent, {
+    before,
+    now,
+    deployedAt: deployedAtOf(env.VERSION),
+    needsLost: needsLost ?? null,
+  });
   const unread = unreadParts(status, recent);
-  const states = nextStates(before.states, holding, isLooking ? unread : unread.add("secrets"), now);
+  const states = nextStates(before.states, holding, needsLost === undefined ? unread.add("secrets") : unread, now);
   const announcements = announcementsOf(states, now);
   // An alert that the receiver refuses does not hold back the others.
   const requests = inRequests(url, announcements);

@@ -62,7 +62,7 @@ export const rowLimitReached = (what: Stored): Failure =>
 export const overQuota = (cause: unknown): Failure =>
   new Failure(
     "limit_reached",
-    "The account has used up its storage. Deleting, revoking and disabling still work. Delete what is no longer needed, wait until old events are deleted (after 30 days), or ask the operator of this service for a larger quota.",
+    "The account has used up its storage. Deleting, revoking and disabling still work. Delete what is no longer needed, wait until old events are deleted (after 30 days), or ask the team behind this service for a larger quota.",
     { cause },
   );
 

@@ -295,6 +295,12 @@ describe("A failed request of the client", () => {
     }
   });
 
+  it.each(["1.5", "0.5", "5, 5", "-1", "+5", "1,5", "soon"])("is not retried at once after a Retry-After of %s", async (retryAfter) => {
+    const startedAt = Date.now();
+    await newClient({ fetch: respondingWith({ status: 503, retryAfter }).fetch }).me.get();
+    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(100);
+  });
+
   it("succeeds if it is a deletion that an earlier attempt has made", async () => {
     const client = newClient();
     const task = await client.tasks.create({ title: "To delete" });

@@ -148,9 +148,11 @@ describe("The guide to webhooks", () => {
     const verifyCall = (text: string) => `verify(${JSON.stringify(secret)}, ${headersJson}, ${JSON.stringify(text)})`;
     // Frameworks give headers as an object or as `Headers`, and people copy the version of a signature along with a secret.
     const withHeaders = `verify(${JSON.stringify(`v1,${secret}`)}, new Headers(${headersJson}), ${JSON.stringify(body)})`;
-    const jsProgram = `${js}\nconsole.log(${verifyCall(body)}, ${verifyCall(`${body} `)}, ${withHeaders});`;
+    const asBytes = `verify(${JSON.stringify(` ${secret}\n`)}, ${headersJson}, new TextEncoder().encode(${JSON.stringify(body)}))`;
+    const withoutSecret = `try { verify("", ${headersJson}, "") } catch (error) { console.log(error.message) }`;
+    const jsProgram = `${js}\nconsole.log(${verifyCall(body)}, ${verifyCall(`${body} `)}, ${withHeaders}, ${asBytes});\n${withoutSecret}`;
     const inJs = await run(process.execPath, ["--input-type=module", "-"], jsProgram);
-    expect(inJs.out.trim()).toBe("true false true");
+    expect(inJs.out.trim()).toBe("true false true true\nthe secret of the webhook is missing");
     const variables = [
       `process.env.WEBHOOK_SECRET = ${JSON.stringify(secret)};`,
       `const headers = ${headersJson}; const rawBody = ${JSON.stringify(body)};`,
@@ -159,8 +161,9 @@ describe("The guide to webhooks", () => {
     const library = await run(process.execPath, ["--input-type=module", "-"], libraryProgram);
     expect([library.out.trim(), library.err]).toEqual(["webhook.test", ""]);
     const python = blocks.find(({ language }) => language === "python")?.code ?? "";
-    const inPython = await run("python3", ["-"], `${python}\nprint(${verifyCall(body)}, ${verifyCall(`${body} `)})`);
-    expect([inPython.out.trim(), inPython.err]).toEqual(["True False", ""]);
+    const farOff = `verify(${JSON.stringify(secret)}, {**${headersJson}, "webhook-timestamp": "9" * 400}, "")`;
+    const inPython = await run("python3", ["-"], `${python}\nprint(${verifyCall(body)}, ${verifyCall(`${body} `)}, ${farOff})`);
+    expect([inPython.out.trim(), inPython.err]).toEqual(["True False False", ""]);
     if (spawnSync("go", ["version"]).status !== 0) return;
     const folder = mkdtempSync(join(tmpdir(), "verify-"));
     const go = blocks.find(({ language }) => language === "go")?.code ?? "";
@@ -183,6 +186,7 @@ describe("The guide to limits", () => {
     ["0.001", 2],
   ])("has a sample that gets 429 with Retry-After: %s and makes %s attempts", async (retryAfter, attempts) => {
     let requests = 0;
+    const startedAt = Date.now();
     const server = createServer((_, response) => {
       const isOver = ++requests === 2 && retryAfter === "0.001";
       response.writeHead(isOver ? 200 : 429, { "Retry-After": retryAfter }).end();
@@ -194,6 +198,7 @@ describe("The guide to limits", () => {
     const { out } = await run(process.execPath, ["--input-type=module", "-"], program);
     server.close();
     expect([out.trim(), requests]).toEqual([attempts === 2 ? "200" : "429", attempts]);
+    expect(Date.now() - startedAt).toBeGreaterThanOrEqual((attempts - 1) * 1000);
   });
 });
 

@@ -235,7 +235,7 @@ describe("npm run operator", () => {
     expect(await me(worker.key)).toBe(200);
     const lowered = await operator(["accounts", "ceiling", account, "4000"]);
     expect([lowered.out, lowered.err]).toEqual([
-      expect.stringMatching(/Lowered to it: key_/),
+      expect.stringMatching(/The limits of these keys changed: key_/),
       expect.stringMatching(
         new RegExp(`To undo:\\n {2}operator accounts ceiling ${account} 5000\\n(?: {2}operator keys limits key_\\w{16} hour=5000\\S*\\n)+`),
       ),

@@ -14,6 +14,7 @@ import {
   storedAlgorithm,
   strips,
 } from "../../credentials/imported-secret.ts";
+import { isAlphabet } from "../../credentials/secret-form.ts";
 import { connect } from "../../db/client.ts";
 import { pageFrom } from "../../db/page.ts";
 import { timeInputOrNull, visibleText } from "../../inputs/values.ts";
@@ -45,7 +46,12 @@ const Row = z
       example: "text",
     }),
     secret: z.string().min(1).max(50).optional().meta({ description: "The name of the secret of an HMAC.", example: "pepper" }),
-    prefix: z.string().max(200).optional().meta({ description: "The part of the secret that was not hashed.", example: "sk_live_" }),
+    prefix: z
+      .string()
+      .max(200)
+      .regex(/^[\x21-\x7e]*$/, "Must be printable ASCII without spaces.")
+      .optional()
+      .meta({ description: "The part of the secret that was not hashed.", example: "sk_live_" }),
     strip: z
       .enum(strips)
       .default("none")
@@ -71,8 +77,8 @@ const Row = z
   });
 
 const slow = /^(?:bcrypt|pbkdf2|argon2|scrypt)/i;
-/** The beginnings of slow hashes in the modular crypt format, and as Django writes them. */
-const slowHash = /^(?:\$(?:2[abxy]?|5|6|y)|\$?(?:argon2\w*|bcrypt\w*|pbkdf2[\w-]*|scrypt))\$/;
+/** The beginnings of slow hashes in the modular crypt format, and as Django, Werkzeug and LDAP write them. */
+const slowHash = /^(?:\$(?:2[abxy]?|1|5|6|7|y|s0)\$|[${]?(?:argon2|bcrypt|pbkdf2|scrypt)[\w:-]*[$}:])/i;
 /** A hash as Django writes it, with the name of its algorithm and an empty salt. */
 const djangoHash = /^(sha256|sha512)\$\$(?=[0-9a-f]+$)/;
 const slowReason =
@@ -83,8 +89,11 @@ const forms = { hex: /^[0-9A-Fa-f]+$/, base64: /^[0-9A-Za-z+/]+={0,2}$/, base64u
 /** What people copy along with a hash, and what to say about it. */
 const strayParts: readonly (readonly [form: RegExp, message: string])[] = [
   [/\s/, "Contains a space or a line break. Send the hash in one piece."],
+  [/["']|[^\x21-\x7e]/, "Contains quotes or a character that is not visible. Send the hash alone."],
+  [/^\w+\$[^$]+\$/, "Contains a salt, so no secret can be looked up by this hash. Create new keys for these customers."],
   [/^(?:\\x|0x)[0-9a-f]+$/i, "Begins with `\\x` or `0x`, as databases print bytes. Send what follows."],
-  [/[$:]/, "Contains `$` or `:`. Send the hash alone, without the name of its algorithm."],
+  [/[$:]|^\w+=(?=.)/, "Contains `$`, `:` or `=`. Send the hash alone, without the name of its algorithm."],
+  [/^(?:[0-9a-f]{2}-)+[0-9a-f]{2}$/i, "Contains hyphens between its bytes. Send it without them."],
 ];
 
 /** Converts a hash to hex, or says why it is not a hash of the algorithm. */
@@ -96,7 +105,9 @@ function digestOf({ hash, encoding, algorithm }: z.output<typeof Row>): { digest
   const fitting = (["hex", "base64", "base64url"] as const).find(
     (each) => forms[each].test(hash) && Buffer.from(hash, each).byteLength === bytes,
   );
-  const hint = fitting ? `It looks like ${fitting}.` : "A secret itself is no hash: hash it first.";
+  const other = algorithms.find((each) => forms[encoding].test(hash) && digest.byteLength === digestBytes[each]);
+  const itself = "A secret itself is no hash: hash it first.";
+  const hint = other ? `It has the length of ${other}.` : fitting ? `It looks like ${fitting}. ${itself}` : itself;
   return { wrong: `Must be a hash of ${bytes} bytes, as ${encoding}. ${hint}` };
 }
 
@@ -250,6 +261,7 @@ const NewForm = z
     alphabet: z
       .string()
       .regex(/^[\x21-\x2b\x2d-\x7e]{1,200}$/, "Must be a name of an alphabet or a list of printable ASCII characters without commas.")
+      .refine(isAlphabet, "Must be `hex`, `base58`, `base62`, `base64` or `base64url`, or a list of at least ten different characters.")
       .meta({ description: "The characters after the prefix.", example: "base62" }),
   })
   .refine(({ min_length: min, max_length: max }) => min <= max, { message: "Must be at least `min_length`.", path: ["max_length"] });

@@ -102,6 +102,15 @@ describe.each(clients)("The client for %s", (name) => {
       [200, 'Authorization: Token token="one", nonce="abc"', "X-API-Key: one"],
       [400, 'Authorization: Token token="two"', "X-API-Key: one"],
       [400, "Authorization: Api-Key one", "Authorization: Bearer two"],
+      [200, "X-API-Key: one, one", "Authorization: Bearer one"],
+      [200, "Authorization: Bearer one, Bearer one", "X-API-Key: one"],
+      [400, "X-API-Key: one, two"],
+      [200, "Authorization: Basic", "X-API-Key: one"],
+      [200, `Authorization: Basic\t${basic("one:").slice(6)}`, "X-API-Key: one"],
+      [200, "Authorization: Basic !!!!", "X-API-Key: one"],
+      [200, "Authorization: ,", "X-API-Key: one"],
+      [400, 'Authorization: Token token="one", token="two"'],
+      [200, 'Authorization: Token token="", token="one"', "X-API-Key: one"],
     ];
     for (const [status, ...lines] of cases) expect([await sendRaw(denies, lines), ...lines]).toEqual([status, ...lines]);
   });
@@ -118,6 +127,15 @@ describe.each(clients)("The client for %s", (name) => {
     const status = await sendRaw(denies, ["Authorization: Bearer method"], { method });
     expect(status === 400 || worker.callsOf("method").every((call) => call.method === undefined)).toBe(true);
     expect(status).not.toBe(503);
+  });
+
+  it("sends the path as the client sent it", async () => {
+    for (const [index, path] of ["/a%2Fb", "/p+q", "/it's(1)*!", "/a;b=1,c", "/@me:1", "/caf%C3%A9"].entries()) {
+      expect(await sendRaw(denies, [`Authorization: Bearer path-${index}`], { path })).toBe(200);
+      // The server of the sample for WSGI has decoded the path, and keeps no other form.
+      const expected = name === "WSGI" ? path.replace("%2F", "/") : path;
+      expect(worker.callsOf(`path-${index}`)[0]?.path).toBe(expected);
+    }
   });
 
   it("sends an address without port, brackets and zone, and leaves out what is no address", async () => {

@@ -95,6 +95,17 @@ describe("The limit that all keys of an account share", () => {
     expect(Math.abs(Number(refused.headers.get("Retry-After")) - untilHour)).toBeLessThanOrEqual(1);
   });
 
+  it("says what was used after it was lowered below that", async () => {
+    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 20 }], 1);
+    const [tenant] = keys as [Tenant];
+    expect(await sendAll(keys, 8)).toMatchObject({ admitted: 8 });
+    await setLimits(accountId, [{ per: "hour", limit: 6 }]);
+    const { status, headers, body } = await call("GET", "/api/v1/users?limit=1", { key: tenant.key });
+    expect([status, headers.get("X-RateLimit-Limit"), headers.get("X-RateLimit-Used")]).toEqual([429, "6", "8"]);
+    // The key's own limit is not in the headers, so the denial does not name it.
+    expect(body["violated-policies"]).toEqual(["account-hour"]);
+  });
+
   it("begins again with each hour, whether keys used the last one or not", async () => {
     const { keys } = await makeAccount([{ per: "hour", limit: 20 }], 3);
     const start = hourStart(Date.now()) + hourMs;

@@ -87,12 +87,54 @@ describe("The import of keys", () => {
     ["bytes as MySQL prints them", { hash: `0x${hash}` }, "`0x`"],
     ["the name of its algorithm", { hash: `sha256:${hash}` }, "without the name of its algorithm"],
     ["a slow hash of Django", { hash: "pbkdf2_sha256$600000$c2FsdA$aGFzaA" }, "Slow password hashes"],
+    ["a slow hash of Werkzeug", { hash: `scrypt:32768:8:1$c2FsdA$${hash}${hash}` }, "Slow password hashes"],
+    ["another slow hash of Werkzeug", { hash: `pbkdf2:sha256:600000$c2FsdA$${hash}` }, "Slow password hashes"],
+    ["a slow hash of LDAP", { hash: "{PBKDF2-SHA256}29000$c2FsdA$aGFzaA" }, "Slow password hashes"],
+    ["a slow hash of crypt", { hash: "$7$C6..../....SodiumChloride$aGFzaA" }, "Slow password hashes"],
+    ["a salt", { hash: `sha256$c2FsdA$${hash}` }, "Contains a salt"],
+    ["quotes", { hash: `'${hash}'` }, "Contains quotes"],
+    ["a character that is not visible", { hash: `${hash}\u200b` }, "not visible"],
+    ["the name of its algorithm and an equals sign", { hash: `sha256=${hash}` }, "without the name of its algorithm"],
+    ["hyphens between its bytes", { hash: hash.replaceAll(/..(?!$)/g, "$&-") }, "Contains hyphens"],
+    ["the length of another algorithm", { hash: `${hash}${hash}` }, "It has the length of sha512."],
+    ["the length of a key in base64url", { hash: "p".repeat(43) }, "hash it first"],
+    ["a space at the end of its prefix", { hash, strip: "underscore", prefix: "sk_live " }, "without spaces"],
     ["another encoding", { hash: Buffer.from(hash, "hex").toString("base64") }, "It looks like base64."],
     ["a secret in place of a hash", { hash: `${"p".repeat(43)}-` }, "hash it first"],
   ])("says what is wrong with a hash that has %s", async (_, row, message) => {
     const { accountId } = await makeTenant();
     const [result] = await importInto(accountId, { name: "Old", algorithm: "sha256", ...row });
     expect(result).toMatchObject({ status: 422, code: "invalid_body", detail: expect.stringContaining(message) });
+  });
+
+  it("corrects `strip` and `prefix` if the same hash is imported again, and says so", async () => {
+    const { accountId } = await makeTenant();
+    const secret = randomText(40);
+    await operate("POST", "/key-forms", { prefix: "acme_", min_length: 45, max_length: 45, alphabet: "hex" }).then(({ body: form }) =>
+      onTestFinished(async () => void (await operate("DELETE", `/key-forms/${form.id}`))),
+    );
+    forgetForms();
+    const row = { name: "Corrected", hash: sha256(secret), algorithm: "sha256" };
+    const [first] = await importInto(accountId, row);
+    const token = await makeToken(["verify"]);
+    expect((await verify(token, { key: `acme_${secret}` })).body.code).toBe("invalid_key");
+    const split = { ...row, strip: "underscore", prefix: "acme" };
+    expect(await importInto(accountId, split)).toMatchObject([{ status: 200, id: first.id, detail: expect.stringContaining("`strip`") }]);
+    // An isolate remembers for a second that it has not found a text.
+    const isFound = async () =>
+      expect((await verify(token, { key: `acme_${secret}` })).body).toMatchObject({ allowed: true, key: { id: first.id } });
+    await vi.waitFor(isFound, { timeout: 3000, interval: 100 });
+    expect(await importInto(accountId, split)).toMatchObject([{ status: 200, detail: null }]);
+    await operate("DELETE", `/keys/${first.id}`);
+    expect(await importInto(accountId, split)).toMatchObject([{ status: 200, id: first.id, detail: expect.stringContaining("revoked") }]);
+  });
+
+  it("imports a revoked key that has expired, and takes no alphabet that it does not know", async () => {
+    const { accountId } = await makeTenant();
+    const old = { name: "Old", hash: sha256(randomText()), algorithm: "sha256", state: "revoked", expires_at: "2020-01-01T00:00:00Z" };
+    expect(await importInto(accountId, old)).toMatchObject([{ status: 201 }]);
+    for (const alphabet of ["base32", "HEX"])
+      expect((await operate("POST", "/key-forms", { prefix: "x_", min_length: 20, max_length: 40, alphabet })).status).toBe(422);
   });
 
   it("shows in a dry run what it would do, and whether a known secret is that of a row, and writes nothing", async () => {

@@ -389,6 +389,20 @@ describe("Verify", () => {
       away.mockRestore();
     }
     expect(await usedOf(tenant)).toBe(0);
+    const logged = await within2s(
+      () => verifiedEntries(tenant),
+      (found) => found.length === 2,
+    );
+    const admittedUncounted = logged.map(({ degraded, error_code }: { degraded: boolean; error_code: string | null }) => [
+      degraded,
+      error_code,
+    ]);
+    expect(admittedUncounted).toEqual(
+      expect.arrayContaining([
+        [true, null],
+        [false, "insufficient_scope"],
+      ]),
+    );
   });
 });
 

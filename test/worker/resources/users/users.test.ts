@@ -98,6 +98,8 @@ describe("The users API", () => {
     ["İstanbul", "istanbul"],
     ["ISTANBUL", "ıstanbul"],
     ["Straße", "STRASSE"],
+    ["GROẞ", "groß"],
+    ["groß", "GROẞ"],
     ["ΟΔΟΣ", "οδός".normalize("NFD").replaceAll("\u0301", "")],
     ["Ａｄａ", "ada"],
     ["ﬁsh", "FISH"],
