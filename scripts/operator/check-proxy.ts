@@ -110,6 +110,20 @@ function joined(body: Buffer): string {
   return Buffer.concat(parts).toString("utf8");
 }
 
+/** Returns the headers that the handler has put into a body, or null if the body is not from the handler. */
+function seenIn(text: string): Answer["seen"] {
+  const begin = text.search(/\{\s*"developer_overview_headers"/);
+  if (begin < 0) return null;
+  try {
+    const { developer_overview_headers: seen } = JSON.parse(text.slice(begin, text.lastIndexOf("}") + 1)) as Record<string, unknown>;
+    const isHeader = (each: unknown) => Array.isArray(each) && each.length === 2 && each.every((part) => typeof part === "string");
+    return Array.isArray(seen) && seen.every(isHeader) ? (seen as [string, string][]) : null;
+  } catch {
+    // A body that was cut is no answer of the handler.
+    return null;
+  }
+}
+
 function answerIn(received: Buffer): Answer | null {
   const all = finalOf(received);
   const [first, ...lines] = headOf(all) ?? [];
@@ -118,14 +132,7 @@ function answerIn(received: Buffer): Answer | null {
   const headers = new Map(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]));
   const body = all.subarray(all.indexOf("\r\n\r\n") + 4);
   const text = /chunked/i.test(headers.get("transfer-encoding") ?? "") ? joined(body) : body.toString("utf8");
-  const [json] = /\{\s*"developer_overview_headers"\s*:\s*\[[\s\S]*\]\s*\}/.exec(text) ?? [];
-  let seen: Answer["seen"] = null;
-  try {
-    if (json !== undefined) seen = (JSON.parse(json) as { developer_overview_headers: [string, string][] }).developer_overview_headers;
-  } catch {
-    // A body that was cut is no answer of the handler.
-  }
-  return { status, headers, seen };
+  return { status, headers, seen: seenIn(text) };
 }
 
 /** The headers with the identity, in the order of `Identity`. */
@@ -199,9 +206,10 @@ export async function checkProxy(
   url: URL,
   key: string,
   allowed: Allowed,
-): Promise<{ sent: number; found: Found[]; passes: string[]; upgraded: boolean }> {
+): Promise<{ sent: number; found: Found[]; passes: string[]; upgraded: boolean; notReached: string[] }> {
   const found: Found[] = [];
   const passes = new Set<string>();
+  const [notReached, undecided]: [string[], string[]] = [[], []];
   let [sent, unanswered] = [0, 0];
   // Only an upgrade that reaches the API with the good key shows that one without a key would have reached it, too.
   let upgraded = false;
@@ -249,9 +257,13 @@ export async function checkProxy(
     if (isLost) break;
     const own = await send(probe, withKey);
     const { status, seen } = own;
-    if (status === 429) requireReached(own);
-    if (isLost) break;
     if (seen) passes.add("a good key");
+    else {
+      // Without an answer of the handler, nobody can tell what a request without a key would have got.
+      notReached.push(probe.name);
+      requireReached(status === 429 ? own : await send(plainRequest, withKey));
+    }
+    if (isLost) break;
     // A preflight is no request of a customer, so it may arrive with or without the identity.
     const faults = seen && !(probe.isPreflight && faultsOf(seen, nobody).length === 0) ? faultsOf(seen, trueIdentity) : [];
     if (!seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
@@ -266,14 +278,21 @@ export async function checkProxy(
     for (const [at, answer] of answers.entries()) {
       const { credential = "", isAllowed = false } = senders[at] ?? {};
       if (answer.seen && !probe.isPreflight) passes.add(credential);
+      // A limit or a fault of the proxy denies a request before anything has decided about its key.
+      if (answer.status === 0 || answer.status === 429 || answer.status >= 500)
+        undecided.push(`${probe.name} (${answer.status || "no answer"})`);
       const wrong = faultsOfDenied(answer, probe, isAllowed);
       found.push(...wrong.map((fault) => ({ probe: probe.name, credential, fault })));
     }
   }
   if (!isLost) requireReached(await send(plainRequest, withKey));
+  if (undecided.length > 0) {
+    const fault = `${undecided.length} requests without a good key got 429, 5xx or no answer, so they show nothing`;
+    found.push({ probe: undecided[0] ?? "", credential: "a bad key, or none", fault });
+  }
   if (!upgraded && allowed.webSocket !== undefined)
     found.push({ probe: "a WebSocket", credential: "a good key", fault: `${allowed.webSocket} opens no WebSocket` });
-  return { sent, found, passes: [...passes], upgraded };
+  return { sent, found, passes: [...passes], upgraded, notReached };
 }
 
 export const checkProxyCommand: Command = {
@@ -300,10 +319,12 @@ export const checkProxyCommand: Command = {
     if (webSocket !== undefined && (!webSocket.startsWith("/") || new URL(webSocket, url).origin !== url.origin))
       throw new CommandError("misuse", "--websocket takes a path that begins with a slash.");
     const allowed = { missing: options["missing-pass"] === true, unknown: options["unknown-pass"] === true, webSocket };
-    const { sent, found, passes, upgraded } = await checkProxy(url, key, allowed);
+    const { sent, found, passes, upgraded, notReached } = await checkProxy(url, key, allowed);
     if (!upgraded)
       note("No WebSocket reached your API, so upgrades were not checked. If your API has some, give the path of one: --websocket PATH.");
-    if (isJson) await out(`${JSON.stringify({ sent, passes, found, upgraded }, null, 2)}\n`);
+    if (notReached.length > 0)
+      note(`With the good key, these requests did not reach your handler, so they show nothing: ${notReached.join("; ")}.`);
+    if (isJson) await out(`${JSON.stringify({ sent, passes, found, upgraded, notReached }, null, 2)}\n`);
     else {
       await out(`Sent ${sent} requests to ${url.host}. Your API is reached with: ${passes.join(", ")}.\n`);
       if (found.length > 0)

@@ -130,7 +130,7 @@ export class AccountUnits {
   refusalOf({ periods }: SharedLimits, cost: number, now: number): Refusal | null {
     if (!this.#refused || cost < this.#refused.need || now >= this.#refused.until) return null;
     const shares = (this.#holding?.shares ?? []).filter(({ per }) => periods.includes(per));
-    const short = shares.filter((share) => leftOf(share) + share.rest < cost);
+    const short = shares.filter((share) => leftOf(share) + Math.max(0, share.rest) < cost);
     const violated = short.length > 0 ? short : shares;
     return { periods: violated.map(({ per }) => per), roomFrom: Math.max(...violated.map(endOf)) };
   }

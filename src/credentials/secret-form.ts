@@ -39,6 +39,27 @@ export function hasForm(text: string, form: SecretForm): boolean {
   return hasOnly(text.slice(prefix.length), charactersOf(form));
 }
 
+/** Other spellings of characters that decoders of hex and base64 take. */
+const alsoTaken: Record<string, string> = { hex: "ABCDEF", base64: "-_", base64url: "+/=" };
+
+/**
+ * Returns whether a text holds text of a form at any place: the prefix, and then as many characters of the alphabet and separators as the shortest
+ * secret has. Longer text counts, too, because a server may read a part of it.
+ */
+export function holdsForm(text: string, form: SecretForm): boolean {
+  const { prefix, minLength, alphabet } = form;
+  const taken = new Set(charactersOf(form) + (alsoTaken[alphabet] ?? ""));
+  for (let start = text.indexOf(prefix); start >= 0; start = text.indexOf(prefix, start + 1)) {
+    let end = start + prefix.length;
+    while (end - start < minLength && taken.has(text[end] ?? "")) end++;
+    if (end - start >= minLength) return true;
+    // Without a prefix, the next text of this form begins behind the character that ended this one.
+    if (prefix === "") start = end;
+    if (end >= text.length) return false;
+  }
+  return false;
+}
+
 const hasOnly = (text: string, characters: string): boolean => [...text].every((character) => characters.includes(character));
 
 /** A form with a shorter prefix could have words of the team's own paths, so its text is not masked. */

@@ -1,5 +1,5 @@
 import { maxCredential, splitJoined } from "../credentials/credential-in.ts";
-import { hasForm, type SecretForm } from "../credentials/secret-form.ts";
+import { holdsForm, type SecretForm } from "../credentials/secret-form.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { problemType } from "../http/problem.ts";
@@ -119,7 +119,7 @@ export async function forwardedRequest(db: Db, headers: Headers, settings: Heade
 }
 
 /** The ways to write a credential of somebody else. A text that is written in any other way could be a key that only the API behind the proxy finds. */
-const foreignToken = /^[\w.~+/=-]+$/;
+const foreignToken = /^[\w.+/-]+={0,2}$/;
 const schemed = /^(?:bearer|token|jwt|session|api-?key) (\S+)$/i;
 const basic = /^basic ([0-9A-Za-z+/]+={0,2})$/i;
 
@@ -137,21 +137,14 @@ function foreignText({ name, value }: ForwardedRequest["sent"][number]): string 
   return foreignToken.test(text) ? text : null;
 }
 
-/** Returns whether a text, or what it encodes as base64, holds text in the form of a key of this service, or of a registered form. */
+const percentDecoded = (text: string): string =>
+  text.replaceAll(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+const base64Decoded = (text: string): string => Buffer.from(text, "base64").toString("latin1");
+
+/** Returns whether a text holds text in the form of a key, at any place. A server may decode the text before it looks for a key. */
 function holdsKey(text: string, forms: readonly SecretForm[]): boolean {
-  const words = [text, Buffer.from(text, "base64").toString("latin1")].flatMap((each) => [
-    each,
-    ...each.split(/[\s:;,"']+/),
-    ...each.split(/[^\w.-]+/),
-  ]);
-  return words.some(
-    (word) =>
-      word.includes("dvo_") ||
-      forms.some(
-        // A prefix without a separator at its end could be a part of any word.
-        (form) => (/..[_.|-]$/.test(form.prefix) && word.includes(form.prefix)) || hasForm(word, form) || hasForm(word.toLowerCase(), form),
-      ),
-  );
+  const readings = [text, percentDecoded(text), text.normalize("NFKC"), base64Decoded(text), base64Decoded(text.replaceAll(/[-_.]/g, ""))];
+  return readings.some((reading) => reading.includes("dvo_") || forms.some((form) => holdsForm(reading, form)));
 }
 
 /**

@@ -56,8 +56,7 @@ describe("operator check-proxy", () => {
   it.each(Object.keys(recipes) as ProxyName[])("finds nothing behind the recipe for %s, with any of its options", async (name) => {
     for (const [options, allowed, passes] of [
       ["", {}, ["a good key"]],
-      ["; report=1", {}, ["a good key"]],
-      ["; missing=pass", { missing: true }, ["a good key", "no key"]],
+      ["; report=1; missing=pass", { missing: true }, ["a good key", "no key"]],
       ["; unknown=pass", { unknown: true }, ["a good key", "an unknown token", "an unknown password", "an unknown X-API-Key"]],
     ] as const) {
       const proxy = await start(name, `${token}${options}`);
@@ -179,6 +178,39 @@ describe("operator check-proxy", () => {
     const blocked = await checkProxy(new URL(`http://127.0.0.1:${(filter.address() as AddressInfo).port}/check-proxy`), key, allowed);
     expect(blocked.found.at(-1)).toEqual({ probe: "a plain request", credential: "a good key", fault: lost(403) });
     expect(blocked.sent).toBeLessThan(150);
+  });
+
+  it("does not take a limit, a reset or a body of another form for a decision, and notices a short block", async () => {
+    const { key, id } = await operator.makeAccount({ limit: 10 });
+    const allowed = { missing: false, unknown: false };
+    const open = await startOpen(key, id, () => false);
+    /** Starts a proxy before the one that knows the key, which may answer by itself. */
+    const startBefore = async (answer: (request: IncomingMessage, isKnown: boolean) => number | string | null) => {
+      const server = createServer((request, response) => {
+        const own = answer(request, request.headers.authorization === `Bearer ${key}`);
+        if (own === 0) return request.socket.destroy();
+        if (typeof own === "number") return response.writeHead(own).end();
+        if (typeof own === "string") return response.end(own);
+        const { method, headers } = request;
+        request.pipe(sendTo({ port: open.port, path: request.url, method, headers }, (passed) => passed.pipe(response)));
+      });
+      servers.push(server);
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/check-proxy`);
+    };
+    let [bad, blockedUntil] = [0, 0];
+    const limited = await startBefore((_, isKnown) => (isKnown || ++bad % 9 < 5 ? null : ([429, 503, 0][bad % 3] ?? 0)));
+    const faults = (await checkProxy(limited, key, allowed)).found.map(({ fault }) => fault);
+    expect(faults).toContainEqual(expect.stringMatching(/^\d+ requests without a good key got 429, 5xx or no answer/));
+    const blocking = await startBefore(({ headers }) => {
+      if (headers["x-forwarded-host"]) blockedUntil = Date.now() + 60;
+      return Date.now() < blockedUntil ? 403 : null;
+    });
+    expect((await checkProxy(blocking, key, allowed)).found.at(-1)?.fault).toContain("so what follows was not checked");
+    const bodies = ["[null]", "[[1,2]]", '[{"a":1}]', "[".repeat(8000)];
+    const odd = await startBefore((_, isKnown) => (isKnown ? null : `{"developer_overview_headers":${bodies[++bad % bodies.length]}}`));
+    const fault = "the status is 200, and not from your handler";
+    expect((await checkProxy(odd, key, allowed)).found).toContainEqual({ probe: "a plain request", credential: "no key", fault });
   });
 
   it("finds a WebSocket that is open to everybody, and says that it checked none without its path", async () => {

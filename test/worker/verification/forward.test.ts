@@ -138,7 +138,9 @@ describe("Forward auth", () => {
 
   /** Imports a key and revokes it. Returns its secret. */
   async function revokedImport(prefix: string, alphabet: string): Promise<string> {
-    const secret = prefix + Buffer.from(crypto.getRandomValues(new Uint8Array(20))).toString("hex");
+    const bytes = Buffer.from(crypto.getRandomValues(new Uint8Array(21)));
+    // Text in base64 has all characters that tell its two forms apart.
+    const secret = prefix + (alphabet === "base64" ? `+a/b${bytes.toString("base64")}7DFo+95/GRe=` : bytes.toString("hex"));
     const { body: form } = await operate("POST", "/key-forms", {
       prefix,
       min_length: secret.length,
@@ -228,6 +230,15 @@ describe("Forward auth", () => {
         `Basic Basic ${basic}`,
       ],
       `Basic ${Buffer.from(`user:${key}`, "utf16le").toString("base64")}`,
+      ...[
+        `Token token=${key}`,
+        `Bearer token=${key}`,
+        `Bearer ${key}.x`,
+        `Bearer ${key}g`,
+        `Bearer ${key}${"-".repeat(60)}`,
+        `Bearer ${"a".repeat(50)}.${key}`,
+      ],
+      ...[`Basic ${encoded(`user:${key.replaceAll("_", "%5F")}`)}`, `Basic ${encoded(`:${key}`)}`, `Bearer -${basic}`],
       `Bearer ${encoded(key)}`,
     ];
     const inOther = [
@@ -251,11 +262,13 @@ describe("Forward auth", () => {
   it.each([
     ["this service", ""],
     ["a registered form", "sk_live_"],
+    ["a form whose prefix ends in a colon", "tok:"],
     ["a form without a prefix", "none"],
-  ])("never passes a revoked key of %s as unknown, however it is written", async (_, prefix) => {
+    ["a form in base64", "none", "base64"],
+  ])("never passes a revoked key of %s as unknown, however it is written", async (_, prefix, alphabet = "base62") => {
     const tenant = await makeTenant();
     if (prefix === "") await operate("DELETE", `/keys/${tenant.keyId}`);
-    const key = prefix === "" ? tenant.key : await revokedImport(prefix.replace("none", ""), "base62");
+    const key = prefix === "" ? tenant.key : await revokedImport(prefix.replace("none", ""), alphabet);
     const token = await newToken();
     for (const [name, value] of spellings(key)) {
       const { status } = await forward(`${token}; missing=pass; unknown=pass`, { [name]: value });
