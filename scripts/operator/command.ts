@@ -117,7 +117,10 @@ export const limitsIn = (text: string): { per: string; limit: number }[] =>
     : text
         .split(",")
         .map((each) => each.trim().split("="))
-        .map(([per = "", limit]) => ({ per, limit: whole(limit, `The limit per ${per}`) }));
+        .map(([per = "", limit = ""]) => ({
+          per,
+          limit: whole(limit, per === "" ? "Limits have the form hour=N. Each" : `The limit per ${per}`),
+        }));
 
 /** Returns the option with which another command calls the same Worker. The local Worker needs none. */
 export const sameTarget = ({ client: { deployment, isLocal, origin } }: Given): string =>

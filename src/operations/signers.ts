@@ -19,14 +19,15 @@ export interface SecretUse {
 }
 
 /**
- * For each signing secret, counts the key secrets that the signing secret signed. Revoked keys are not counted. After a rotation, the previous
- * key secret is counted until the overlap ends. `unknown`: the number of keys that were created before the service recorded the signing secret.
+ * For each signing secret, counts the key secrets that the signing secret signed. Revoked keys are not counted, and neither are imported secrets, whose hashes
+ * have a colon. After a rotation, the previous key secret is counted until the overlap ends. `unknown`: the number of keys that were created before the service
+ * recorded the signing secret.
  */
 export async function countSignedKeys(db: Db, env: object, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
   const rows = await db.all<{ name: string | null; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
-      SELECT signed_by AS name FROM api_keys WHERE state <> 'revoked'
-      UNION ALL SELECT previous_signed_by FROM api_keys WHERE state <> 'revoked' AND previous_secret_hash IS NOT NULL AND overlap_ends_at > ${now}
+      SELECT signed_by AS name FROM api_keys WHERE state <> 'revoked' AND secret_hash NOT LIKE '%:%'
+      UNION ALL SELECT previous_signed_by FROM api_keys WHERE state <> 'revoked' AND previous_secret_hash NOT LIKE '%:%' AND overlap_ends_at > ${now}
     ) GROUP BY name`,
   );
   return { secrets: usesOf(signingNames(env), rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };

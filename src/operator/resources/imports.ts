@@ -32,7 +32,8 @@ export const routes = createTeamRouter();
 
 const tags = ["Import"];
 const maxRows = 100;
-const exampleHash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+const exampleKey = "sk_live_0123456789abcdefghijABCDEFGHIJ";
+const exampleHash = "0ac75235730b4c6910ea087a8c32a347c68e254deff6d4483551a50009086068";
 
 /** One key of an import. Each row is validated alone, so a row that is not valid does not stop the others. */
 const Row = z
@@ -75,6 +76,9 @@ const Row = z
     message: "Is required with this `strip`. It is the part of the secret that was not hashed.",
     path: ["prefix"],
   });
+
+// The dialect is that of the whole document.
+const { $schema: _, ...rowSchema } = z.toJSONSchema(Row, { io: "input", unrepresentable: "any" });
 
 const slow = /^(?:bcrypt|pbkdf2|argon2|scrypt)/i;
 /** The beginnings of slow hashes in the modular crypt format, and as Django, Werkzeug and LDAP write them. */
@@ -163,14 +167,10 @@ const Result = z.strictObject({
 
 const ImportRequest = z
   .strictObject({
-    keys: z
-      .array(z.unknown())
-      .min(1)
-      .max(maxRows)
-      .meta({
-        description: "The keys, at most 100. Each is decided by itself.",
-        items: z.toJSONSchema(Row, { io: "input", unrepresentable: "any" }),
-      }),
+    keys: z.array(z.unknown()).min(1).max(maxRows).meta({
+      description: "The keys, at most 100. Each is decided by itself.",
+      items: rowSchema,
+    }),
     dry_run: z.boolean().default(false).meta({ description: "Whether to only say what an import would do.", example: true }),
     try: z
       .strictObject({
@@ -179,7 +179,7 @@ const ImportRequest = z
           .string()
           .min(1)
           .max(512)
-          .meta({ description: "The secret of that row. It is compared, and then forgotten.", example: "sk_live_x" }),
+          .meta({ description: "The secret of that row. It is compared, and then forgotten.", example: exampleKey }),
       })
       .optional()
       .meta({ description: "A secret that you know, to try whether its row describes it." }),

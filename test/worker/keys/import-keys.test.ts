@@ -129,6 +129,16 @@ describe("The import of keys", () => {
     expect(await importInto(accountId, split)).toMatchObject([{ status: 200, id: first.id, detail: expect.stringContaining("revoked") }]);
   });
 
+  it("is no work for a rotation of the signing secrets, because nobody signs an imported secret", async () => {
+    const { accountId } = await makeTenant();
+    const unknownKeys = async () => (await operate("GET", "/secrets")).body.unknown_keys;
+    const before = await unknownKeys();
+    const [{ id }] = await importInto(accountId, { name: "Old", hash: sha256(randomText()), algorithm: "sha256" });
+    expect(await unknownKeys()).toBe(before);
+    await operate("POST", `/keys/${id}/rotate`, { overlap_seconds: 3600 });
+    expect(await unknownKeys()).toBe(before);
+  });
+
   it("imports a revoked key that has expired, and takes no alphabet that it does not know", async () => {
     const { accountId } = await makeTenant();
     const old = { name: "Old", hash: sha256(randomText()), algorithm: "sha256", state: "revoked", expires_at: "2020-01-01T00:00:00Z" };
