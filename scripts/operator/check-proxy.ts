@@ -210,6 +210,8 @@ export async function checkProxy(
   const found: Found[] = [];
   const passes = new Set<string>();
   const [notReached, undecided]: [string[], string[]] = [[], []];
+  /** The media type with which a plain request is denied, by credential. */
+  const typeOfDenial = new Map<string, string>();
   let [sent, unanswered] = [0, 0];
   // Only an upgrade that reaches the API with the good key shows that one without a key would have reached it, too.
   let upgraded = false;
@@ -219,8 +221,10 @@ export async function checkProxy(
     sent++;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      const to = isWebSocket(probe) && allowed.webSocket !== undefined ? new URL(allowed.webSocket, url) : url;
-      const answer = await sendProbe(to, probe, headers);
+      // A cache before the proxy must not answer for it.
+      const fresh = (path: string) => `${probe.target(path)}${probe.target(path).includes("?") ? "&" : "?"}check=${sent}`;
+      const socket = isWebSocket(probe) && allowed.webSocket !== undefined ? new URL(allowed.webSocket, url) : null;
+      const answer = socket ? await sendProbe(socket, probe, headers) : await sendProbe(url, { ...probe, target: fresh }, headers);
       unanswered = 0;
       return answer;
     } catch (error) {
@@ -278,16 +282,19 @@ export async function checkProxy(
     for (const [at, answer] of answers.entries()) {
       const { credential = "", isAllowed = false } = senders[at] ?? {};
       if (answer.seen && !probe.isPreflight) passes.add(credential);
-      // A limit or a fault of the proxy denies a request before anything has decided about its key.
-      if (answer.status === 0 || answer.status === 429 || answer.status >= 500)
-        undecided.push(`${probe.name} (${answer.status || "no answer"})`);
+      // A limit, a filter or a fault before the proxy answers in another form, and before anything has decided about the key.
+      const type = answer.headers.get("content-type") ?? "";
+      if (probe === plainRequest) typeOfDenial.set(credential, type);
+      const isOfOthers =
+        !isAllowed && seen !== null && answer.seen === null && answer.status >= 400 && type !== typeOfDenial.get(credential);
+      if (answer.status === 0 || answer.status === 429 || answer.status >= 500 || isOfOthers) undecided.push(probe.name);
       const wrong = faultsOfDenied(answer, probe, isAllowed);
       found.push(...wrong.map((fault) => ({ probe: probe.name, credential, fault })));
     }
   }
   if (!isLost) requireReached(await send(plainRequest, withKey));
   if (undecided.length > 0) {
-    const fault = `${undecided.length} requests without a good key got 429, 5xx or no answer, so they show nothing`;
+    const fault = `${undecided.length} requests without a good key got 429, 5xx, no answer or one of another form, so they show nothing`;
     found.push({ probe: undecided[0] ?? "", credential: "a bad key, or none", fault });
   }
   if (!upgraded && allowed.webSocket !== undefined)
@@ -309,8 +316,8 @@ export const checkProxyCommand: Command = {
       throw new CommandError("misuse", `"${args[0]}" is no URL.`);
     }
     if (!["http:", "https:"].includes(url.protocol)) throw new CommandError("misuse", "The URL must begin with http:// or https://.");
-    const key = typeof options.key === "string" ? options.key : (process.env.API_KEY ?? "");
-    if (key === "")
+    const key = (typeof options.key === "string" ? options.key : (process.env.API_KEY ?? "")).trim();
+    if (!/^[\x21-\x7e]+$/.test(key))
       throw new CommandError(
         "misuse",
         "Give a key that works, with --key or API_KEY. Without one, nothing shows that your handler is there.",

@@ -39,23 +39,34 @@ export function hasForm(text: string, form: SecretForm): boolean {
   return hasOnly(text.slice(prefix.length), charactersOf(form));
 }
 
-/** Other spellings of characters that decoders of hex and base64 take. */
-const alsoTaken: Record<string, string> = { hex: "ABCDEF", base64: "-_", base64url: "+/=" };
+const isLetterOrDigit = (character: string): boolean => /^[0-9a-z]$/i.test(character);
+
+/** Text of a form can lack this number of characters, for example padding or the hyphens of a UUID. */
+const maxLeftOut = 6;
 
 /**
- * Returns whether a text holds text of a form at any place: the prefix, and then as many characters of the alphabet and separators as the shortest
- * secret has. Longer text counts, too, because a server may read a part of it.
+ * Returns whether a text holds text of a form at any place: the prefix, and then about as many letters and digits of the alphabet as the shortest secret has.
+ * Looks at neither upper and lower case nor other characters, because a server may skip them. Longer text counts, too, because a server may read a part of it.
  */
 export function holdsForm(text: string, form: SecretForm): boolean {
-  const { prefix, minLength, alphabet } = form;
-  const taken = new Set(charactersOf(form) + (alsoTaken[alphabet] ?? ""));
-  for (let start = text.indexOf(prefix); start >= 0; start = text.indexOf(prefix, start + 1)) {
-    let end = start + prefix.length;
-    while (end - start < minLength && taken.has(text[end] ?? "")) end++;
-    if (end - start >= minLength) return true;
+  const prefix = form.prefix.toLowerCase();
+  const characters = [...charactersOf(form)].filter((character) => !separators.includes(character));
+  const taken = new Set(characters.filter(isLetterOrDigit).map((character) => character.toLowerCase()));
+  const share = characters.filter(isLetterOrDigit).length / Math.max(1, characters.length);
+  const least = Math.max(8, Math.floor((form.minLength - prefix.length) * share) - maxLeftOut);
+  const lower = text.toLowerCase();
+  for (let start = lower.indexOf(prefix); start >= 0; start = lower.indexOf(prefix, start + 1)) {
+    let run = 0;
+    let at = start + prefix.length;
+    for (; at < lower.length && run < least; at++) {
+      const character = lower[at] ?? "";
+      if (taken.has(character)) run++;
+      else if (isLetterOrDigit(character)) break;
+    }
+    if (run >= least) return true;
+    if (at >= lower.length) return false;
     // Without a prefix, the next text of this form begins behind the character that ended this one.
-    if (prefix === "") start = end;
-    if (end >= text.length) return false;
+    if (prefix === "") start = at;
   }
   return false;
 }

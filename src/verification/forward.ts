@@ -129,22 +129,22 @@ function foreignText({ name, value }: ForwardedRequest["sent"][number]): string 
   const [, encoded] = basic.exec(value) ?? [];
   if (encoded !== undefined) {
     const decoded = Buffer.from(encoded, "base64").toString("utf8");
-    const isExact = Buffer.from(decoded).toString("base64") === encoded;
-    return isExact && !/\p{C}|(?! )\s/u.test(decoded) ? decoded : null;
+    // Servers differ in how they read other bytes, and in what they decode or remove.
+    return Buffer.from(decoded).toString("base64") === encoded && /^[!-$&-;=?-}]*$/.test(decoded) ? decoded : null;
   }
   // In another header than `Authorization`, a credential has no scheme.
   const text = name === "authorization" ? (schemed.exec(value)?.[1] ?? "") : value;
   return foreignToken.test(text) ? text : null;
 }
 
-const percentDecoded = (text: string): string =>
-  text.replaceAll(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
 const base64Decoded = (text: string): string => Buffer.from(text, "base64").toString("latin1");
 
-/** Returns whether a text holds text in the form of a key, at any place. A server may decode the text before it looks for a key. */
+/** Returns whether a text holds text in the form of a key, at any place. A server may decode the text, or a part of it, before it looks for a key. */
 function holdsKey(text: string, forms: readonly SecretForm[]): boolean {
-  const readings = [text, percentDecoded(text), text.normalize("NFKC"), base64Decoded(text), base64Decoded(text.replaceAll(/[-_.]/g, ""))];
-  return readings.some((reading) => reading.includes("dvo_") || forms.some((form) => holdsForm(reading, form)));
+  const encoded = [text, text.replaceAll(/[-_.]/g, ""), ...text.split(".")];
+  return [text, ...encoded.map(base64Decoded)].some(
+    (reading) => reading.toLowerCase().includes("dvo_") || forms.some((form) => holdsForm(reading, form)),
+  );
 }
 
 /**

