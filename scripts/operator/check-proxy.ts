@@ -169,6 +169,10 @@ const plainRequest: Probe = { name: "a plain request", method: "GET", target: (p
 
 const isWebSocket = ({ headers, isPreflight }: Probe): boolean => !isPreflight && headers.some(([name]) => name === "Sec-WebSocket-Key");
 
+/** Returns whether an answer is a denial of the service, as the recipes pass it on. */
+const isDecision = ({ status, headers }: Answer): boolean =>
+  status >= 400 && status < 500 && status !== 429 && (headers.get("content-type") ?? "").startsWith("application/problem+json");
+
 export interface Found {
   probe: string;
   credential: string;
@@ -210,8 +214,6 @@ export async function checkProxy(
   const found: Found[] = [];
   const passes = new Set<string>();
   const [notReached, undecided]: [string[], string[]] = [[], []];
-  /** The media type with which a plain request is denied, by credential. */
-  const typeOfDenial = new Map<string, string>();
   let [sent, unanswered] = [0, 0];
   // Only an upgrade that reaches the API with the good key shows that one without a key would have reached it, too.
   let upgraded = false;
@@ -282,19 +284,15 @@ export async function checkProxy(
     for (const [at, answer] of answers.entries()) {
       const { credential = "", isAllowed = false } = senders[at] ?? {};
       if (answer.seen && !probe.isPreflight) passes.add(credential);
-      // A limit, a filter or a fault before the proxy answers in another form, and before anything has decided about the key.
-      const type = answer.headers.get("content-type") ?? "";
-      if (probe === plainRequest) typeOfDenial.set(credential, type);
-      const isOfOthers =
-        !isAllowed && seen !== null && answer.seen === null && answer.status >= 400 && type !== typeOfDenial.get(credential);
-      if (answer.status === 0 || answer.status === 429 || answer.status >= 500 || isOfOthers) undecided.push(probe.name);
+      // A limit, a filter, a cache or a fault before the proxy answers in another form, and before anything has decided about the key.
+      if (seen && !answer.seen && !isDecision(answer)) undecided.push(probe.name);
       const wrong = faultsOfDenied(answer, probe, isAllowed);
       found.push(...wrong.map((fault) => ({ probe: probe.name, credential, fault })));
     }
   }
   if (!isLost) requireReached(await send(plainRequest, withKey));
   if (undecided.length > 0) {
-    const fault = `${undecided.length} requests without a good key got 429, 5xx, no answer or one of another form, so they show nothing`;
+    const fault = `${undecided.length} requests without a good key got no decision of the service but another answer or none, so they show nothing`;
     found.push({ probe: undecided[0] ?? "", credential: "a bad key, or none", fault });
   }
   if (!upgraded && allowed.webSocket !== undefined)

@@ -150,8 +150,10 @@ export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "wait
   ...units,
 });
 
-/** What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards, of `limit`. It is negative after the limit was
- * lowered below what was used. */
+/**
+ * What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards, of `limit`. It is negative after the limit
+ * was lowered below what was used.
+ */
 export type Grant = readonly (Label & { granted: number; rest: number; limit?: number | undefined })[];
 
 /** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */

@@ -45,28 +45,38 @@ const isLetterOrDigit = (character: string): boolean => /^[0-9a-z]$/i.test(chara
 const maxLeftOut = 6;
 
 /**
- * Returns whether a text holds text of a form at any place: the prefix, and then about as many letters and digits of the alphabet as the shortest secret has.
- * Looks at neither upper and lower case nor other characters, because a server may skip them. Longer text counts, too, because a server may read a part of it.
+ * Returns whether a text holds text of a form at any place: the prefix, and then as many of its characters as the shortest secret has. About as many letters and
+ * digits are enough, because a server may skip other characters, or add them. Upper and lower case are the same. Longer text counts, too, because a server may
+ * read a part of it.
  */
 export function holdsForm(text: string, form: SecretForm): boolean {
   const prefix = form.prefix.toLowerCase();
-  const characters = [...charactersOf(form)].filter((character) => !separators.includes(character));
-  const taken = new Set(characters.filter(isLetterOrDigit).map((character) => character.toLowerCase()));
-  const share = characters.filter(isLetterOrDigit).length / Math.max(1, characters.length);
-  const least = Math.max(8, Math.floor((form.minLength - prefix.length) * share) - maxLeftOut);
+  const characters = [...charactersOf(form)];
+  const own = characters.filter((character) => !separators.includes(character));
+  const [taken, letters] = [characters, own.filter(isLetterOrDigit)].map(
+    (each) => new Set(each.map((character) => character.toLowerCase())),
+  );
+  const share = own.filter(isLetterOrDigit).length / Math.max(1, own.length);
+  const least = form.minLength - prefix.length;
+  const leastLetters = Math.max(8, Math.floor(least * share) - maxLeftOut);
   const lower = text.toLowerCase();
-  for (let start = lower.indexOf(prefix); start >= 0; start = lower.indexOf(prefix, start + 1)) {
+  /** Returns whether enough characters of a set follow. Characters that `skips` are passed over. */
+  const follows = (from: number, set: Set<string> | undefined, enough: number, skips: (character: string) => boolean): boolean => {
     let run = 0;
-    let at = start + prefix.length;
-    for (; at < lower.length && run < least; at++) {
-      const character = lower[at] ?? "";
-      if (taken.has(character)) run++;
-      else if (isLetterOrDigit(character)) break;
+    for (let at = from; run < enough; at++) {
+      const character = lower[at];
+      if (character === undefined) return false;
+      if (set?.has(character)) run++;
+      else if (!skips(character)) {
+        if (prefix !== "") return false;
+        run = 0;
+      }
     }
-    if (run >= least) return true;
-    if (at >= lower.length) return false;
-    // Without a prefix, the next text of this form begins behind the character that ended this one.
-    if (prefix === "") start = at;
+    return true;
+  };
+  for (let start = lower.indexOf(prefix); start >= 0; start = prefix === "" ? -1 : lower.indexOf(prefix, start + 1)) {
+    const from = start + prefix.length;
+    if (follows(from, taken, least, () => false) || follows(from, letters, leastLetters, (each) => !isLetterOrDigit(each))) return true;
   }
   return false;
 }
