@@ -17,9 +17,10 @@ const probesBetween = 8;
 /** A pause between requests, in milliseconds, so that a check is no load. */
 const pauseMs = 10;
 
-/** What came back. `seen`: the headers that the handler got, or null if the handler was not reached. */
+/** What came back. `seen`: the headers that the handler got, or null if the handler was not reached. `problem`: the problem in the body, or null. */
 interface Answer {
   status: number;
+  problem: { status?: unknown; code?: unknown } | null;
   headers: ReadonlyMap<string, string>;
   seen: readonly (readonly [name: string, value: string])[] | null;
 }
@@ -124,6 +125,15 @@ function seenIn(text: string): Answer["seen"] {
   }
 }
 
+function problemIn(text: string): Answer["problem"] {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
+}
+
 function answerIn(received: Buffer): Answer | null {
   const all = finalOf(received);
   const [first, ...lines] = headOf(all) ?? [];
@@ -132,7 +142,7 @@ function answerIn(received: Buffer): Answer | null {
   const headers = new Map(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]));
   const body = all.subarray(all.indexOf("\r\n\r\n") + 4);
   const text = /chunked/i.test(headers.get("transfer-encoding") ?? "") ? joined(body) : body.toString("utf8");
-  return { status, headers, seen: seenIn(text) };
+  return { status, headers, seen: seenIn(text), problem: problemIn(text) };
 }
 
 /** The headers with the identity, in the order of `Identity`. */
@@ -169,9 +179,9 @@ const plainRequest: Probe = { name: "a plain request", method: "GET", target: (p
 
 const isWebSocket = ({ headers, isPreflight }: Probe): boolean => !isPreflight && headers.some(([name]) => name === "Sec-WebSocket-Key");
 
-/** Returns whether an answer is a denial of the service, as the recipes pass it on. */
-const isDecision = ({ status, headers }: Answer): boolean =>
-  status >= 400 && status < 500 && status !== 429 && (headers.get("content-type") ?? "").startsWith("application/problem+json");
+/** Returns whether an answer is a denial of the service, as the recipes pass it on: a problem with its own status and code. */
+const isDecision = ({ status, problem }: Answer): boolean =>
+  status >= 400 && status < 500 && status !== 429 && problem?.status === status && typeof problem.code === "string";
 
 export interface Found {
   probe: string;
@@ -233,7 +243,7 @@ export async function checkProxy(
       unanswered++;
       if (sent === 1 || unanswered === maxUnanswered)
         throw new CommandError("failed", `${url.host} does not answer: ${(error as Error).message}. Nothing more was checked.`);
-      return { status: 0, headers: new Map(), seen: null };
+      return { status: 0, headers: new Map(), seen: null, problem: null };
     }
   };
   let isLost = false;
@@ -263,8 +273,10 @@ export async function checkProxy(
     if (isLost) break;
     const own = await send(probe, withKey);
     const { status, seen } = own;
+    // An upgrade reaches another handler than the one that returns headers.
+    const reaches = seen !== null || (isWebSocket(probe) && status === 101);
     if (seen) passes.add("a good key");
-    else {
+    if (!reaches) {
       // Without an answer of the handler, nobody can tell what a request without a key would have got.
       notReached.push(probe.name);
       requireReached(status === 429 ? own : await send(plainRequest, withKey));
@@ -273,7 +285,7 @@ export async function checkProxy(
     // A preflight is no request of a customer, so it may arrive with or without the identity.
     const faults = seen && !(probe.isPreflight && faultsOf(seen, nobody).length === 0) ? faultsOf(seen, trueIdentity) : [];
     if (!seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
-    if (isWebSocket(probe) && (seen !== null || status === 101)) upgraded = true;
+    if (isWebSocket(probe) && reaches) upgraded = true;
     found.push(...faults.map((fault) => ({ probe: probe.name, credential: "a good key", fault })));
     // One unknown and one forged key for each probe are enough, each in turn. The plain request comes with all of them.
     const [none, ...bad] = denied;
@@ -285,7 +297,7 @@ export async function checkProxy(
       const { credential = "", isAllowed = false } = senders[at] ?? {};
       if (answer.seen && !probe.isPreflight) passes.add(credential);
       // A limit, a filter, a cache or a fault before the proxy answers in another form, and before anything has decided about the key.
-      if (seen && !answer.seen && !isDecision(answer)) undecided.push(probe.name);
+      if (reaches && !answer.seen && answer.status !== 101 && !isDecision(answer)) undecided.push(probe.name);
       const wrong = faultsOfDenied(answer, probe, isAllowed);
       found.push(...wrong.map((fault) => ({ probe: probe.name, credential, fault })));
     }

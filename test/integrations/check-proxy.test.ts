@@ -113,16 +113,29 @@ describe("operator check-proxy", () => {
   });
 
   /** Starts a proxy that knows the good key, and denies all other requests except those that `isOpen` selects. */
-  async function startOpen(key: string, id: string, isOpen: (request: IncomingMessage) => boolean, upgradePath = ""): Promise<URL> {
+  async function startOpen(
+    key: string,
+    id: string,
+    isOpen: (request: IncomingMessage) => boolean,
+    upgradePath = "",
+    mayUpgrade: (request: IncomingMessage) => boolean = () => true,
+  ): Promise<URL> {
     const isKnown = ({ headers }: IncomingMessage) => headers.authorization === `Bearer ${key}`;
     const server = createServer((request, response) => {
-      if (!isKnown(request) && !isOpen(request)) return response.writeHead(401, { "Content-Type": "application/problem+json" }).end();
+      if (!isKnown(request) && !isOpen(request)) {
+        response.writeHead(401, { "Content-Type": "application/problem+json" });
+        return response.end(JSON.stringify({ status: 401, code: "invalid_key" }));
+      }
       const values = [isKnown(request) ? id : "-", "-", isKnown(request) ? "key_1" : "-", "-", "-"];
       const identity = ["Account", "External-Id", "Key", "Scopes", "Receipt"].map((name, at) => [`X-Verified-${name}`, values[at]]);
       response.end(JSON.stringify({ developer_overview_headers: identity }));
     });
     server.on("upgrade", (request, socket) =>
-      socket.end(request.url === upgradePath ? "HTTP/1.1 101 Switching Protocols\r\n\r\n" : "HTTP/1.1 400 Bad Request\r\n\r\n"),
+      socket.end(
+        request.url === upgradePath && mayUpgrade(request)
+          ? "HTTP/1.1 101 Switching Protocols\r\n\r\n"
+          : "HTTP/1.1 400 Bad Request\r\n\r\n",
+      ),
     );
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -189,7 +202,7 @@ describe("operator check-proxy", () => {
       const server = createServer((request, response) => {
         const own = answer(request, request.headers.authorization === `Bearer ${key}`);
         if (own === 0) return request.socket.destroy();
-        if (typeof own === "number") return response.writeHead(own).end();
+        if (typeof own === "number") return response.writeHead(own, { "Content-Type": "application/problem+json" }).end();
         if (typeof own === "string") return response.end(own);
         const { method, headers } = request;
         request.pipe(sendTo({ port: open.port, path: request.url, method, headers }, (passed) => passed.pipe(response)));
@@ -221,6 +234,16 @@ describe("operator check-proxy", () => {
     expect(await checkProxy(url, key, allowed)).toMatchObject({ found: [], upgraded: false });
     const { found } = await checkProxy(url, key, { ...allowed, webSocket: "/live" });
     expect(found).toContainEqual({ probe: "a WebSocket", credential: "no key", fault: "the request reaches your API" });
+    const closed = await startOpen(
+      key,
+      id,
+      () => false,
+      "/live",
+      ({ headers }) => headers.authorization === `Bearer ${key}`,
+    );
+    expect((await checkProxy(closed, key, { ...allowed, webSocket: "/live" })).found.map(({ fault }) => fault)).toEqual([
+      expect.stringMatching(/^\d+ requests without a good key got no decision of the service/),
+    ]);
     expect((await checkProxy(url, key, { ...allowed, webSocket: "/other" })).found).toContainEqual({
       probe: "a WebSocket",
       credential: "a good key",
