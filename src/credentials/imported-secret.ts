@@ -70,17 +70,29 @@ export const isStoredAs = ({ strip, prefix }: Candidate, stored: Pick<Candidate,
     ? stored.prefix === prefix || stored.prefix === prefix + separatorOf(strip)
     : strip === "none" && stored.strip === "pipe";
 
-/** Returns all hashes under which a text may have been imported. */
-export function candidatesOf(text: string, secrets: ImportSecrets): Candidate[] {
+/** The hashes without a secret, by the names under which they are stored, for each way to present a secret. */
+const plainHashes = (presented: Presentation): [string, (bytes: Uint8Array) => Uint8Array][] => [
+  [storedAlgorithm("sha256", "", presented), sha256],
+  [storedAlgorithm("sha512", "", presented), sha512],
+];
+
+/** The names under which hashes without a secret can be stored. */
+export const plainAlgorithms: readonly string[] = presentations.flatMap((presented) => plainHashes(presented).map(([name]) => name));
+
+/**
+ * Returns all hashes under which a text may have been imported. `inUse`: those of `plainAlgorithms` under which anything is stored. Others are left out, because
+ * hashing costs the most of a look-up.
+ */
+export function candidatesOf(text: string, secrets: ImportSecrets, inUse: ReadonlySet<string> = new Set(plainAlgorithms)): Candidate[] {
   return strips.flatMap((strip) => {
     const parts = split(text, strip);
     if (!parts || parts.hashed === "") return [];
     const hashes = presentations.flatMap((presented): [string, Uint8Array][] => {
-      const bytes = hashedBytes[presented](parts.hashed);
+      const plain = plainHashes(presented).filter(([name]) => inUse.has(name));
+      const bytes = plain.length + secrets.length > 0 ? hashedBytes[presented](parts.hashed) : null;
       if (bytes === null) return [];
       return [
-        [storedAlgorithm("sha256", "", presented), sha256(bytes)],
-        [storedAlgorithm("sha512", "", presented), sha512(bytes)],
+        ...plain.map(([name, hash]): [string, Uint8Array] => [name, hash(bytes)]),
         ...secrets.map(({ name, secret }): [string, Uint8Array] => [
           storedAlgorithm("hmac-sha256", name, presented),
           hmac(sha256, utf8ToBytes(secret), bytes),

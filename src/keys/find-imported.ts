@@ -1,5 +1,12 @@
 import { sql } from "drizzle-orm";
-import { candidatesOf, type ImportSecrets, importedHashOf, isStoredAs, type Strip } from "../credentials/imported-secret.ts";
+import {
+  candidatesOf,
+  type ImportSecrets,
+  importedHashOf,
+  isStoredAs,
+  plainAlgorithms,
+  type Strip,
+} from "../credentials/imported-secret.ts";
 import { isKeyForm } from "../credentials/key-format.ts";
 import { hasForm, setMaskedForms } from "../credentials/secret-form.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -25,13 +32,13 @@ export interface FoundKey {
 }
 
 const lookUps = new LookUps<FoundKey>();
-let forms: { list: readonly KeyForm[]; readAt: number } | null = null;
+let forms: { list: readonly KeyForm[]; inUse: ReadonlySet<string>; readAt: number } | null = null;
 /** After D1 has not responded, this isolate does not ask it again for a second. */
 let unreadableUntil = 0;
 /** How many look-ups of each network have found nothing in a second. */
 let misses = { second: 0, ofNetwork: new Map<string, number>() };
 
-/** Makes this isolate read the registered forms again. */
+/** Makes this isolate read the registered forms and the algorithms in use again. */
 export const forgetForms = (): void => {
   forms = null;
   unreadableUntil = 0;
@@ -47,15 +54,25 @@ export async function knownForms(db: Db, now: number): Promise<readonly KeyForm[
     if (forms) forms = { ...forms, readAt: now };
     // While D1 does not respond, the forms that this isolate knows stay in use.
     if (!forms && now < unreadableUntil) throw new Error("the forms of imported keys cannot be read");
-    const list = await withDeadline(listKeyForms(db), timeoutMs, "Reading the forms of imported keys").catch((error: unknown) => {
+    const reading = Promise.all([listKeyForms(db), algorithmsInUse(db)]);
+    const [list, inUse] = await withDeadline(reading, timeoutMs, "Reading the forms of imported keys").catch((error: unknown) => {
       unreadableUntil = Date.now() + secondMs;
       if (!forms) throw error;
-      return forms.list;
+      return [forms.list, forms.inUse] as const;
     });
-    forms = { list, readAt: now };
+    forms = { list, inUse, readAt: now };
     setMaskedForms(list.filter(({ prefix }) => !idPrefixes.includes(prefix)));
   }
   return forms.list;
+}
+
+/** Returns those algorithms without a secret under which a hash is stored. Reads at most one row for each. */
+async function algorithmsInUse(db: Db): Promise<Set<string>> {
+  const rows = await db.all<{ name: string }>(
+    sql`SELECT value AS name FROM json_each(${JSON.stringify(plainAlgorithms)})
+      WHERE EXISTS (SELECT 1 FROM imported_secrets WHERE algorithm = value)`,
+  );
+  return new Set(rows.map(({ name }) => name));
 }
 
 /** Returns whether a text has a registered form. */
@@ -106,7 +123,7 @@ function countMiss(ip: string): () => void {
 }
 
 async function lookUpAll(db: Db, secrets: ImportSecrets, texts: readonly string[]): Promise<(FoundKey | null)[]> {
-  const candidates = texts.map((text) => candidatesOf(text, secrets));
+  const candidates = texts.map((text) => candidatesOf(text, secrets, forms?.inUse));
   const rows = await db.all<{ algorithm: string; digest: string; key_id: string; strip: Strip; prefix: string }>(
     sql`SELECT imported_secrets.algorithm, imported_secrets.digest, key_id, strip, prefix
       FROM json_each(${JSON.stringify(candidates.flat().map(({ algorithm, digest }) => [algorithm, digest]))}) AS candidate

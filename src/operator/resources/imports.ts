@@ -224,6 +224,7 @@ routes.openapi(importRoute, async (c) => {
   const rows = keys.map((given) => parseRow(given, secretNames));
   const valid = rows.flatMap((row) => ("key" in row ? [row.key] : []));
   const imported = valid.length > 0 ? await importKeys(keyContext(c, account, "keys.imported"), valid, isDryRun) : [];
+  forgetForms();
   const data = rows.map((row, index) => {
     const { status, id, code, detail } = "key" in row ? (imported.shift() as ImportResult) : row.refused;
     return { index, status, id, code, detail };
