@@ -39,10 +39,20 @@ export function hasForm(text: string, form: SecretForm): boolean {
   return hasOnly(text.slice(prefix.length), charactersOf(form));
 }
 
-const isLetterOrDigit = (character: string): boolean => /^[0-9a-z]$/i.test(character);
-
 /** Text of a form can lack this number of characters, for example padding or the hyphens of a UUID. */
 const maxLeftOut = 6;
+const noLetterOrDigit = /[^0-9a-z]/g;
+
+/** Returns the length of the longest run of characters of a set, or of the run at the beginning. */
+function runIn(text: string, characters: ReadonlySet<string>, isAtStart: boolean): number {
+  let [run, longest] = [0, 0];
+  for (const character of text) {
+    if (characters.has(character)) longest = Math.max(longest, ++run);
+    else if (isAtStart) break;
+    else run = 0;
+  }
+  return longest;
+}
 
 /**
  * Returns whether a text holds text of a form at any place: the prefix, and then as many of its characters as the shortest secret has. About as many letters and
@@ -50,33 +60,18 @@ const maxLeftOut = 6;
  * read a part of it.
  */
 export function holdsForm(text: string, form: SecretForm): boolean {
-  const prefix = form.prefix.toLowerCase();
-  const characters = [...charactersOf(form)];
-  const own = characters.filter((character) => !separators.includes(character));
-  const [taken, letters] = [characters, own.filter(isLetterOrDigit)].map(
-    (each) => new Set(each.map((character) => character.toLowerCase())),
-  );
-  const share = own.filter(isLetterOrDigit).length / Math.max(1, own.length);
+  const [lower, prefix] = [text.toLowerCase(), form.prefix.toLowerCase()];
+  const characters = charactersOf(form).toLowerCase();
+  const letters = characters.replaceAll(noLetterOrDigit, "");
   const least = form.minLength - prefix.length;
-  const leastLetters = Math.max(8, Math.floor(least * share) - maxLeftOut);
-  const lower = text.toLowerCase();
-  /** Returns whether enough characters of a set follow. Characters that `skips` are passed over. */
-  const follows = (from: number, set: Set<string> | undefined, enough: number, skips: (character: string) => boolean): boolean => {
-    let run = 0;
-    for (let at = from; run < enough; at++) {
-      const character = lower[at];
-      if (character === undefined) return false;
-      if (set?.has(character)) run++;
-      else if (!skips(character)) {
-        if (prefix !== "") return false;
-        run = 0;
-      }
-    }
-    return true;
-  };
-  for (let start = lower.indexOf(prefix); start >= 0; start = prefix === "" ? -1 : lower.indexOf(prefix, start + 1)) {
-    const from = start + prefix.length;
-    if (follows(from, taken, least, () => false) || follows(from, letters, leastLetters, (each) => !isLetterOrDigit(each))) return true;
+  const leastLetters = Math.max(8, Math.floor((least * letters.length) / (characters.length - separators.length)) - maxLeftOut);
+  const [taken, takenLetters] = [new Set(characters), new Set(letters)];
+  const holds = (rest: string) =>
+    runIn(rest, taken, prefix !== "") >= least || runIn(rest.replaceAll(noLetterOrDigit, ""), takenLetters, prefix !== "") >= leastLetters;
+  if (prefix === "") return holds(lower);
+  for (let at = lower.indexOf(prefix); at >= 0; at = lower.indexOf(prefix, at + 1)) {
+    const from = at + prefix.length;
+    if (holds(lower.slice(from, from + 4 * form.minLength))) return true;
   }
   return false;
 }

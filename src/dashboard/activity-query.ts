@@ -12,10 +12,10 @@ import { ownValue } from "./forms.ts";
 export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 export const statuses = ["2xx", "3xx", "4xx", "429", "5xx", "none"] as const;
 
-/** A time as the API takes it. In a form, it can lack the offset, and is then in UTC. */
+/** A time as the API takes it. The fields of a form leave out the offset, which is then that of UTC, and seconds that are zero. */
 const time = z
   .string()
-  .transform((text) => (/T[\d:.]+$/.test(text) ? `${text}Z` : text))
+  .transform((text) => text.replace(/T\d\d:\d\d$/, "$&:00").replace(/T[\d:.]+$/, "$&Z"))
   .pipe(timeInQuery);
 
 /**

@@ -119,7 +119,7 @@ export async function forwardedRequest(db: Db, headers: Headers, settings: Heade
 }
 
 /** The ways to write a credential of somebody else. A text that is written in any other way could be a key that only the API behind the proxy finds. */
-const foreignToken = /^[\w.+/-]+={0,2}$/;
+const foreignToken = /^[\w+/-]+(?:\.[\w+/-]*){0,4}={0,2}$/;
 const schemed = /^(?:bearer|token|jwt|session|api-?key) (\S+)$/i;
 const basic = /^basic ([0-9A-Za-z+/]+={0,2})$/i;
 

@@ -90,6 +90,16 @@ describe("The activity page", () => {
       expect(await sentenceOf(start, end)).toMatch(/Chart: 3 requests, [^.]+\. The list below has only the time of the filter\./);
   });
 
+  it("takes the times that the fields of a form send, without offset and without seconds that are zero, and those of the API", async () => {
+    const { get } = browse((await makeTenant()).accountId);
+    for (const time of ["2026-06-30T23:59", "2026-06-30T23:59:30", "2026-06-30T23:59:60Z", "2026-06-30T23:59:30.5%2B02:00"]) {
+      const { status, text } = await get(`/activity?to=${time}`);
+      expect([time, status, text.includes("Not filtered by")]).toEqual([time, 200, false]);
+      expect((await get(`/activity.csv?to=${time}`)).status, time).toBe(200);
+    }
+    expect((await get("/activity?to=2026-06-30T25:00")).text).toContain("Not filtered by");
+  });
+
   it("announces new requests on its first page only, and counts each of them", async () => {
     const tenant = await makeTenant();
     const now = Date.now();
