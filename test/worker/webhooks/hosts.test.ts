@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { hourMs, minuteMs, secondMs } from "../../../src/time/clock.ts";
 import { testEvent } from "../../../src/webhooks/events.ts";
 import { commitEvents } from "../../../src/webhooks/write-events.ts";
@@ -167,6 +167,28 @@ describe("A host that has never answered with 2xx", () => {
     const waiting = read.filter(({ status }) => status === "pending");
     expect(waiting.filter(({ next_attempt_at }) => Date.parse(next_attempt_at) > Date.now())).toEqual([]);
     expect(waiting.length).toBeGreaterThan(20);
+  });
+
+  it("gets a delivery whose attempt was interrupted soon after its first 2xx, too", async () => {
+    const tenant = await makeTenant();
+    const { deliveryIds } = await makeDue(tenant, newHost(), 2);
+    const [interrupted = "", other = ""] = deliveryIds;
+    const [interruption, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const early = makeHost(200, interruption.promise);
+    const late = makeHost(200, answer.promise);
+    const later = () => Date.now() + 2 * minuteMs;
+    const attempt = attemptDelivery(interrupted, { fetch: early.fetch });
+    await vi.waitUntil(() => early.requests.count === 1);
+    const first = attemptDelivery(other, { fetch: late.fetch, now: later });
+    await vi.waitUntil(() => late.requests.count === 1);
+    await attemptDelivery(interrupted, { fetch: late.fetch, now: later });
+    expect(Date.parse((await readDelivery(tenant, interrupted)).next_attempt_at)).toBeGreaterThan(later());
+    answer.resolve();
+    await first;
+    const { status, next_attempt_at } = await readDelivery(tenant, interrupted);
+    expect([status, Date.parse(next_attempt_at) <= Date.now()]).toEqual(["pending", true]);
+    interruption.resolve();
+    await attempt;
   });
 
   it("is an ordinary host after its first 2xx, for all accounts", async () => {
