@@ -1,8 +1,9 @@
 import { connect as connectPlain } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { failures } from "../../src/errors/failure.ts";
 import { CommandError } from "../exit-codes.ts";
 import { type Command, note, out, table } from "./command.ts";
-import { badCredentials, type Probe, probes } from "./proxy-probes.ts";
+import { badCredentials, otherWays, type Probe, probes } from "./proxy-probes.ts";
 
 // Checks the proxy of a team: sends what a client can choose, and reads which headers the team's own handler has got.
 
@@ -177,11 +178,14 @@ export function faultsOf(seen: NonNullable<Answer["seen"]>, wanted: Identity): s
 
 const plainRequest: Probe = { name: "a plain request", method: "GET", target: (path) => path, headers: [], isOrdinary: true };
 
+/** Returns a probe that goes to another path of the same host. */
+const atPath = (probe: Probe, path: string): Probe => ({ ...probe, name: `${probe.name} at ${path}`, target: () => path, isExact: true });
+
 const isWebSocket = ({ headers, isPreflight }: Probe): boolean => !isPreflight && headers.some(([name]) => name === "Sec-WebSocket-Key");
 
-/** Returns whether an answer is a denial of the service, as the recipes pass it on: a problem with its own status and code. */
+/** Returns whether an answer is a denial of the service, as the recipes pass it on: a problem with its own status and a code of the service. */
 const isDecision = ({ status, problem }: Answer): boolean =>
-  status >= 400 && status < 500 && status !== 429 && problem?.status === status && typeof problem.code === "string";
+  status >= 400 && status < 500 && status !== 429 && problem?.status === status && Object.hasOwn(failures, String(problem.code));
 
 export interface Found {
   probe: string;
@@ -193,7 +197,7 @@ export interface Found {
 export interface Allowed {
   missing: boolean;
   unknown: boolean;
-  /** The path of a WebSocket of the API, to which upgrades go. Without it, they go to the handler. */
+  /** The path of a WebSocket of the API, to which upgrades go, too. */
   webSocket?: string | undefined;
 }
 
@@ -233,10 +237,8 @@ export async function checkProxy(
     sent++;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      // A cache before the proxy must not answer for it.
       const fresh = (path: string) => `${probe.target(path)}${probe.target(path).includes("?") ? "&" : "?"}check=${sent}`;
-      const socket = isWebSocket(probe) && allowed.webSocket !== undefined ? new URL(allowed.webSocket, url) : null;
-      const answer = socket ? await sendProbe(socket, probe, headers) : await sendProbe(url, { ...probe, target: fresh }, headers);
+      const answer = await sendProbe(url, probe.isExact ? probe : { ...probe, target: fresh }, headers);
       unanswered = 0;
       return answer;
     } catch (error) {
@@ -268,7 +270,14 @@ export async function checkProxy(
     { credential: "no key", headers: [] as Probe["headers"], isAllowed: allowed.missing },
     ...badCredentials.map(({ name, headers, isUnknown }) => ({ credential: name, headers, isAllowed: allowed.unknown && isUnknown })),
   ];
-  for (const [at, probe] of [plainRequest, ...probes].entries()) {
+  const { webSocket } = allowed;
+  const atWebSocket = webSocket === undefined ? [] : probes.filter(isWebSocket).map((probe) => atPath(probe, webSocket));
+  for (const { name, headers } of otherWays(key)) {
+    const { seen } = await send(plainRequest, headers);
+    const faults = seen === null || faultsOf(seen, nobody).length === 0 ? [] : faultsOf(seen, trueIdentity);
+    found.push(...faults.map((fault) => ({ probe: plainRequest.name, credential: name, fault })));
+  }
+  for (const [at, probe] of [plainRequest, ...probes, ...atWebSocket].entries()) {
     if (at % probesBetween === 0) requireReached(await send(plainRequest, withKey));
     if (isLost) break;
     const own = await send(probe, withKey);
@@ -285,7 +294,7 @@ export async function checkProxy(
     // A preflight is no request of a customer, so it may arrive with or without the identity.
     const faults = seen && !(probe.isPreflight && faultsOf(seen, nobody).length === 0) ? faultsOf(seen, trueIdentity) : [];
     if (!seen && probe.isOrdinary && probe.method !== "HEAD") faults.push(`the request gets ${status}`);
-    if (isWebSocket(probe) && reaches) upgraded = true;
+    if (isWebSocket(probe) && reaches && (webSocket === undefined || atWebSocket.includes(probe))) upgraded = true;
     found.push(...faults.map((fault) => ({ probe: probe.name, credential: "a good key", fault })));
     // One unknown and one forged key for each probe are enough, each in turn. The plain request comes with all of them.
     const [none, ...bad] = denied;
@@ -307,8 +316,8 @@ export async function checkProxy(
     const fault = `${undecided.length} requests without a good key got no decision of the service but another answer or none, so they show nothing`;
     found.push({ probe: undecided[0] ?? "", credential: "a bad key, or none", fault });
   }
-  if (!upgraded && allowed.webSocket !== undefined)
-    found.push({ probe: "a WebSocket", credential: "a good key", fault: `${allowed.webSocket} opens no WebSocket` });
+  if (!upgraded && webSocket !== undefined)
+    found.push({ probe: "a WebSocket", credential: "a good key", fault: `${webSocket} opens no WebSocket` });
   return { sent, found, passes: [...passes], upgraded, notReached };
 }
 

@@ -8,6 +8,8 @@ export interface Probe {
   /** The path and the query behind the path of the checked URL, or an absolute URL. */
   target: (path: string) => string;
   headers: readonly (readonly [name: string, value: string])[];
+  /** Whether the target goes out as it is. Otherwise each request has a query of its own, so that a cache before the proxy does not answer for it. */
+  isExact?: boolean;
   /** Whether an ordinary client sends such requests, so that a proxy must pass them on with a good key. */
   isOrdinary?: boolean;
   /** The version of HTTP. The default is 1.1. */
@@ -167,8 +169,14 @@ export const probes: readonly Probe[] = [
   withHeaders("half of a preflight", ["Access-Control-Request-Method", "DELETE"]),
   withHeaders("a preflight that is a GET", ["Origin", "https://attacker.example"], ["Access-Control-Request-Method", "DELETE"]),
   { name: "a path with a slash at its end", method: "GET", target: (path) => `${path}/`, headers: [] },
-  ...["x.css", "x.js", "x.png", "x.woff2", "favicon.ico", "robots.txt", "index.html", "health", "healthz", "metrics", "public/x"].map(
-    (end): Probe => ({ name: `a path that ends in /${end}`, method: "GET", target: (path) => `${path}/${end}`, headers: [] }),
+  // A cache that stores only such URLs answers these for everybody once a customer has asked.
+  { name: "the URL alone", method: "GET", target: at, headers: [], isExact: true },
+  ...["x.css", "x.js", "x.png", "x.woff2", "favicon.ico", "robots.txt", "index.html", "health", "healthz", "metrics", "public/x"].flatMap(
+    (end): Probe[] => [
+      { name: `a path that ends in /${end}`, method: "GET", target: (path) => `${path}/${end}`, headers: [] },
+      { name: `a URL that ends in /${end}`, method: "GET", target: (path) => `${path}/${end}`, headers: [], isExact: true },
+      { name: `a query that ends in /${end}`, method: "GET", target: (path) => `${path}?/${end}`, headers: [], isExact: true },
+    ],
   ),
   // An API may read these paths like the plain one, where the proxy does not.
   { name: "a path in capital letters", method: "GET", target: (path) => path.toUpperCase(), headers: [] },
@@ -177,7 +185,9 @@ export const probes: readonly Probe[] = [
   { name: "a path with an encoded letter", method: "GET", target: (path) => path.replace(/[a-z]/i, encodedLetter), headers: [] },
   { name: "a path with a parameter", method: "GET", target: (path) => `${path};a=b`, headers: [] },
   { name: "a path with a backslash", method: "GET", target: (path) => path.replace("/", "\\"), headers: [] },
-  { name: "a path with dot segments", method: "GET", target: (path) => `/a/..${path}`, headers: [] },
+  ...["a", "public", "static", "assets", "health"].map(
+    (folder): Probe => ({ name: `a path with /${folder}/..`, method: "GET", target: (path) => `/${folder}/..${path}`, headers: [] }),
+  ),
   { name: "a path with encoded dots", method: "GET", target: (path) => `/%2e%2e${path}`, headers: [] },
   { name: "an absolute target", method: "GET", target: (path) => `http://attacker.example${path}`, headers: [] },
 ];
@@ -196,4 +206,19 @@ export const badCredentials: readonly { name: string; headers: readonly (readonl
     headers: [["Authorization", `Basic ${Buffer.from(`a:${forgedKey}`).toString("base64")}`]],
     isUnknown: false,
   },
+  // The service answers this with 400, and a proxy may deny only some statuses.
+  {
+    name: "two credentials",
+    headers: [
+      ["Authorization", "Bearer nonsense"],
+      ["X-API-Key", "other"],
+    ],
+    isUnknown: false,
+  },
+];
+
+/** The headers other than `Authorization: Bearer` in which a proxy may take a key. A cache of decisions may not have them in its key. */
+export const otherWays = (key: string): readonly { name: string; headers: readonly (readonly [string, string])[] }[] => [
+  { name: "a good X-API-Key", headers: [["X-API-Key", key]] },
+  { name: "a good password", headers: [["Authorization", `Basic ${Buffer.from(`${key}:`).toString("base64")}`]] },
 ];

@@ -43,21 +43,21 @@ export function hasForm(text: string, form: SecretForm): boolean {
 const maxLeftOut = 6;
 const noLetterOrDigit = /[^0-9a-z]/g;
 
-/** Returns the length of the longest run of characters of a set, or of the run at the beginning. */
-function runIn(text: string, characters: ReadonlySet<string>, isAtStart: boolean): number {
-  let [run, longest] = [0, 0];
-  for (const character of text) {
-    if (characters.has(character)) longest = Math.max(longest, ++run);
-    else if (isAtStart) break;
-    else run = 0;
+/** Returns where a run ends that begins at `from`: at a character that is not in `taken`, or after `wanted` of them. `isSkipped`: characters that do not count. */
+function endOfRun(text: string, from: number, wanted: number, taken: ReadonlySet<string>, isSkipped: RegExp | null) {
+  let [at, count] = [from, 0];
+  for (; at < text.length && count < wanted; at++) {
+    const character = text.charAt(at);
+    if (taken.has(character)) count++;
+    else if (!isSkipped?.test(character)) break;
   }
-  return longest;
+  return { at, isLong: count >= wanted };
 }
 
 /**
  * Returns whether a text holds text of a form at any place: the prefix, and then as many of its characters as the shortest secret has. About as many letters and
  * digits are enough, because a server may skip other characters, or add them. Upper and lower case are the same. Longer text counts, too, because a server may
- * read a part of it.
+ * read a part of it. Reads each character a few times at most, so that no text takes long.
  */
 export function holdsForm(text: string, form: SecretForm): boolean {
   const [lower, prefix] = [text.toLowerCase(), form.prefix.toLowerCase()];
@@ -65,13 +65,19 @@ export function holdsForm(text: string, form: SecretForm): boolean {
   const letters = characters.replaceAll(noLetterOrDigit, "");
   const least = form.minLength - prefix.length;
   const leastLetters = Math.max(8, Math.floor((least * letters.length) / (characters.length - separators.length)) - maxLeftOut);
-  const [taken, takenLetters] = [new Set(characters), new Set(letters)];
-  const holds = (rest: string) =>
-    runIn(rest, taken, prefix !== "") >= least || runIn(rest.replaceAll(noLetterOrDigit, ""), takenLetters, prefix !== "") >= leastLetters;
-  if (prefix === "") return holds(lower);
-  for (let at = lower.indexOf(prefix); at >= 0; at = lower.indexOf(prefix, at + 1)) {
+  const runs = [
+    { wanted: least, taken: new Set(characters), isSkipped: null, end: -1 },
+    { wanted: leastLetters, taken: new Set(letters), isSkipped: /[^0-9a-z]/, end: -1 },
+  ];
+  for (let at = lower.indexOf(prefix); at >= 0 && at < lower.length; at = lower.indexOf(prefix, at + 1)) {
     const from = at + prefix.length;
-    if (holds(lower.slice(from, from + 4 * form.minLength))) return true;
+    for (const run of runs) {
+      // A run that begins within one that was too short ends at the same character.
+      if (from <= run.end) continue;
+      const { at: end, isLong } = endOfRun(lower, from, run.wanted, run.taken, run.isSkipped);
+      if (isLong) return true;
+      run.end = end;
+    }
   }
   return false;
 }

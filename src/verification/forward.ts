@@ -141,8 +141,8 @@ const base64Decoded = (text: string): string => Buffer.from(text, "base64").toSt
 
 /** Returns whether a text holds text in the form of a key, at any place. A server may decode the text, or a part of it, before it looks for a key. */
 function holdsKey(text: string, forms: readonly SecretForm[]): boolean {
-  const encoded = [text, text.replaceAll(/[-_.]/g, ""), ...text.split(".")];
-  return [text, ...encoded.map(base64Decoded)].some(
+  const encoded = new Set([text, text.replaceAll(/[-_.]/g, ""), ...text.split(".")]);
+  return [text, ...[...encoded].map(base64Decoded)].some(
     (reading) => reading.toLowerCase().includes("dvo_") || forms.some((form) => holdsForm(reading, form)),
   );
 }
