@@ -2,7 +2,6 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseOptions, run } from "./command.ts";
 import { type Deployment, readDeployment } from "./deploy/deployment.ts";
-import { placeIn } from "./deploy/place.ts";
 import { type Counts, countRows, disableWebhooks, type Restored, restoreDatabases } from "./deploy/restore-databases.ts";
 import { wrangler } from "./deploy/wrangler.ts";
 import { CommandError } from "./exit-codes.ts";
@@ -15,28 +14,19 @@ import { secretNames } from "./secrets.ts";
 // `npm run restore` makes the local data of this clone from a backup, so that `npm start` runs a copy of the deployment. With `--env`, it makes the databases
 // of a deployment on Cloudflare.
 
-const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN [--keep-webhooks]] [--region REGION | --jurisdiction NAME]]
+const usage = `Usage: npm run restore -- --from FOLDER [--env NAME [--of ORIGIN [--keep-webhooks]]]
 
   --from FOLDER  a backup that npm run operator -- backup has made
   --env NAME     restore the databases of this deployment on Cloudflare, for example production; the default is this machine
   --of ORIGIN    the address of the backed-up deployment, if NAME is another one; the webhooks of this copy are disabled
   --keep-webhooks
-                 do not disable them, because the service moves to NAME
-  --region REGION, --jurisdiction NAME
-                 where the databases are created, as in npm run deploy`;
+                 do not disable them, because the service moves to NAME`;
 
 async function restore(): Promise<string> {
   const text = { type: "string" } as const;
-  const { values } = parseOptions(
-    { options: { from: text, env: text, of: text, "keep-webhooks": { type: "boolean" }, region: text, jurisdiction: text } },
-    usage,
-  );
+  const { values } = parseOptions({ options: { from: text, env: text, of: text, "keep-webhooks": { type: "boolean" } } }, usage);
   const { from, env, of } = values;
-  if (
-    from === undefined ||
-    (env === undefined && (of ?? values.region ?? values.jurisdiction) !== undefined) ||
-    (values["keep-webhooks"] && of === undefined)
-  )
+  if (from === undefined || (env === undefined && of !== undefined) || (values["keep-webhooks"] && of === undefined))
     throw new CommandError("misuse", usage);
   const deployment = await readDeployment(env);
   const manifest = await checkBackup(from, deployment);
@@ -49,19 +39,18 @@ async function restore(): Promise<string> {
   return restoreOnCloudflare(deployment, {
     folder: resolve(from),
     manifest,
-    place: placeIn(deployment, values),
     isCopy: !values["keep-webhooks"] && !deployment.origins.includes(manifest.origin),
   });
 }
 
 async function restoreOnCloudflare(deployment: Deployment, restored: Restored): Promise<string> {
   const { manifest, isCopy } = restored;
-  const found = await restoreDatabases(deployment, restored, (text) => process.stdout.write(`${text}\n`));
+  const found = await restoreDatabases(deployment, restored);
   requireAccounts(found, manifest);
   const { env, worker } = deployment;
   return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}: ${shownCounts(found, manifest)}.${isCopy ? `\n${webhooksDisabled}` : ""}
 Next: npm run deploy -- --env ${env}, and then npm run operator -- guards line-up --env ${env}
-If ${worker} does not exist in this account, the deploy makes new secrets. Keys and webhook secrets of the backup then do not work.`;
+If ${worker} does not exist in this account, add --new-secrets to the deploy. Keys and webhook secrets of the backup then do not work.`;
 }
 
 async function restoreHere(from: string, manifest: Manifest): Promise<string> {

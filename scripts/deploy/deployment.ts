@@ -1,34 +1,18 @@
+import { jurisdictions, regions } from "../../src/db/region.ts";
 import { isLoopback } from "../../src/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
-import { type Bound, type ConfiguredConsumer, configOf, overridesOf, production, writeConfig } from "./environment.ts";
-import { jurisdictionOf, type Place, regionOf } from "./region.ts";
+import { type Bound, configOf, overridesOf, production, writeConfig } from "./environment.ts";
 
 export interface Database {
   binding: string;
   name: string;
-  folder: string;
-}
-
-/** A change of the classes of Durable Objects, in `[[migrations]]` of wrangler.toml. */
-interface ClassMigration {
-  tag: string;
-  new_sqlite_classes?: string[];
-  deleted_classes?: string[];
-  renamed_classes?: { from: string; to: string }[];
-}
-
-/** The settings of the runtime. `cpuMs`: the CPU time that an invocation may take, or null for Cloudflare's default. */
-export interface Runtime {
-  compatibilityDate: string;
-  compatibilityFlags: string[];
-  cpuMs: number | null;
 }
 
 /** A binding as Cloudflare shows it, for example `{ type: "plain_text", name: "REGION", text: "weur" }`. */
 export type Binding = { type: string; name: string } & Record<string, unknown>;
 
 /** The settings of one environment. */
-export interface Deployment extends Place {
+export interface Deployment {
   /** The name of the environment: `production`, or a file in the folder environments. */
   env: string;
   /** The path of the configuration that wrangler reads. */
@@ -36,16 +20,11 @@ export interface Deployment extends Place {
   worker: string;
   databases: Database[];
   queues: string[];
-  /** The bindings of the Worker, except for variables, secrets and databases. */
-  bindings: Binding[];
-  consumers: ConfiguredConsumer[];
-  /** Cron expressions. */
-  crons: string[];
-  /** Whether the Worker is also reachable at its address under workers.dev. */
-  isOnWorkersDev: boolean;
-  runtime: Runtime;
-  classMigrations: ClassMigration[];
-  vars: Record<string, string>;
+  /** The last change of the classes of Durable Objects, the `tag` of `[[migrations]]` in wrangler.toml. */
+  classTag: string;
+  /** Where the databases and Durable Objects are. An empty text: Cloudflare chooses. */
+  region: string;
+  jurisdiction: string;
   /** The origins in PUBLIC_ORIGIN. Clients reach the Worker at these origins. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
   /** The main origin, which is the first of `origins`, or null if `origins` is empty. */
@@ -63,42 +42,30 @@ export async function readDeployment(env: string = production, bound: Bound = {}
     ...producers.map(({ queue }) => queue),
     ...consumers.flatMap((each) => [each.queue, each.dead_letter_queue ?? []].flat()),
   ];
-  const { routes = [] } = config;
   const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""), overridesOf(env));
   const domains = domainsOf({ origins });
   // Without an address of its own, a Worker has one under workers.dev.
-  const isOnWorkersDev = config.workers_dev ?? (origins.some(isUnderWorkersDev) || (routes.length === 0 && domains.length === 0));
+  const hasNoAddress = (config.routes ?? []).length === 0 && domains.length === 0;
+  const isOnWorkersDev = config.workers_dev ?? (origins.some(isUnderWorkersDev) || hasNoAddress);
   return {
     env,
-    config: await writeConfig(env, { isOnWorkersDev, domains }, bound),
+    config: writeConfig(env, config, { isOnWorkersDev, domains }, bound),
     worker: config.name,
-    databases: config.d1_databases.map((each) => ({
-      binding: each.binding,
-      name: each.database_name,
-      folder: each.migrations_dir,
-    })),
+    databases: config.d1_databases.map(({ binding, database_name: name }) => ({ binding, name })),
     queues: [...new Set(queues)],
-    bindings: [
-      ...producers.map(({ binding, queue }) => ({ type: "queue", name: binding, queue_name: queue })),
-      ...(config.durable_objects?.bindings ?? []).map((each) => ({ type: "durable_object_namespace", ...each })),
-      ...(config.assets?.binding ? [{ type: "assets", name: config.assets.binding }] : []),
-      ...(config.version_metadata ? [{ type: "version_metadata", name: config.version_metadata.binding }] : []),
-    ],
-    consumers,
-    crons: config.triggers?.crons ?? [],
-    isOnWorkersDev,
-    runtime: {
-      compatibilityDate: config.compatibility_date,
-      compatibilityFlags: config.compatibility_flags ?? [],
-      cpuMs: config.limits?.cpu_ms ?? null,
-    },
-    classMigrations: config.migrations as ClassMigration[],
-    vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, String(value)])),
-    region: config.vars.REGION ? regionOf(String(config.vars.REGION)) : null,
-    jurisdiction: config.vars.JURISDICTION ? jurisdictionOf(String(config.vars.JURISDICTION)) : null,
+    classTag: config.migrations.at(-1)?.tag ?? "",
+    region: oneOf(regions, "REGION", config.vars.REGION),
+    jurisdiction: oneOf(jurisdictions, "JURISDICTION", config.vars.JURISDICTION),
     origins,
     origin: origins[0] ?? null,
   };
+}
+
+/** Returns a variable that must be empty or one of a few texts. Throws `CommandError` if it is another one. */
+function oneOf(texts: readonly string[], name: string, value: unknown): string {
+  const text = String(value ?? "");
+  if (text === "" || texts.includes(text)) return text;
+  throw new CommandError("misuse", `${name} is "${text}". It must be empty, or one of ${texts.join(", ")}.`);
 }
 
 function originsIn(publicOrigin: string, file: string): string[] {
@@ -123,3 +90,18 @@ export const domainsOf = ({ origins }: Pick<Deployment, "origins">): string[] =>
   origins.filter((each) => !isUnderWorkersDev(each)).map((each) => new URL(each).hostname);
 
 const isUnderWorkersDev = (origin: string): boolean => new URL(origin).hostname.endsWith(".workers.dev");
+
+/** A command of wrangler, and what it does. */
+export interface Step {
+  what: string;
+  args: string[];
+}
+
+/** Returns the commands that create what is missing. */
+export const creations = ({ region, jurisdiction }: Deployment, missing: { databases: string[]; queues: string[] }): Step[] => [
+  ...missing.databases.map((name) => ({
+    what: `create the database ${name}`,
+    args: ["d1", "create", name, ...(jurisdiction ? ["--jurisdiction", jurisdiction] : region ? ["--location", region] : [])],
+  })),
+  ...missing.queues.map((name) => ({ what: `create the queue ${name}`, args: ["queues", "create", name] })),
+];

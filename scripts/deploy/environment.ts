@@ -1,9 +1,8 @@
 import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
+import type { Region } from "../../src/db/region.ts";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
-import { isAlive } from "./lock.ts";
-import { placements } from "./region.ts";
 
 // Makes the configuration of an environment. wrangler.toml describes production. environments/NAME.toml has only what differs in the
 // environment NAME. wrangler's own environments would need a copy of every binding instead.
@@ -11,32 +10,28 @@ import { placements } from "./region.ts";
 /** The name of the environment that wrangler.toml itself describes. */
 export const production = "production";
 
-/** The consumer of a queue in wrangler's configuration. */
-export interface ConfiguredConsumer {
-  queue: string;
-  max_batch_size?: number;
-  max_retries?: number;
-  max_concurrency?: number;
-  dead_letter_queue?: string;
-}
+/** The cloud region near which Cloudflare places the Worker. D1 does not say where in its region it is, so each entry is a large data center there. */
+const placements: Record<Region, string> = {
+  wnam: "aws:us-west-2",
+  enam: "aws:us-east-1",
+  weur: "aws:eu-west-2",
+  eeur: "gcp:europe-central2",
+  apac: "aws:ap-southeast-1",
+  oc: "aws:ap-southeast-2",
+};
 
 /** The part of wrangler's configuration that this file reads or changes. */
-interface Config {
+export interface Config {
   name: string;
   main: string;
   assets?: { directory: string; binding?: string };
   placement?: object;
   routes?: unknown[];
   workers_dev?: boolean;
-  limits?: { cpu_ms?: number };
-  compatibility_date: string;
-  compatibility_flags?: string[];
   vars: Record<string, unknown>;
   d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
-  queues: { producers: { binding: string; queue: string }[]; consumers: ConfiguredConsumer[] };
-  durable_objects?: { bindings: { name: string; class_name: string }[] };
-  version_metadata?: { binding: string };
-  triggers?: { crons?: string[] };
+  queues: { producers: { binding: string; queue: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
+  migrations: { tag: string }[];
   secrets?: { required: string[] };
   [other: string]: unknown;
 }
@@ -89,7 +84,7 @@ export async function configOf(env: string): Promise<Config> {
   return {
     ...config,
     vars: { ...textsOf(config.vars, overridesOf(env)), DEAD_DELIVERIES_QUEUE: deadLetterQueueOf(config) },
-    ...(region !== "" && { placement: { region: placements[region as keyof typeof placements] } }),
+    ...(region !== "" && { placement: { region: placements[region as Region] } }),
   };
 }
 
@@ -168,13 +163,6 @@ export interface SecretsOf {
   names: readonly string[];
 }
 
-/** What an upload binds to the Worker beyond the configuration of its environment. */
-export interface Bound {
-  /** The ids of the databases by their names, as far as they are known. Without an id, wrangler binds the database of the version before. */
-  databaseIds?: ReadonlyMap<string, string>;
-  secrets?: SecretsOf | null;
-}
-
 /**
  * Binds the secrets of another version, and keeps none of the latest one. wrangler binds required secrets itself, and passes unsafe bindings and metadata to
  * Cloudflare as they are.
@@ -187,31 +175,32 @@ const bindingsTo = ({ version, names }: SecretsOf, { secrets, vars }: Pick<Confi
   },
 });
 
-const folder = join(root, ".wrangler", "environments");
-
-/**
- * Returns the path of the configuration that this process writes for wrangler. Another command must not change it while a deploy runs. Removes the files of
- * processes that have ended.
- */
+/** Returns the path of the configuration that this process writes for wrangler. No other command must change it while a deploy runs. */
 function configPath(env: string): string {
+  const folder = join(root, ".wrangler", "environments");
   mkdirSync(folder, { recursive: true });
-  for (const file of globSync(join(folder, "*.json")))
-    if (!isAlive(Number(basename(file, ".json").split(".").at(-1)))) rmSync(file, { force: true });
   const path = join(folder, `${env}.${process.pid}.json`);
   process.once("exit", () => rmSync(path, { force: true }));
   return path;
+}
+
+/** What an upload binds to the Worker beyond the configuration of its environment. */
+export interface Bound {
+  /** The ids of the databases by their names, as far as they are known. Without an id, wrangler binds the database of the version before. */
+  databaseIds?: ReadonlyMap<string, string>;
+  secrets?: SecretsOf | null;
 }
 
 /**
  * Writes the configuration of an environment to a file for wrangler. `isOnWorkersDev`: whether the Worker has an address under workers.dev. `domains`: its
  * custom domains. Returns the path of the file. wrangler resolves paths in the file against the folder of the file.
  */
-export async function writeConfig(
+export function writeConfig(
   env: string,
+  config: Config,
   { isOnWorkersDev, domains }: { isOnWorkersDev: boolean; domains: readonly string[] },
   { databaseIds = new Map(), secrets = null }: Bound,
-): Promise<string> {
-  const config = await configOf(env);
+): string {
   const path = configPath(env);
   const resolved = (file: string) => relative(dirname(path), join(root, file));
   const written = {

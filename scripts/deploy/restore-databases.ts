@@ -1,10 +1,9 @@
 import { join } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import type { Manifest } from "../operator/backup.ts";
-import { missingIn, readDatabaseIds, requireSignedIn } from "./deployed.ts";
-import type { Database, Deployment } from "./deployment.ts";
-import { choosePlace, createDatabases } from "./place.ts";
-import type { Place } from "./region.ts";
+import { readDatabaseIds, requireSignedIn } from "./cloudflare.ts";
+import { creations, type Database, type Deployment } from "./deployment.ts";
+import { overridesOf } from "./environment.ts";
 import { rowsOf, type Source } from "./rows.ts";
 import { wrangler } from "./wrangler.ts";
 
@@ -34,7 +33,6 @@ export interface Restored {
   /** The folder of the backup. */
   folder: string;
   manifest: Manifest;
-  place: Place;
   /** Whether the deployment is a copy of the one that was backed up, beside it. */
   isCopy: boolean;
 }
@@ -45,25 +43,24 @@ export interface Restored {
  */
 export async function restoreDatabases(
   deployment: Deployment,
-  { folder, manifest: { databases: files, jurisdiction }, place: given, isCopy }: Restored,
-  say: (text: string) => void,
+  { folder, manifest: { databases: files, jurisdiction }, isCopy }: Restored,
 ): Promise<Counts> {
   await requireSignedIn(deployment);
-  const missing = missingIn(deployment, await readDatabaseIds(deployment));
-  const place = await choosePlace(deployment, given, { databases: missing });
-  if (jurisdiction !== null && place.jurisdiction !== jurisdiction)
+  const ids = await readDatabaseIds(deployment);
+  if (jurisdiction && deployment.jurisdiction !== jurisdiction)
     throw new CommandError(
       "refused",
-      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Add --jurisdiction ${jurisdiction}.`,
+      `Nothing is changed. The data of the backup must stay in the jurisdiction ${jurisdiction}. Set JURISDICTION = "${jurisdiction}" in ${overridesOf(deployment.env)}.`,
     );
-  const present = deployment.databases.filter(({ name }) => !missing.includes(name));
+  const present = deployment.databases.filter(({ name }) => ids.has(name));
   for (const database of present)
     if ((await tablesIn(deployment, database)) > 0)
       throw new CommandError(
         "refused",
         `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, or if a restore was broken off, delete it first: npx wrangler d1 delete ${database.name}`,
       );
-  await createDatabases(deployment, place, missing, say);
+  const databases = deployment.databases.map(({ name }) => name).filter((name) => !ids.has(name));
+  for (const { args } of creations(deployment, { databases, queues: [] })) await wrangler(args, deployment, { show: true });
   for (const { binding } of deployment.databases) {
     const file = files.find((each) => each.binding === binding)?.file ?? "";
     await wrangler(["d1", "execute", binding, "--remote", "--yes", "--file", join(folder, file)], deployment, { show: true });

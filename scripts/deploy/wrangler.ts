@@ -19,6 +19,12 @@ export class WranglerError extends CommandError {
   }
 }
 
+/** Minimizes the time during which the old and the new version of Durable Objects run side by side. */
+export const objectsAtOnce = ["--durable-objects-code-update-mode", "immediate"];
+
+/** The words of the command that sends all requests to a version. */
+export const sendAllTo = (version: string): string[] => ["versions", "deploy", `${version}@100%`, ...objectsAtOnce];
+
 /**
  * Adds the arguments that select the deployment. The configuration has no environments of wrangler. Without `--env`, wrangler would look for
  * the environment that is named by CLOUDFLARE_ENV.

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createReadStream, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
-import { requireSameWorker } from "../deploy/deployed.ts";
+import { requireSameWorker } from "../deploy/cloudflare.ts";
 import { type Database, type Deployment, readDeployment } from "../deploy/deployment.ts";
 import type { Source } from "../deploy/rows.ts";
 import { wrangler } from "../deploy/wrangler.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { requireSameWorker } from "../deploy/deployed.ts";
+import { requireSameWorker } from "../deploy/cloudflare.ts";
 import type { Deployment } from "../deploy/deployment.ts";
 import { wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";

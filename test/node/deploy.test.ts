@@ -1,33 +1,18 @@
-import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+/** @module-tag long */
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
-import packageJson from "../../package.json" with { type: "json" };
-import type { Deployed } from "../../scripts/deploy/deployed.ts";
-import { type Binding, type Deployment, readDeployment } from "../../scripts/deploy/deployment.ts";
-import { driftOf } from "../../scripts/deploy/drift.ts";
-import { configOf } from "../../scripts/deploy/environment.ts";
-import { waitForVersion } from "../../scripts/deploy/health.ts";
-import { type Missing, rollbackLimits, wayOf } from "../../scripts/deploy/plan.ts";
-import { requireAllowed } from "../../scripts/deploy/refusals.ts";
-import { isWorse, requireTokenAccepted, watchVersion } from "../../scripts/deploy/watch.ts";
-import { jsonIn } from "../../scripts/deploy/wrangler.ts";
-import { root } from "../../scripts/root.ts";
-import { secretNames } from "../../scripts/secrets.ts";
-import { latestOf, scriptOf } from "../cloudflare/account.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, expect, inject, it, vi } from "vitest";
+import { latestOf, scriptOf, sharesOf, type Version } from "../cloudflare/account.ts";
 import { isWrite } from "../cloudflare/api.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
-import { firstAccount, healthAt, joinTeam, type Team } from "../cloudflare/team.ts";
+import { healthAt, joinTeam, type Said, type Team } from "../cloudflare/team.ts";
 
-// Runs `npm run deploy` and `npm run roll-back` with the real wrangler, against an emulated Cloudflare API (test/cloudflare). Uploaded versions run in
-// workerd.
+// Runs `npm run deploy`, `npm run roll-back` and `npm run restore` with the real wrangler, against an emulated Cloudflare API (test/cloudflare). Uploaded
+// versions run in workerd. The tests go through the life of one deployment, so each continues where the one before has ended.
 
-/** A deploy that does not ask for a region, and that watches a new version only for a moment. */
-const usual = ["--region", "weur", "--watch", "1"];
-
-const long = it.runIf(inject("isLong"));
-const longOptions = { tags: ["long"] };
+const test = it.runIf(inject("isLong"));
+const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
 
 let cloudflare: Cloudflare;
 let team: Team;
@@ -35,496 +20,269 @@ let team: Team;
 beforeAll(async () => {
   cloudflare = await startCloudflare();
   team = joinTeam(cloudflare);
+  team.edit("wrangler.toml", 'REGION = ""', 'REGION = "weur"');
 });
-
 beforeEach(() => {
   cloudflare.api.calls.length = 0;
   cloudflare.api.fault = () => undefined;
 });
-
 afterAll(async () => {
   await cloudflare.stop();
   team.remove();
 });
 
-const nothing: Missing = { databases: [], queues: [], secrets: [], migrations: {}, deleted: [] };
-
-/** Returns a production deployment with an address, and what is deployed of it. */
-async function deployedProduction(): Promise<{ deployment: Deployment; deployed: Deployed }> {
-  const deployment = { ...(await readDeployment()), origin: "https://api.example.dev" };
-  const { runtime, classMigrations } = deployment;
-  const version = { id: "v1", createdAt: 0, tag: null, message: null, classMigration: classMigrations.at(-1)?.tag ?? null, runtime };
-  return {
-    deployment,
-    deployed: {
-      secrets: [...secretNames],
-      latest: { id: "v1", secrets: [...secretNames] },
-      before: null,
-      shares: [{ id: "v1", percentage: 100 }],
-      version: { ...version, bindings: bindingsOf(deployment) },
-      isSecretChanged: false,
-    },
-  };
+const script = () => scriptOf(cloudflare.account);
+const latest = () => latestOf(script()) as Version;
+const secretsIn = ({ bindings }: Version) => bindings.filter(({ type }) => type === "secret_text");
+/** Expects that a command has succeeded. Returns its output. */
+function succeeded({ code, out, err }: Said): string {
+  expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
+  return out;
 }
+const deploy = async (...args: string[]) => succeeded(await team.run("deploy", ["--watch", "1", ...args]));
+const operate = async (...args: string[]) => succeeded(await team.run("operator", [...args, "--env", "production"])).trim();
+async function expectRefused(said: Promise<Said>, sentence: string | RegExp, exitCode = 4): Promise<void> {
+  const { code, err } = await said;
+  expect([code, err]).toEqual([exitCode, expect.stringMatching(sentence)]);
+}
+const expectNothingChanged = () => expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
 
-/** Returns the bindings that a deploy makes, as Cloudflare shows them. */
-const bindingsOf = ({ vars, databases, worker }: Deployment): Binding[] => [
-  ...Object.entries(vars).map(([name, text]) => ({ type: "plain_text", name, text })),
-  ...databases.map(({ binding, name }) => ({ type: "d1", name: binding, id: `id of ${name}` })),
-  ...[
-    ["KEY_GUARD", "KeyGuard"],
-    ["ACCOUNT_BUDGET", "AccountBudget"],
-    ["ACTIVITY_WRITER", "ActivityWriter"],
-    ["SERVICE_TOKENS", "ServiceTokens"],
-  ].map(([name = "", class_name]) => ({ type: "durable_object_namespace", name, class_name, script_name: worker })),
-  { type: "queue", name: "DELIVERIES", queue_name: "developer-overview-deliveries" },
-  { type: "assets", name: "ASSETS" },
-  { type: "version_metadata", name: "VERSION" },
-  { type: "secret_text", name: "OPERATOR_TOKENS" },
-];
-
-it("A dry run names each binding that differs from the repository", async () => {
-  const { deployment, deployed } = await deployedProduction();
-  const names = new Map([...deployment.databases.map(({ name }) => [`id of ${name}`, name] as const), ["id of a copy", "copy"] as const]);
-  const driftWith = (bindings: Binding[]) => driftOf(deployment, { ...deployed, version: { ...deployed.version, bindings } }, null, names);
-  const bindings = bindingsOf(deployment);
-  expect(driftWith(bindings)).toEqual([]);
-  const changed = bindings.map((binding) => {
-    if (binding.name === "DELIVERIES") return { ...binding, queue_name: "of-somebody-else" };
-    return binding.name === "KEY_GUARD" ? { ...binding, script_name: "evil" } : binding;
-  });
-  const added = [
-    { type: "service", name: "EXFIL", service: "evil" },
-    { type: "d1", name: "COPY", id: "id of a copy" },
-    { type: "queue", name: "LEAK", queue_name: "leak" },
-    { type: "kv_namespace", name: "STORE" },
-  ];
-  expect(driftWith([...changed, ...added]).toSorted()).toEqual([
-    "COPY is the database copy. The repository does not have it, and a deploy is refused.",
-    "DELIVERIES is the queue of-somebody-else. The repository has the queue developer-overview-deliveries.",
-    "EXFIL is the Worker evil. The repository does not have it, and a deploy removes it.",
-    "KEY_GUARD is the objects of the class KeyGuard of the Worker evil. The repository has the objects of the class KeyGuard.",
-    "LEAK is the queue leak. The repository does not have it, and a deploy removes it.",
-    "STORE is a binding of the type kv_namespace. The repository does not have it, and a deploy removes it.",
-  ]);
-});
-
-it("A dry run says that the code may differ if files were changed since the commit that was deployed", async () => {
-  const { deployment, deployed } = await deployedProduction();
-  const driftAfter = (message: string, commit: string) =>
-    driftOf(deployment, { ...deployed, version: { ...deployed.version, message, bindings: bindingsOf(deployment) } }, commit, new Map());
-  const about = (lines: string[]) => lines.filter((line) => /code/.test(line));
-  expect(about(driftAfter("commit a", "commit a"))).toEqual([]);
-  expect(about(driftAfter("commit a", "commit a, changed"))).toEqual(["The code is commit a. The repository is commit a, changed."]);
-  expect(about(driftAfter("commit a, changed", "commit a, changed"))).toEqual([
-    "Files were changed since the commit, here and in what is deployed, so the code may differ.",
-  ]);
-});
-
-it("A dry run names secrets that the repository does not know or the version does not have, and no others", async () => {
-  const { deployment, deployed } = await deployedProduction();
-  const driftWith = (secrets: string[]) =>
-    driftOf(deployment, { ...deployed, secrets }, null, new Map()).filter((line) => / secret /.test(line));
-  expect(driftWith([...secretNames, "EXFILTRATE", "ALERT_URL"])).toEqual([
-    expect.stringMatching(/^EXFILTRATE is a secret that the repository does not know/),
-  ]);
-  expect(driftWith(secretNames.filter((name) => name !== "KEY_SIGNING_SECRETS"))).toEqual([
-    "The deployed version does not have the secret KEY_SIGNING_SECRETS.",
-  ]);
-});
-
-describe("The way of a deploy", () => {
-  it("is gradual only if the classes of Durable Objects stay the same, and a changed class is said to prevent a rollback", async () => {
-    const { deployment, deployed } = await deployedProduction();
-    expect(wayOf(deployment, deployed, nothing, true)).toEqual({ isGradual: true, deployed });
-    for (const change of [
-      { new_sqlite_classes: ["Kept"] },
-      { deleted_classes: ["Kept"] },
-      { renamed_classes: [{ from: "Former", to: "Kept" }] },
-    ]) {
-      const changed = { ...deployment, classMigrations: [...deployment.classMigrations, { tag: "next", ...change }] };
-      expect(wayOf(changed, deployed, nothing, true)).toMatchObject({
-        isGradual: false,
-        why: expect.stringContaining("the object classes Kept"),
-      });
-      expect(rollbackLimits(changed, deployed, nothing)).toHaveLength(1);
-    }
-  });
-});
-
-describe("A deploy", () => {
-  it("is refused if the deployed version has lost the secrets of keys or webhooks, because new ones would deny all keys", async () => {
-    const { deployment, deployed } = await deployedProduction();
-    const without =
-      (name: string, versionWithSecrets: string | null, classMigration = deployed.version.classMigration) =>
-      () =>
-        requireAllowed(
-          { ...deployment, jurisdiction: null },
-          {
-            deployed: { ...deployed, version: { ...deployed.version, classMigration } },
-            ids: new Map(),
-            missing: { ...nothing, secrets: [name] },
-            versionWithSecrets,
-          },
-        );
-    for (const name of ["KEY_SIGNING_SECRETS", "KEY_SIGNING_SECRETS_2", "WEBHOOK_SEALING_SECRETS"])
-      expect(without(name, null)).toThrow("None of the latest ten deployments has them");
-    // Release 0.1 did not have this one. If an earlier version has it, the present one has lost it.
-    expect(without("KEY_SIGNING_SECRETS_2", null, "v2")).not.toThrow();
-    expect(without("KEY_SIGNING_SECRETS", null, "v2")).toThrow("API keys would be denied");
-    expect(without("KEY_SIGNING_SECRETS_2", "v0", "v2")).toThrow("v0 has them, if it is yours");
-  });
-
-  it("is refused if a secret has the name of a variable, because nobody could go back", async () => {
-    const { deployment, deployed } = await deployedProduction();
-    const state = {
-      deployed: { ...deployed, secrets: [...secretNames, "DEMO_API_KEY"] },
-      ids: new Map(),
-      missing: nothing,
-      versionWithSecrets: null,
+test("The first deploy goes on after a kill at any of its calls, and creates everything with a token of minimal permissions", async () => {
+  // Each of these calls takes effect, and kills the deploy before it hears of that.
+  for (const killedAt of [/POST .*\/d1\/database$/, /PUT .*\/workers\/scripts\/developer-overview$/]) {
+    let isKilled = false;
+    const running = team.run("deploy", ["--watch", "1"]);
+    cloudflare.api.fault = ({ method, path }) => {
+      if (isKilled || !killedAt.test(`${method} ${path}`)) return undefined;
+      isKilled = true;
+      return { when: "after", what: () => running.kill() };
     };
-    expect(() => requireAllowed({ ...deployment, jurisdiction: null }, state)).toThrow(
-      "secret DEMO_API_KEY, and wrangler.toml has a variable of this name",
-    );
-  });
-
-  it("reads the JSON of wrangler also among other lines", () => {
-    const printed = '[WARNING] x\n{\n  "a": [1]\n}\n▲ There is a newer version of Wrangler available [4.200.0]\n';
-    expect(jsonIn(printed)).toEqual({ a: [1] });
-    expect(() => jsonIn("nothing")).toThrow("wrangler printed no JSON");
-  });
-});
-
-describe("What forbids a rollback", () => {
-  it("is said of a version whose databases were deleted, and that version gets no requests beside the new one", async () => {
-    const { deployment, deployed } = await deployedProduction();
-    const missing = { ...nothing, deleted: ["DB"] };
-    expect(rollbackLimits(deployment, deployed, missing)).toEqual(["Nothing can go back to v1: its databases DB were deleted."]);
-    expect(wayOf(deployment, deployed, missing, true)).toMatchObject({ isGradual: false });
-  });
-
-  it("names the databases that the version before does not have", async () => {
-    const { deployment, deployed } = await deployedProduction();
-    const bindings = bindingsOf(deployment).filter(({ name }) => name !== "ACTIVITY_0");
-    const before = { ...deployed, version: { ...deployed.version, bindings } };
-    expect(rollbackLimits(deployment, before, nothing)).toEqual([
-      "v1 does not have ACTIVITY_0. After a rollback, it cannot read what is there.",
-    ]);
-  });
-});
-
-describe("The first deploy", () => {
-  it(
-    "creates everything with a token of minimal permissions, and ends with a Worker that responds and a setup link",
-    longOptions,
-    async () => {
-      const { code, out, err } = await team.run("deploy", [...usual, ...firstAccount]);
-      expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
-      const { databases, queues, domains } = cloudflare.account;
-      expect(databases.map(({ name, region }) => [name, region])).toEqual([
-        ["developer-overview", "WEUR"],
-        ["developer-overview-activity-0", "WEUR"],
-      ]);
-      expect(queues.map(({ queue_name, consumers }) => [queue_name, consumers.length])).toEqual([
-        ["developer-overview-deliveries", 1],
-        ["developer-overview-dead-deliveries", 1],
-      ]);
-      const script = scriptOf(cloudflare.account);
-      expect([script.schedules, [...domains]]).toEqual([["* * * * *"], [["localhost", "developer-overview"]]]);
-      for (const sentence of [
-        "developer-overview is new. This will:",
-        "because it is the first deploy",
-        "There is no version to go back to.",
-      ])
-        expect(out).toContain(sentence);
-      expect(await healthAt(team.origin)).toMatchObject({ status: "pass", releaseId: latestOf(script)?.id });
-      const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
-      expect((await fetch(link)).status).toBe(200);
-      expect(team.read("wrangler.toml")).toContain('\nREGION = "weur"\n');
-      // Secrets are in the Worker, and nowhere else.
-      const tokens = join(team.folder, ".operator-tokens");
-      expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
-      const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
-      const secrets = (latestOf(script)?.bindings ?? []).filter(({ type }) => type === "secret_text");
-      expect(secrets.map(({ name }) => name).toSorted()).toEqual([
-        "KEY_SIGNING_SECRETS",
-        "KEY_SIGNING_SECRETS_2",
-        "OPERATOR_TOKENS",
-        "WEBHOOK_SEALING_SECRETS",
-        "WEBHOOK_SEALING_SECRETS_2",
-      ]);
-      for (const secret of [token, ...secrets.map(({ text }) => String(text))]) expect(out + err).not.toContain(secret.split(":").at(-1));
-    },
-  );
-
-  long("is followed by deploys that show with --dry-run what differs from the repository, and change nothing", longOptions, async () => {
-    const same = await team.run("deploy", ["--dry-run"]);
-    expect([same.code, same.out]).toEqual([0, expect.stringContaining("Its settings are those of the repository.")]);
-    team.edit("wrangler.toml", 'ACTIVITY_DAYS = "31"', 'ACTIVITY_DAYS = "14"');
-    const script = scriptOf(cloudflare.account);
-    const version = latestOf(script);
-    version?.bindings.push({ type: "plain_text", name: "BY_HAND", text: "x" });
-    const [consumer] = cloudflare.account.queues[0]?.consumers ?? [];
-    script.schedules = [];
-    if (consumer) consumer.settings.max_retries = 9;
-    cloudflare.account.queues[1]?.consumers.splice(0);
-    cloudflare.account.domains.set("old.acme.dev", script.name);
-    script.isOnWorkersDev = true;
-    script.settings.tail_consumers = [{ service: "evil-tail" }];
-    if (version) version.limits = {};
-    const [main, activity] = version?.bindings.filter(({ type }) => type === "d1") ?? [];
-    const before = main?.id;
-    if (main && activity) main.id = activity.id;
-    const { code, out } = await team.run("deploy", ["--dry-run"], { CLOUDFLARE_ENV: "staging" });
-    version?.bindings.pop();
-    if (main) main.id = before;
-    if (version) version.limits = { cpu_ms: 10_000 };
-    team.edit("wrangler.toml", 'ACTIVITY_DAYS = "14"', 'ACTIVITY_DAYS = "31"');
-    expect([code, out]).toEqual([0, expect.stringContaining("It differs from the repository:")]);
-    expect(out).toContain('ACTIVITY_DAYS is "31". The repository has "14".');
-    expect(out).toContain('BY_HAND is "x". The repository does not have it, and a deploy removes it.');
-    expect(out).toContain("DB is the database developer-overview-activity-0. The repository has the database developer-overview.");
-    expect(out).toContain('Cron is off. The repository has "* * * * *".');
-    expect(out).toContain("max_retries of the consumer of developer-overview-deliveries is 9. The repository has 3.");
-    expect(out).toContain('The custom domain is "localhost", "old.acme.dev". The repository has "localhost".');
-    expect(out).toContain("The address under workers.dev is on. The repository has off.");
-    expect(out).toContain('Its log goes to the tail Worker "evil-tail". The repository has none.');
-    expect(out).toContain("The limit of CPU time is Cloudflare's. The repository has 10000 ms.");
-    expect(out).toContain("The Worker does not consume the queue developer-overview-dead-deliveries.");
-    expect(out).not.toContain("staging");
-    expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
-  });
-
-  it("lists all steps of an environment with --dry-run when wrangler is not signed in", async () => {
-    const signedOut = { CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder };
-    const { code, out } = await team.run("deploy", ["--dry-run", "--env", "staging", "--jurisdiction", "eu", ...firstAccount], signedOut);
-    expect([code, cloudflare.api.calls]).toEqual([0, []]);
-    for (const step of [
-      "npm run wrangler -- staging d1 create developer-overview-staging-activity-0 --jurisdiction eu",
-      "npm run wrangler -- staging queues create developer-overview-staging-dead-deliveries",
-      "npm run wrangler -- staging d1 migrations apply DB --remote",
-      "OPERATOR_TOKENS",
-      `npm run wrangler -- staging versions upload --minify --tag ${packageJson.version}`,
-      "Acme Ltd <ops@acme.dev>",
-    ])
-      expect(out).toContain(step);
-  });
-
-  const wrongArguments = [
-    [["--acount", "x"], "--acount"],
-    [["--account", "x"], "go together"],
-    [["--account", "x", "--email", "nobody"], "--email an address"],
-    [["--env", "none"], 'There is no environment "none". There is production, staging.'],
-    [["--env", "../wrangler"], "There is no environment"],
-    [["--watch", "soon"], "--watch takes a number"],
-    [["--region", "mars"], "wnam, enam, weur, eeur, apac, oc"],
-    [["--jurisdiction", "mars"], "eu, us, fedramp"],
-    [["--region", "weur", "--jurisdiction", "eu"], "Cloudflare chooses the region"],
-    [["--region", "oc"], "cannot move"],
-  ] as const;
-
-  const someArguments = inject("isLong") ? wrongArguments : wrongArguments.slice(-3);
-  it.each(someArguments)("exits with 2 and an explanation for the arguments %j", longOptions, async (args, message) => {
-    const { code, err } = await team.run("deploy", [...args]);
-    expect([code, err.includes(message), /\n\s+at /.test(err), cloudflare.api.calls]).toEqual([2, true, false, []]);
-  });
-});
-
-it("A version is worse than the previous one if it fails more than 1 %, five times or more, and more than twice as often", () => {
-  expect(isWorse({ requests: 100, failed: 5 }, { requests: 900, failed: 0 })).toBe(true);
-  expect(isWorse({ requests: 100, failed: 4 }, { requests: 900, failed: 0 })).toBe(false);
-  expect(isWorse({ requests: 1000, failed: 10 }, { requests: 9000, failed: 0 })).toBe(false);
-  expect(isWorse({ requests: 100, failed: 10 }, { requests: 900, failed: 45 })).toBe(false);
-  expect(isWorse({ requests: 100, failed: 11 }, { requests: 900, failed: 45 })).toBe(true);
-  expect(isWorse({ requests: 0, failed: 0 }, { requests: 0, failed: 0 })).toBe(false);
-});
-
-it("A deploy waits until the new version responds and is healthy, and names the last response if it times out", async () => {
-  const responses = [
-    { releaseId: "old", status: "pass" },
-    { releaseId: "new", status: "fail", output: "The database does not respond." },
-    { releaseId: "new", status: "warn" },
-  ];
-  let requests = 0;
-  const server = createServer((_, response) => response.end(JSON.stringify(responses[Math.min(requests++, responses.length - 1)])));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const target = { worker: "w", origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
-  await waitForVersion(target, "new", 2000);
-  expect(requests).toBe(3);
-  await expect(waitForVersion(target, "newest", 400)).rejects.toMatchObject({ exitCode: 3, message: expect.stringContaining("as new") });
-  server.close();
-  await expect(waitForVersion(target, "new", 400)).rejects.toMatchObject({ exitCode: 3 });
-});
-
-it("A deploy does not wait for a dead cron, which it attaches again", async () => {
-  const fail = [{ status: "fail" }];
-  const pass = [{ status: "pass" }];
-  const responses = [
-    { releaseId: "new", status: "fail", checks: { "database:main": fail, "cron:jobs": fail } },
-    { releaseId: "new", status: "fail", checks: { "database:main": pass, "cron:jobs": fail } },
-  ];
-  let requests = 0;
-  const server = createServer((_, response) => response.end(JSON.stringify(responses[Math.min(requests++, 1)])));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  await waitForVersion({ worker: "w", origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }, "new", 5000);
-  server.close();
-  expect(requests).toBe(2);
-});
-
-describe("The watch of a new version", () => {
-  /** Runs `work` with a Worker that gives these responses to `/metrics`, one after another. Null is a missing response. */
-  async function withMetrics(
-    responses: readonly ({ failed: number } | null | "refused")[],
-    work: (worker: { worker: string; origin: string }) => Promise<void>,
-  ): Promise<void> {
-    const given = [...responses];
-    const server = createServer((request, response) => {
-      if (request.url !== "/metrics") return response.end(JSON.stringify({ status: "pass", releaseId: "new" }));
-      const next = given.length > 1 ? given.shift() : given[0];
-      if (next === null || next === undefined || next === "refused") return response.writeHead(next === "refused" ? 401 : 502).end("{}");
-      return response.end(
-        ["new", "old"]
-          .map(
-            (version) =>
-              `dvo_version_requests_total{version="${version}",outcome="failed",writer="w"} ${version === "new" ? next.failed : 0}\n`,
-          )
-          .join(""),
-      );
-    });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { OPERATOR_TOKEN: before } = process.env;
-    process.env.OPERATOR_TOKEN = "token";
-    try {
-      await work({ worker: "w", origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
-    } finally {
-      if (before === undefined) delete process.env.OPERATOR_TOKEN;
-      else process.env.OPERATOR_TOKEN = before;
-      server.close();
-    }
+    expect((await running).code).toBe(null);
   }
-  const watch = (target: { worker: string; origin: string }, seconds: number) =>
-    watchVersion(target, "new", "old", seconds, new AbortController().signal);
-
-  long("sees failed requests also if the first response of /metrics is missing", longOptions, async () => {
-    await withMetrics([null, { failed: 0 }, { failed: 9 }], async (target) => {
-      expect(await watch(target, 20)).toMatchObject({ problem: "9 of 9 requests failed with a 5xx status", fresh: { failed: 9 } });
-    });
-  });
-
-  it("does not end well if a token is there but /metrics never responds, and watches no errors for 0 seconds", async () => {
-    await withMetrics([null], async (target) => {
-      expect((await watch(target, 1)).problem).toContain("Its errors are unknown, because /metrics could not be read");
-      expect(await watch(target, 0)).toEqual({ problem: null, fresh: null, previous: null });
-      await requireTokenAccepted(target);
-    });
-  });
-
-  it("is refused before anything changes if the Worker refuses the token", async () => {
-    await withMetrics(["refused"], async (target) => {
-      await expect(requireTokenAccepted(target)).rejects.toMatchObject({
-        exitCode: 4,
-        message: expect.stringContaining("refuses the token"),
-      });
-    });
-  });
+  cloudflare.api.fault = () => undefined;
+  const out = await deploy(...firstAccount);
+  const { databases, queues, domains } = cloudflare.account;
+  expect(databases.map(({ name, region }) => [name, region])).toEqual([
+    ["developer-overview", "WEUR"],
+    ["developer-overview-activity-0", "WEUR"],
+  ]);
+  expect(queues.map(({ queue_name, consumers }) => [queue_name, consumers.length])).toEqual([
+    ["developer-overview-deliveries", 1],
+    ["developer-overview-dead-deliveries", 1],
+  ]);
+  expect([script().schedules, [...domains]]).toEqual([["* * * * *"], [["localhost", "developer-overview"]]]);
+  expect(await healthAt(team.origin)).toMatchObject({ status: "pass", releaseId: latest().id });
+  const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
+  expect((await fetch(link)).status).toBe(200);
+  // Secrets are in the Worker, and nowhere else.
+  const tokens = join(team.folder, ".operator-tokens");
+  expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
+  const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
+  expect(secretsIn(latest())).toHaveLength(5);
+  for (const secret of [token, ...secretsIn(latest()).map(({ text }) => String(text))]) expect(out).not.toContain(secret.split(":").at(-1));
 });
 
-describe("An environment without an address of its own", () => {
-  it("does not get the address of production, and cannot take it", async () => {
-    writeFileSync(join(team.folder, "environments/qa.toml"), '[vars]\nACTIVITY_DAYS = "7"\n');
-    const signedOut = { CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder };
-    const plan = await team.run("deploy", ["--dry-run", "--env", "qa"], signedOut);
-    expect([plan.code, plan.out]).toEqual([0, expect.stringContaining("PUBLIC_ORIGIN is not set")]);
-    expect(plan.out).not.toContain("serve localhost");
-    const erased = await team.run("operator", ["accounts", "list", "--env", "qa"]);
-    expect([erased.code, erased.err]).toEqual([2, expect.stringContaining("PUBLIC_ORIGIN is not set in environments/qa.toml")]);
-    writeFileSync(join(team.folder, "environments/qa.toml"), `[vars]\nPUBLIC_ORIGIN = "${team.origin}"\n`);
-    const taken = await team.run("deploy", ["--dry-run", "--env", "qa"], signedOut);
-    expect([taken.code, taken.err]).toEqual([
-      2,
-      expect.stringContaining(`PUBLIC_ORIGIN is ${team.origin} in environments/qa.toml and in wrangler.toml`),
-    ]);
-    // The copy of another environment's file has that environment's address.
-    writeFileSync(join(team.folder, "environments/qa.toml"), team.read("environments/staging.toml"));
-    for (const env of ["qa", "staging"]) {
-      const { code, err } = await team.run("operator", ["accounts", "list", "--env", env]);
-      expect([code, err]).toEqual([
-        2,
-        expect.stringContaining(`PUBLIC_ORIGIN is ${team.stagingOrigin} in environments/${env}.toml and in`),
-      ]);
-    }
-    rmSync(join(team.folder, "environments/qa.toml"));
-  });
+test("A dry run prints the steps, with and without Cloudflare, and changes nothing", async () => {
+  const { code, out } = await team.run("deploy", ["--dry-run"], { CLOUDFLARE_ENV: "staging" });
+  expect([code, out]).toEqual([0, expect.stringContaining("send 10 % of the requests to it")]);
+  expect(out).not.toMatch(/create the (database|queue|secret)|staging/);
+  expectNothingChanged();
+  const signedOut = { CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder };
+  cloudflare.api.calls.length = 0;
+  const unknown = succeeded(await team.run("deploy", ["--dry-run", "--env", "staging"], signedOut));
+  expect(unknown).toContain("create the database developer-overview-staging-activity-0: wrangler d1 create");
+  expect(unknown).toContain("create the secret OPERATOR_TOKENS");
+  expect(cloudflare.api.calls).toEqual([]);
 });
 
-describe("The file of an environment", () => {
-  const signedOut = () => ({ CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder });
-
-  it.each([
-    ["qa", 'name = "developer-overview"', "The name developer-overview is used in environments/qa.toml and in wrangler.toml"],
-    [
-      "qa",
-      'd1_databases = [{ binding = "DB", database_name = "developer-overview", migrations_dir = "migrations" }]',
-      "The name developer-overview is used in environments/qa.toml and in wrangler.toml",
-    ],
-    ["dead", "", "The name developer-overview-dead-deliveries is used in environments/dead.toml and in wrangler.toml"],
-    ["qa", '[vars]\nPUBLIC_ORIGIN = "http://qa.acme.dev"', 'an entry that is no https:// URL: "http://qa.acme.dev"'],
-    ["qa", '[vars]\nPUBLIC_ORIGIN = "qa.acme.dev:443"', 'an entry that is no https:// URL: "qa.acme.dev:443"'],
-    ["qa", '[vars]\nPUBLIC_ORIGIN = ["https://qa.acme.dev"]', "The variable PUBLIC_ORIGIN in environments/qa.toml must be a text"],
-    ["qa", "[vars\n", "environments/qa.toml cannot be read"],
-    ["production", "", "nothing reads environments/production.toml"],
-  ])("is refused with a sentence: %s, %s", async (name, text, sentence) => {
-    const file = join(team.folder, `environments/${name}.toml`);
-    writeFileSync(file, text);
-    const { code, err } = await team.run("deploy", ["--dry-run", "--env", name], signedOut());
-    rmSync(file);
-    expect([code, err]).toEqual([2, expect.stringContaining(sentence)]);
-    expect(err).not.toContain("    at ");
-  });
-
-  it("can have numbers, which the Worker gets as text, and keeps the address under workers.dev that it names", async () => {
-    const file = join(root, "environments/for-test.toml");
-    writeFileSync(file, '[vars]\nACTIVITY_DAYS = 7\nPUBLIC_ORIGIN = "https://qa.acme.workers.dev, https://qa.acme.dev"\n');
-    try {
-      const { vars, isOnWorkersDev, config } = await readDeployment("for-test");
-      expect([vars.ACTIVITY_DAYS, isOnWorkersDev]).toEqual(["7", true]);
-      expect(JSON.parse(readFileSync(config, "utf8"))).toMatchObject({
-        vars: { ACTIVITY_DAYS: "7" },
-        workers_dev: true,
-        routes: [{ pattern: "qa.acme.dev", custom_domain: true }],
-      });
-    } finally {
-      rmSync(file);
-    }
-  });
+test("A later deploy gives a tenth of the requests to the new version, and then all, with the secrets of the deployed one", async () => {
+  const before = latest();
+  // Somebody has uploaded a version with another secret, and has never deployed it.
+  const bindings = before.bindings.map((each) => (each.name === "KEY_SIGNING_SECRETS" ? { ...each, text: "a:of-somebody-else" } : each));
+  script().versions.push({ ...before, id: crypto.randomUUID(), number: before.number + 1, createdAt: new Date().toISOString(), bindings });
+  const out = await deploy(...firstAccount);
+  const [whole, tenth] = script().deployments;
+  const version = latest().id;
+  expect(tenth?.versions).toEqual([
+    { version_id: version, percentage: 10 },
+    { version_id: before.id, percentage: 90 },
+  ]);
+  expect(whole?.versions).toEqual([{ version_id: version, percentage: 100 }]);
+  expect(out).toMatch(/It served \d+ requests, 0 with a 5xx status\./);
+  expect(out).toContain(`To go back: npm run roll-back -- --env production --to ${before.id}`);
+  expect(out).toMatch(/The setup link for the owner of acc_\w+/);
+  const sorted = (each: Version) => secretsIn(each).toSorted((a, b) => a.name.localeCompare(b.name));
+  expect(sorted(latest())).toEqual(sorted(before));
 });
 
-describe("The configuration of an environment", () => {
-  it.each(["production", "staging"])("limits CPU time and queue consumers, and contains no database ids: %s", async (env) => {
-    const { limits, queues, d1_databases } = await configOf(env);
-    expect(limits).toEqual({ cpu_ms: 10_000 });
-    expect(queues.consumers.map((consumer) => (consumer as { max_concurrency?: number }).max_concurrency)).toEqual([10, 1]);
-    for (const database of d1_databases) expect(Object.keys(database).toSorted()).toEqual(["binding", "database_name", "migrations_dir"]);
-  });
+test("A deploy goes back by itself if it is interrupted, and a second interruption does not stop that", async () => {
+  const before = latest().id;
+  const running = team.run("deploy", ["--watch", "100"]);
+  await vi.waitUntil(() => sharesOf(script()).length === 2, { timeout: 120_000 });
+  running.interrupt();
+  await sleep(1000);
+  running.interrupt();
+  await expectRefused(running, "The deploy was interrupted", 1);
+  expect(sharesOf(script())).toEqual([{ version_id: before, percentage: 100 }]);
+});
 
-  it("has the bindings of production, resources of its own, and only the variables that its file changes", async () => {
-    const [one, other] = await Promise.all([configOf("production"), configOf("staging")]);
-    const namesOf = (config: typeof one) => [
-      config.name,
-      ...config.d1_databases.map(({ database_name }) => database_name),
-      ...config.queues.consumers.map(({ queue }) => queue),
-    ];
-    expect(namesOf(other).filter((name) => namesOf(one).includes(name))).toEqual([]);
-    const changed = Object.keys(one.vars).filter((name) => one.vars[name] !== other.vars[name]);
-    const ofOne = ["PUBLIC_ORIGIN", "REGION", "JURISDICTION"];
-    expect(changed.filter((name) => !ofOne.includes(name)).toSorted()).toEqual(["ACTIVITY_DAYS", "DEAD_DELIVERIES_QUEUE"]);
-    const { name: _, vars: __, d1_databases: ___, queues: ____, ...shared } = one;
-    expect(other).toMatchObject(shared);
-  });
+test("A deploy goes back by itself if the new version fails more often than the previous one", async () => {
+  const before = sharesOf(script())[0]?.version_id;
+  const { data } = JSON.parse(await operate("accounts", "find", "--email", "ops@acme.dev", "--json"));
+  const key = await operate("keys", "make", data[0].id, "--name", "Test", "--scopes", "users:read");
+  const [route, works] = ["src/resources/users/routes.ts", "routes.openapi(list, async (c) => {"];
+  team.edit(route, works, `${works}\n  if (c) throw new Error("broken");`);
+  let isOver = false;
+  const traffic = (async () => {
+    for (; !isOver; await sleep(20))
+      await fetch(`${team.origin}/api/v1/users`, { headers: { Authorization: `Bearer ${key}` } }).then(
+        (response) => response.text(),
+        () => "",
+      );
+  })();
+  await expectRefused(team.run("deploy", ["--watch", "60"]), /It is worse than the previous version\. It served \d+ requests/, 3);
+  isOver = true;
+  await traffic;
+  team.edit(route, '\n  if (c) throw new Error("broken");', "");
+  expect(sharesOf(script())).toEqual([{ version_id: before, percentage: 100 }]);
+});
 
-  it.each(["production", "staging"])("names the dead letter queue in a variable of the Worker: %s", async (env) => {
-    const { queues, vars } = await configOf(env);
-    expect(queues.consumers.flatMap(({ dead_letter_queue }) => dead_letter_queue ?? [])).toEqual([vars.DEAD_DELIVERIES_QUEUE]);
-    expect(queues.consumers.map(({ queue }) => queue)).toContain(vars.DEAD_DELIVERIES_QUEUE);
+test("A deploy goes on after a kill while the requests are split, and a roll-back ends the split", async () => {
+  const before = sharesOf(script())[0]?.version_id;
+  for (const command of ["roll-back", "deploy"] as const) {
+    const running = team.run("deploy", ["--watch", "100"]);
+    await vi.waitUntil(() => sharesOf(script()).length === 2, { timeout: 120_000 });
+    running.kill();
+    await running;
+    if (command === "deploy") await deploy();
+    else succeeded(await team.run("roll-back", ["--if-split"]));
+    expect(sharesOf(script())).toEqual([{ version_id: command === "deploy" ? latest().id : before, percentage: 100 }]);
+  }
+});
+
+test("npm run roll-back sends all requests to the version before, and is refused if a secret has changed since", async () => {
+  const first = latest().id;
+  await deploy();
+  const second = latest().id;
+  expect(succeeded(await team.run("roll-back", ["--dry-run"]))).toContain(`It would go back to ${first}, no commit.`);
+  expect(sharesOf(script())[0]?.version_id).toBe(second);
+  expect(succeeded(await team.run("roll-back", []))).toContain(`responds as ${first}, and is healthy`);
+  expect((await healthAt(team.origin)).releaseId).toBe(first);
+  // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
+  const rotate = () => team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
+  await expectRefused(rotate(), "for example after a rollback");
+  await deploy();
+  succeeded(await rotate());
+  await expectRefused(team.run("roll-back", ["--to", first]), "Secrets have changed since");
+  await expectRefused(team.run("roll-back", ["--to", crypto.randomUUID()]), "has no version");
+});
+
+test("A deploy is refused if a secret that stored data needs is missing, unless the team gives it up", async () => {
+  const { bindings } = latest();
+  const at = bindings.findIndex(({ name }) => name === "KEY_SIGNING_SECRETS");
+  const [removed] = bindings.splice(at, 1);
+  await expectRefused(team.run("deploy", ["--watch", "1"]), "does not have the secrets KEY_SIGNING_SECRETS");
+  await expectRefused(team.run("deploy", ["--dry-run"]), "does not have the secrets KEY_SIGNING_SECRETS");
+  const lost = await team.run("deploy", ["--dry-run", "--new-secrets"]);
+  expect(succeeded(lost)).toContain("because it creates KEY_SIGNING_SECRETS, and Cloudflare refuses to go back");
+  if (removed) bindings.splice(at, 0, removed);
+  // An error of Cloudflare does not mean that the Worker is new.
+  cloudflare.api.fault = ({ method, path }) =>
+    method === "GET" && path.endsWith("/secrets") ? { when: "before", what: "error" } : undefined;
+  await expectRefused(team.run("deploy", ["--watch", "1"]), "wrangler secret list .* failed", 1);
+  cloudflare.api.fault = () => undefined;
+  // Without the Worker, the database still says that secrets are needed.
+  const { scripts } = cloudflare.account;
+  const worker = script();
+  scripts.delete(worker.name);
+  await expectRefused(team.run("deploy", ["--watch", "1"]), "The database has accounts");
+  scripts.set(worker.name, worker);
+  expectNothingChanged();
+});
+
+test("A deploy that changes classes of Durable Objects sends all requests to the new version at once, and nobody goes back", async () => {
+  const before = latest();
+  const tag = script().migrationTag;
+  // The deployed version is from before the last change of classes.
+  script().migrationTag = before.migrationTag = "v3";
+  expect(await deploy()).toContain("gets all requests at once, because it changes classes of Durable Objects");
+  expect([script().migrationTag, sharesOf(script()).length]).toEqual([tag, 1]);
+  await expectRefused(team.run("roll-back", ["--to", before.id]), "Classes of Durable Objects have changed since");
+});
+
+test("A token without a permission, or a machine that loses the operator's token, changes nothing", async () => {
+  cloudflare.account.tokens.narrow = { isOfUser: true, permissions: ["Workers Scripts", "Queues"] };
+  await expectRefused(team.run("deploy", [], cloudflare.variables("narrow")), "/d1/database", 1);
+  const { bindings } = latest();
+  const at = bindings.findIndex(({ name }) => name === "OPERATOR_TOKENS");
+  const [removed] = bindings.splice(at, 1);
+  await expectRefused(team.run("deploy", [], { CI: "true" }), "Deploy once from a laptop");
+  if (removed) bindings.splice(at, 0, removed);
+  const other = await startCloudflare();
+  try {
+    other.account.scripts.set("developer-overview", { ...script(), deployments: script().deployments.slice(-1) });
+    for (const command of [
+      ["secrets", "rotate", "webhook-sealing"],
+      ["backup", "--to", join(team.folder, "of-another-account")],
+    ])
+      await expectRefused(team.run("operator", [...command, "--env", "production"], other.variables()), "Check CLOUDFLARE_ACCOUNT_ID");
+    expect(other.api.calls.filter(isWrite)).toEqual([]);
+  } finally {
+    await other.stop();
+  }
+  expectNothingChanged();
+});
+
+test("Another environment is deployed beside production, in a jurisdiction that it never leaves, and neither touches the other", async () => {
+  const production = structuredClone({ ...script(), versions: [] });
+  team.edit("environments/staging.toml", 'JURISDICTION = ""', 'JURISDICTION = "eu"');
+  await deploy("--env", "staging");
+  expect(cloudflare.account.databases.map(({ jurisdiction }) => jurisdiction)).toEqual([null, null, "eu", "eu"]);
+  expect({ ...script(), versions: [] }).toEqual(production);
+  const staging = latestOf(scriptOf(cloudflare.account, "developer-overview-staging")) as Version;
+  expect((await healthAt(team.stagingOrigin)).releaseId).toBe(staging.id);
+  const own = ({ bindings }: Version) =>
+    bindings.flatMap(({ type, id, queue_name, text }) => (type === "secret_text" ? text : (id ?? queue_name ?? [])));
+  expect(own(staging).filter((each) => own(latest()).includes(each))).toEqual([]);
+  team.edit("environments/staging.toml", 'JURISDICTION = "eu"', 'JURISDICTION = "us"');
+  await expectRefused(team.run("deploy", ["--env", "staging"]), 'the data of the deployed Worker are in "eu", and cannot move');
+  team.edit("environments/staging.toml", 'JURISDICTION = "us"', 'JURISDICTION = "eu"');
+});
+
+test("A backup fills new databases if somebody has deleted the old ones, and the keys work again", async () => {
+  const { data } = JSON.parse(await operate("accounts", "find", "--email", "ops@acme.dev", "--json"));
+  const key = await operate("keys", "make", data[0].id, "--name", "Test", "--scopes", "users:write,tasks:write,webhooks:write,tasks:read");
+  const post = async (path: string, body: unknown) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const response = await fetch(`${team.origin}/api/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(response.status).toBe(201);
+    return (await response.json()) as { id: string };
+  };
+  const user = await post("/users", { name: "Ada; Ltd", email: "ada@example.com" });
+  // An export of D1 does not distinguish line breaks from the characters that it writes for them.
+  const oddText = "Line one\n\\n is not a line break\r\n\\r; C:\\new\\reports";
+  await post("/tasks", { title: "It's; done", description: oddText, assignee_id: user.id });
+  await post("/webhooks", { url: "https://receiver.example.com/events", event_types: ["task.created"] });
+  const folder = join(team.folder, "backup");
+  await operate("backup", "--to", folder);
+  const restore = (env: string, ...args: string[]) => team.run("restore", ["--from", folder, "--env", env, ...args]);
+  await expectRefused(restore("production"), "developer-overview has tables already");
+  await expectRefused(restore("staging"), `The backup is of ${team.origin}, and staging is`);
+  const { databases } = cloudflare.account;
+  databases.splice(0);
+  expect(succeeded(await restore("production"))).toMatch(/developer-overview: (\d+) of \1 accounts, (\d+) of \2 live keys\./);
+  await deploy();
+  await operate("guards", "line-up");
+  expect((await fetch(`${team.origin}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
+  const first = async (name: string, sql: string) =>
+    (await cloudflare.runtime.database(databases.find((each) => each.name === name)?.uuid ?? "")).prepare(sql).first();
+  expect(
+    await first("developer-overview", "SELECT (SELECT description FROM tasks) AS text, (SELECT state FROM webhooks) AS state"),
+  ).toEqual({
+    text: oddText,
+    state: "active",
   });
+  // A copy beside it sends nothing to the receivers of customers.
+  expect(succeeded(await restore("staging", "--of", team.origin))).toContain("All its webhooks are disabled");
+  expect(await first("developer-overview-staging", "SELECT state FROM webhooks")).toEqual({ state: "disabled" });
 });
