@@ -1,16 +1,7 @@
 import type { Arrival } from "./arrival.ts";
 import { busyName, type Cost } from "./cost.ts";
-import type { Denial } from "./denials.ts";
 import type { Density } from "./density.ts";
 import type { Growth } from "./growth.ts";
-import type { HeadMemory } from "./head.ts";
-import type { Instructions } from "./instructions.ts";
-import type { MeasuredLimits } from "./limits.ts";
-import { median, type Run } from "./load.ts";
-import { type Memory, residentOfOurs } from "./memory.ts";
-import type { MeasuredMiddleware } from "./middleware.ts";
-import { isOfScript } from "./parts.ts";
-import type { Profile } from "./profile.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 import { floors } from "./variants.ts";
 import type { MeasuredVerify } from "./verify.ts";
@@ -79,24 +70,6 @@ export const costTable = (costs: readonly Cost[]): string =>
     ],
   );
 
-/** Compares limits with a limit per hour alone, and counts what 50 keys need that share a limit. */
-export function limitsTable({ cpu: measured, calls }: MeasuredLimits): string {
-  const [one] = measured;
-  if (!one) throw new Error("nothing was measured");
-  const cpuRows = measured.map((each) => [each.name, medianOf(each, cpu).toFixed(3), withQuartiles(ratioOf(each, one, cpu))]);
-  const callRows = calls.map(({ name, calls: objectCalls, alarms, rows }) => [
-    name,
-    ...[objectCalls, alarms, rows].map((figure) => figure.toFixed(3)),
-  ]);
-  return [
-    table(["limits of one key", "CPU ms each", "share of the first row (middle half)"], cpuRows),
-    table(
-      ["50 keys that share a limit", "object calls per request", "alarms of guards", "rows written in guards and budget per request"],
-      callRows,
-    ),
-  ].join("\n\n");
-}
-
 export function verifyTable({ cpu: measured, reportMs }: MeasuredVerify): string {
   const [one] = measured;
   if (!one) throw new Error("nothing was measured");
@@ -106,18 +79,6 @@ export function verifyTable({ cpu: measured, reportMs }: MeasuredVerify): string
   return table(
     ["request", "CPU ms each", "share of the first row (middle half)"],
     [...rows, ["POST /reports with 100 reports", report.toFixed(3), share]],
-  );
-}
-
-export function middlewareTable({ plain, verified }: MeasuredMiddleware): string {
-  const row = (name: string, runs: readonly Run[]) => [
-    name,
-    median(runs.map(({ p50 }) => p50)).toFixed(1),
-    median(runs.map(({ p99 }) => p99)).toFixed(1),
-  ];
-  return table(
-    ["an API in node:http, 100 requests/s", "p50 ms", "p99 ms"],
-    [row("without middleware", plain), row("with middleware", verified)],
   );
 }
 
@@ -137,70 +98,8 @@ export const growthTable = (growths: readonly Growth[]): string =>
     growths.map(({ name, ms, ratio }) => [name, ...ms.map(({ median, p99 }) => `${median.toFixed(0)}, ${p99.toFixed(0)}`), two(ratio)]),
   );
 
-export const memoryTable = (memories: readonly Memory[]): string =>
-  table(
-    ["memory under full load, MiB", "after 2 minutes", "after 10 minutes", "10 / 2"],
-    memories.map((each) => [each.name, whole(each.afterTwoMinutes), whole(each.afterTenMinutes), two(growthOf(each))]),
-  );
-
-export const headTable = (heads: readonly HeadMemory[]): string =>
-  table(
-    ["a full head of a log writer, with a heap of 96 MiB at most", "entries", "held, MiB", "highest heap of the isolate, MiB"],
-    heads.map(({ name, entries, heldMiB, highestMiB }) => [name, whole(entries), whole(heldMiB), whole(highestMiB)]),
-  );
-
-const growthOf = ({ afterTwoMinutes, afterTenMinutes }: Memory) => afterTenMinutes / afterTwoMinutes;
-
 export const arrivalTable = ({ p50, p99 }: Arrival): string =>
   table(["from the change to its receiver, ms", "p50", "p99"], [["an event, on an idle Worker under `npm start`", whole(p50), whole(p99)]]);
-
-const leastShownUs = 1;
-
-/** Returns a table of profiles. The parts with the most CPU time come first. */
-export function profileTable(profiles: readonly Profile[]): string {
-  const usOf = (part: string) => profiles.map(({ parts }) => parts.get(part) ?? 0);
-  const most = (part: string) => Math.max(...usOf(part));
-  const all = [...new Set(profiles.flatMap(({ parts }) => [...parts.keys()]))].toSorted((a, b) => most(b) - most(a));
-  const row = (what: string, ofParts: string[]) => [
-    what,
-    ...profiles.map(({ parts }) => ofParts.reduce((sum, part) => sum + (parts.get(part) ?? 0), 0).toFixed(1)),
-  ];
-  const shown = all.filter((part) => most(part) >= leastShownUs);
-  return table(
-    ["workerd's CPU for a request, µs", ...profiles.map(({ name }) => name)],
-    [
-      ...shown.map((part) => row(part, [part])),
-      row("all else", all.slice(shown.length)),
-      row("**total**", all),
-      row("**the Worker's own script**", all.filter(isOfScript)),
-    ],
-  );
-}
-
-export function instructionsTable(measured: readonly Instructions[]): string {
-  const bare = median(named(measured, "bare").counts);
-  return table(
-    ["workerd's instructions for a request, thousands", "median", "lowest and highest round", "bare's share of it"],
-    measured.map(({ name, counts }) => [
-      name,
-      whole(median(counts) / 1000),
-      `${whole(Math.min(...counts) / 1000)} to ${whole(Math.max(...counts) / 1000)}`,
-      two(bare / median(counts)),
-    ]),
-  );
-}
-
-export const denialsTable = (denials: readonly Denial[]): string =>
-  table(
-    ["a request without a key", "status", "CPU ms", "times the usual denial", "lowest and highest round"],
-    denials.map(({ name, status, cpuMs, ratios }) => [
-      name,
-      String(status),
-      cpuMs.toFixed(3),
-      two(median(ratios)),
-      `${two(Math.min(...ratios))} to ${two(Math.max(...ratios))}`,
-    ]),
-  );
 
 type Goal = [what: string, goal: string, measured: string, floor: string, met: string];
 
@@ -259,13 +158,11 @@ export function goalTable({
   throughput,
   cost,
   growth,
-  memory,
   arrival,
 }: {
   throughput: readonly Measured[];
   cost: readonly Cost[];
   growth: readonly Growth[];
-  memory: readonly Memory[];
   arrival: Arrival;
 }): string {
   return tableOfGoals([
@@ -277,7 +174,6 @@ export function goalTable({
       named(cost, busyName).dollarsPerMillion / named(cost, "naive").dollarsPerMillion,
     ),
     ...goalsOfGrowth(growth),
-    goal("memory after ten minutes over two", "at most", 1.1, growthOf(named(memory, residentOfOurs))),
     goal("from a change to its receiver: p50, ms", "at most", 150, arrival.p50),
     goal("from a change to its receiver: p99, ms", "at most", 1000, arrival.p99),
   ]);

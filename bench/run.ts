@@ -5,29 +5,15 @@ import { join, resolve } from "node:path";
 import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
-import { measureDenials } from "./denials.ts";
 import { measureDensity } from "./density.ts";
 import { measureGrowth } from "./growth.ts";
-import { measureHead } from "./head.ts";
-import { measureInstructions } from "./instructions.ts";
-import { measureLimits } from "./limits.ts";
-import { measureMemory } from "./memory.ts";
-import { measureMiddleware } from "./middleware.ts";
-import { measureProfiles } from "./profile.ts";
 import {
   againstTable,
   arrivalTable,
   costTable,
-  denialsTable,
   densityTable,
   goalTable,
   growthTable,
-  headTable,
-  instructionsTable,
-  limitsTable,
-  memoryTable,
-  middlewareTable,
-  profileTable,
   throughputGoalTable,
   throughputTable,
   verifyTable,
@@ -38,11 +24,10 @@ import { startBoth } from "./variants.ts";
 import { measureVerify } from "./verify.ts";
 
 // `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This command
-// prints the result and does not update docs/performance.md. You can name any other part in the same way. The parts `instructions`, `denials`,
-// `limits`, `verify` and `middleware` run only if you name them. `npm run bench -- scale` takes 45 minutes and updates the scale table in docs/performance.md.
-// `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the result. `npm run bench -- against CHECKOUT`
-// compares this checkout with another one. The packages of the other checkout must be installed. `npm run bench -- against CHECKOUT verify "one key"`
-// compares only these variants.
+// prints the result and does not update docs/performance.md. You can name any other part in the same way. `npm run bench -- scale` takes 45 minutes
+// and updates the scale table in docs/performance.md. `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the
+// result. `npm run bench -- against CHECKOUT` compares this checkout with another one. The packages of the other checkout must be installed.
+// `npm run bench -- against CHECKOUT verify "one key"` compares only these variants.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -53,14 +38,7 @@ const parts = {
   density: async (folder: string) => densityTable(await measureDensity(folder)),
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
-  head: async (folder: string) => headTable(await measureHead(folder)),
-  memory: async (folder: string) => memoryTable(await measureMemory(folder)),
-  profile: async (folder: string) => profileTable(await measureProfiles(folder)),
-  denials: async (folder: string) => denialsTable(await measureDenials(folder)),
-  limits: async (folder: string) => limitsTable(await measureLimits(folder)),
-  middleware: async (folder: string) => middlewareTable(await measureMiddleware(folder)),
   verify: async (folder: string) => verifyTable(await measureVerify(folder)),
-  instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
 /**
@@ -108,7 +86,7 @@ function machine(): string {
 }
 
 /**
- * Measures every part except `scale`, `instructions`, `denials`, `limits` and `verify`. Prints the tables of each part as soon as the part is
+ * Measures every part except `scale`. Prints the tables of each part as soon as the part is
  * measured. Returns the report.
  */
 async function all(): Promise<string> {
@@ -126,10 +104,8 @@ async function all(): Promise<string> {
   add("Webhooks", arrivalTable(arrival));
   const growth = await inFolder(measureGrowth);
   add("Growth", growthTable(growth));
-  const memory = await inFolder(measureMemory);
-  add("Memory", `${memoryTable(memory)}\n\n${headTable(await inFolder(measureHead))}`);
-  add("Profile", profileTable(await inFolder(measureProfiles)));
-  const goals = goalTable({ throughput, cost, growth, memory, arrival });
+  add("Verify", verifyTable(await inFolder(measureVerify)));
+  const goals = goalTable({ throughput, cost, growth, arrival });
   console.log(goals);
   return [machine(), "## Against the goals", goals, ...sections].join("\n\n");
 }

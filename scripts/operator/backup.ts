@@ -85,6 +85,7 @@ async function makeBackup(given: Given): Promise<void> {
   const deployment = client.deployment ?? (await readDeployment());
   if (!client.isLocal) await requireSameWorker(deployment);
   if (existsSync(folder) && !statSync(folder).isDirectory()) throw new CommandError("misuse", `${folder} is not a folder.`);
+  const manifest = await beginOrContinue(given, deployment, folder);
   // wrangler writes files, too. Only the operator may read them.
   process.umask(0o077);
   try {
@@ -92,7 +93,6 @@ async function makeBackup(given: Given): Promise<void> {
   } catch (error) {
     throw new CommandError("misuse", `${folder} cannot be made: ${(error as Error).message}`);
   }
-  const manifest = await beginOrContinue(given, deployment, folder);
   const write = () => {
     writeFileSync(`${manifestIn(folder)}.part`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
     renameSync(`${manifestIn(folder)}.part`, manifestIn(folder));

@@ -114,10 +114,8 @@ export async function readWriters(env: WriterEnv, names: readonly string[] = all
         const status = await statusOf(env, logWriter);
         health.headEntries += status.headEntries;
         health.hinted += status.hinted;
-        // A log writer of the last release does not say what was lost.
-        const lost = status.lost ?? nothingLost;
-        health.lost = addLost(health.lost, lost);
-        health.lostBy.set(logWriter, lost);
+        health.lost = addLost(health.lost, status.lost);
+        health.lostBy.set(logWriter, status.lost);
         health.unreadable += status.unreadable;
         if (status.oldestWaitingAt !== null)
           health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);

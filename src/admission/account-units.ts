@@ -181,7 +181,7 @@ export class AccountUnits {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };
       // What is left is left of the limit that the budget knew. The limit may have changed since.
-      const used = (share.limit ?? limit) - leftOf(share) - share.rest;
+      const used = share.limit - leftOf(share) - share.rest;
       return { per, limit, used: Math.max(0, used), resetsAt: endOf(share) };
     });
   }

@@ -1,4 +1,3 @@
-import { firstLogWriter } from "../activity/databases.ts";
 import type { Entry } from "../activity/entry.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
@@ -15,36 +14,36 @@ export interface KeyConfig {
   revision: string;
   accountId: string;
   accountName: string;
-  /** The binding of the database that holds the account's log. Older guards neither store nor return this field. */
-  logWriter?: string;
+  /** The binding of the database that holds the account's log. */
+  logWriter: string;
   name: string;
-  /** The ids in the team's own system, and the values that the team has stored, as JSON. Configurations stored by older guards lack them. */
-  externalId?: string | null;
-  metadata?: string;
-  accountExternalId?: string | null;
-  accountMetadata?: string;
+  /** The ids in the team's own system, and the values that the team has stored, as JSON. */
+  externalId: string | null;
+  metadata: string;
+  accountExternalId: string | null;
+  accountMetadata: string;
   state: "active" | "disabled" | "revoked";
   scopes: string[];
   /** The limit of the hour, which every key has. */
   hourlyLimit: number;
-  /** The other limits, at most one for each period. Configurations stored by older guards lack this field. */
-  otherLimits?: Limit[];
+  /** The other limits, at most one for each period. */
+  otherLimits: Limit[];
   allowedIps: string[];
   expiresAt: number | null;
   secretHash: string;
   last4: string;
   previousSecretHash: string | null;
   overlapEndsAt: number | null;
-  /** The time when the account was suspended, in milliseconds since the epoch. Configurations stored by older guards lack this field. */
-  suspendedAt?: number | null;
-  /** The limits that all keys of the account share, with a version and a revision of their own. Configurations stored by older guards lack them. */
-  accountVersion?: number | undefined;
-  accountRevision?: string | undefined;
-  accountLimits?: AccountLimit[] | undefined;
+  /** The time when the account was suspended, in milliseconds since the epoch. */
+  suspendedAt: number | null;
+  /** The limits that all keys of the account share, with a version and a revision of their own. */
+  accountVersion: number;
+  accountRevision: string;
+  accountLimits: AccountLimit[];
 }
 
 // During a rollout, the Worker and a guard may run different releases. The two therefore exchange objects with named members. Both sides
-// ignore unknown members. Every member that is added later must be optional.
+// ignore unknown members. Every member that is added after release 1.0 must be optional.
 
 /** The data that a guard needs to decide on one request. */
 export interface AdmissionRequest {
@@ -54,8 +53,8 @@ export interface AdmissionRequest {
   scope: string | null;
   /** False if requests to the route do not count against the limits. Such a route responds even when a limit is reached. */
   counted: boolean;
-  /** The number of units that the request uses, if it counts. 1 if absent, because older Workers do not send it. */
-  cost?: number | undefined;
+  /** The number of units that the request uses, if it counts. */
+  cost: number;
   /** Whether the guard only looks if the key could be admitted now. Nothing is counted. */
   isLook?: boolean | undefined;
   /** Present if the team's own API asks about a request that it has received. */
@@ -91,13 +90,13 @@ export type DenialCode = (typeof denialCodes)[number];
 export interface Admission {
   refusal: DenialCode | null;
   key: KeyFacts;
-  /** The limit of the hour. Older Workers and guards know no other limit. */
+  /** The limit of the hour. */
   rateLimit: RateLimit;
-  /** What is used of each limit, the shortest period first. Older guards do not return it. */
-  limits?: readonly LimitUsage[];
+  /** What is used of each limit, the shortest period first. */
+  limits: readonly LimitUsage[];
   /** What is used of the limits that all keys of the account share: an estimate. Absent if there are none. */
   shared?: readonly (LimitUsage & { per: FixedPeriod })[];
-  /** Why the request was refused, if its limits are the reason. Older guards do not return it. */
+  /** Why the request was refused, if its limits are the reason. */
   violation?: Violation;
   /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */
   secret?: "current" | "previous";
@@ -141,20 +140,20 @@ export interface PolicyUsage extends LimitUsage {
   name: PolicyName;
 }
 
-/** Returns what is used of each limit of the key, and then of its account. A guard of an earlier release knows only the hour. */
-function allLimitsIn({ limits, rateLimit, shared = [] }: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] {
-  const own = (limits ?? [{ per: "hour" as const, ...rateLimit }]).map((limit): PolicyUsage => ({ ...limit, name: limit.per }));
+/** Returns what is used of each limit of the key, and then of its account. */
+function allLimitsIn({ limits, shared = [] }: Pick<Admission, "limits" | "shared">): PolicyUsage[] {
+  const own = limits.map((limit): PolicyUsage => ({ ...limit, name: limit.per }));
   return [...own, ...shared.map((limit): PolicyUsage => ({ ...limit, name: `account-${limit.per}` }))];
 }
 
 /** Returns the limits that can refuse a request. A limit of the key above the account's limit for the same period never does. */
-export const limitsIn = (admission: Pick<Admission, "limits" | "rateLimit" | "shared">): PolicyUsage[] =>
+export const limitsIn = (admission: Pick<Admission, "limits" | "shared">): PolicyUsage[] =>
   allLimitsIn(admission).filter(
     ({ name, per, limit }) => name !== per || !admission.shared?.some((each) => each.per === per && each.limit < limit),
   );
 
 /** Returns the limits that refused a request, or all limits if the guard does not say which. */
-export function violatedIn(admission: Pick<Admission, "limits" | "rateLimit" | "shared" | "violation">): PolicyUsage[] {
+export function violatedIn(admission: Pick<Admission, "limits" | "shared" | "violation">): PolicyUsage[] {
   const { violation } = admission;
   if (!violation) return limitsIn(admission);
   const names: readonly PolicyName[] = [...violation.periods, ...(violation.shared ?? []).map((per) => `account-${per}` as const)];
@@ -176,13 +175,13 @@ export function limitDetails(admission: Admission, cost = 1): Pick<Entry, "cost"
 }
 
 /** Returns all limits of a key, the shortest period first. */
-export const limitsOf = ({ hourlyLimit, otherLimits = [] }: Pick<KeyConfig, "hourlyLimit" | "otherLimits">): Limit[] =>
+export const limitsOf = ({ hourlyLimit, otherLimits }: Pick<KeyConfig, "hourlyLimit" | "otherLimits">): Limit[] =>
   inPeriodOrder([...otherLimits, { per: "hour" as const, limit: hourlyLimit }]);
 
 /** The facts about a key that may appear in a response. */
 export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "logWriter" | "name" | "scopes" | "expiresAt">;
 
-export const factsOf = ({ accountId, accountName, logWriter = firstLogWriter, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
+export const factsOf = ({ accountId, accountName, logWriter, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
   accountId,
   accountName,
   logWriter,
@@ -193,7 +192,7 @@ export const factsOf = ({ accountId, accountName, logWriter = firstLogWriter, na
 
 /** Returns the facts about a key and its account for the team's own API. */
 export const verifiedFactsOf = (
-  { externalId = null, metadata = "{}", accountExternalId = null, accountMetadata = "{}" }: KeyConfig,
+  { externalId, metadata, accountExternalId, accountMetadata }: KeyConfig,
   entryId: string,
 ): VerifiedFacts => ({ entryId, externalId, metadata, accountExternalId, accountMetadata });
 

@@ -120,7 +120,7 @@ export class KeyGuard extends DurableObject<Env> {
       if (admission !== null) return admission;
       if (Date.now() > giveUpAt) throw new Error("the budget of the account has handed all units to other requests");
       try {
-        const { config, question } = await this.#units.ask(key.shared, costOf(request), this.#now());
+        const { config, question } = await this.#units.ask(key.shared, request.cost, this.#now());
         this.#takeOver(config);
         isAnswered = question > askedBefore;
       } catch (error) {
@@ -138,19 +138,15 @@ export class KeyGuard extends DurableObject<Env> {
    * Applies a configuration, unless the same or a newer version is already in force. The limits of the account have a version of their own. Every `admit` call
    * that starts after this method has returned uses the new configuration. Returns the configuration in force. If a later change was applied first or D1 was
    * restored to an earlier state, a returned revision differs from the given revision. A revoked key stays revoked, even if the given configuration is not
-   * revoked. `countsShared`: this guard counts the limits of the account. A guard of an earlier release stores them, and does not count them.
+   * revoked.
    */
-  configure(config: KeyConfig): KeyConfig & { countsShared: true } {
-    return { ...this.#configure(config), countsShared: true };
-  }
-
-  #configure(config: KeyConfig): KeyConfig {
+  configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
     const known = this.#key?.config;
     if (!known) return this.#apply(config);
     const isNewer = config.version > known.version;
     const newest = isNewer ? (known.state === "revoked" ? { ...config, ...revoked } : config) : known;
-    const ofAccount = accountVersion(config) > accountVersion(known) ? config : known;
+    const ofAccount = config.accountVersion > known.accountVersion ? config : known;
     if (newest === known && ofAccount === known) return known;
     return this.#apply({ ...newest, ...accountPart(ofAccount) });
   }
@@ -242,8 +238,8 @@ export class KeyGuard extends DurableObject<Env> {
   /** Takes over the limits of the account that its budget knows. */
   #takeOver({ version, revision, limits }: StoredLimits): void {
     const known = this.#key?.config;
-    if (!known || version === accountVersion(known)) return;
-    if (version < accountVersion(known)) throw new Error("the budget of the account does not know the limits that are in force");
+    if (!known || version === known.accountVersion) return;
+    if (version < known.accountVersion) throw new Error("the budget of the account does not know the limits that are in force");
     this.#apply({ ...known, accountVersion: version, accountRevision: revision, accountLimits: limits });
   }
 
@@ -254,7 +250,7 @@ export class KeyGuard extends DurableObject<Env> {
   async #load(): Promise<LoadedKey | null> {
     if (this.#isErased) return null;
     const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
-    if (config) this.#configure(config);
+    if (config) this.configure(config);
     return this.#key;
   }
 
@@ -272,7 +268,7 @@ export class KeyGuard extends DurableObject<Env> {
       const refusal = earlier.about === attempt.about ? null : "conflict";
       return this.#admissionOf(key, request, { refusal }, now, refusal === null ? earlier.entryId : entryId);
     }
-    const decision = this.#count(key, costOf(request), now, isAnswered);
+    const decision = this.#count(key, request.cost, now, isAnswered);
     if (attempt && decision?.refusal === null)
       this.#attempts.add(config.accountId, attempt.id, { about: attempt.about, entryId, countedAt: now });
     return decision && this.#admissionOf(key, request, decision, now);
@@ -281,7 +277,7 @@ export class KeyGuard extends DurableObject<Env> {
   /** Returns the refusal of a request by limits of the key, or null if they have room. Counts nothing. */
   #refuse(key: LoadedKey, request: AdmissionRequest): Admission | null {
     const now = this.#now();
-    const cost = costOf(request);
+    const cost = request.cost;
     const windows = windowsAt(this.#windows, key.limits, now);
     const violated = violatedBy(windows, key.limits, cost, now);
     if (violated.length === 0) return null;
@@ -425,9 +421,9 @@ const loadedKey = (config: KeyConfig): LoadedKey => ({
   limits: limitsOf(config),
   shared: {
     accountId: config.accountId,
-    limits: config.accountLimits ?? [],
-    periods: (config.accountLimits ?? []).map(({ per }) => per),
-    version: accountVersion(config),
+    limits: config.accountLimits,
+    periods: config.accountLimits.map(({ per }) => per),
+    version: config.accountVersion,
   },
 });
 
@@ -443,12 +439,9 @@ const refusedBy = (periods: readonly Period[], from: number, ofAccount: { period
   },
 });
 
-const costOf = ({ cost = 1 }: AdmissionRequest): number => cost;
-
-const accountVersion = ({ accountVersion = 0 }: KeyConfig): number => accountVersion;
 const accountPart = ({ accountVersion, accountRevision, accountLimits }: KeyConfig) => ({ accountVersion, accountRevision, accountLimits });
 
-/** Returns what is used of the hour, in the form of earlier releases. */
+/** Returns what is used of the hour. */
 function hourOf(limits: readonly LimitUsage[]): RateLimit {
   const hour = limits.find(({ per }) => per === "hour");
   if (!hour) throw new Error("a key has no limit of the hour");

@@ -17,8 +17,8 @@ import type { LimitUsage } from "./window.ts";
  * `keyName` are null.
  */
 export interface RateLimitUsage extends RateLimit {
-  /** What is used of each limit of the key. A guard of an earlier release does not say it. */
-  limits?: readonly LimitUsage[];
+  /** What is used of each limit of the key. */
+  limits: readonly LimitUsage[];
   keyId: string | null;
   keyName: string | null;
 }
@@ -60,12 +60,8 @@ export async function readHighestUsage(context: OpenedLog<LogReadContext & { gua
  */
 export function highestOf(usages: readonly RateLimitUsage[], now: number): RateLimitUsage {
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;
-  return usages.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: limitCeiling, used: 0, resetsAt: hourStart(now) + hourMs };
+  return usages.toSorted(byShare)[0] ?? unused({ id: null, name: null, hourlyLimit: limitCeiling }, now);
 }
-
-/** Returns what is used of each limit of a key. A guard of an earlier release says only the limit per hour. */
-export const limitsOfUsage = ({ limits, limit, used, resetsAt }: RateLimitUsage): readonly LimitUsage[] =>
-  limits ?? [{ per: "hour", limit, used, resetsAt }];
 
 /** The limit that is nearest its end. `key`: the key whose limit it is, or null if all keys of the account share the limit. */
 export interface NearestLimit extends LimitUsage {
@@ -77,9 +73,7 @@ export interface NearestLimit extends LimitUsage {
  * they refill at once. `shared`: the limits that all keys of the account share.
  */
 export function nearestLimit(usages: readonly RateLimitUsage[], shared: readonly LimitUsage[]): NearestLimit | null {
-  const ofKeys = usages.flatMap((usage) =>
-    limitsOfUsage(usage).map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName } })),
-  );
+  const ofKeys = usages.flatMap((usage) => usage.limits.map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName } })));
   const all: NearestLimit[] = [...ofKeys, ...shared.map((each) => ({ ...each, key: null }))];
   const shareOf = ({ used, limit }: LimitUsage) => Math.min(1, used / limit);
   return (
@@ -104,10 +98,10 @@ async function usageOf({ guards, now }: { guards: Guards; now: number }, key: Li
   return rateLimit ? { ...rateLimit, keyId: key.id, keyName: key.name } : unused(key, now);
 }
 
-const unused = (key: LimitedKey, now: number): RateLimitUsage => ({
-  keyId: key.id,
-  keyName: key.name,
-  limit: key.hourlyLimit,
-  used: 0,
-  resetsAt: hourStart(now) + hourMs,
-});
+function unused(
+  { id, name, hourlyLimit: limit }: { id: string | null; name: string | null; hourlyLimit: number },
+  now: number,
+): RateLimitUsage {
+  const hour = { limit, used: 0, resetsAt: hourStart(now) + hourMs };
+  return { ...hour, limits: [{ per: "hour", ...hour }], keyId: id, keyName: name };
+}

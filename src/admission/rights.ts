@@ -21,7 +21,7 @@ interface Label {
 
 /**
  * What a guard holds in a window. `reserved`: the units that count as used after a crash. `rest`: what the budget had left for all guards when it last
- * answered. `limit`: the limit of the account at that time. An earlier release did not store it.
+ * answered. `limit`: the limit of the account at that time.
  */
 export interface Share extends Label {
   got: number;
@@ -29,7 +29,7 @@ export interface Share extends Label {
   used: number;
   reserved: number;
   rest: number;
-  limit?: number | undefined;
+  limit: number;
 }
 
 /** What a guard holds of the budget. `nonce`: a random id. A guard that has lost its storage has another one. */
@@ -154,7 +154,7 @@ export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "wait
  * What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards, of `limit`. It is negative after the limit
  * was lowered below what was used.
  */
-export type Grant = readonly (Label & { granted: number; rest: number; limit?: number | undefined })[];
+export type Grant = readonly (Label & { granted: number; rest: number; limit: number })[];
 
 /** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */
 export interface BudgetAnswer {
@@ -348,7 +348,7 @@ export const grantOf = (budget: Budget, id: string): Grant =>
     startsAt: window.startsAt,
     granted: rowOf(budget.holders.get(id), window).granted,
     rest: restOf(budget, window),
-    limit: budget.limits.find(({ per }) => per === window.per)?.limit,
+    limit: budget.limits.find(({ per }) => per === window.per)?.limit ?? 0,
   }));
 
 /** Returns the ids of the guards that may hold unused units in any window with a limit, the guard with the most first. */

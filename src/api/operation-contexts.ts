@@ -1,5 +1,4 @@
 import type { Actor } from "../accounts/actor.ts";
-import { firstLogWriter } from "../activity/databases.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
 import { principalOf } from "../http/context.ts";
@@ -25,7 +24,7 @@ function actingOf(c: ApiContext): contexts.Acting {
   const { keyId, admission } = principalOf(c);
   return {
     actor: actorOf(c),
-    logWriter: admission.key.logWriter ?? firstLogWriter,
+    logWriter: admission.key.logWriter,
     authority: authorityOfKey(connect(c.env.DB), { keyId, scope: c.get("policy")?.scope ?? null }),
     scopes: admission.key.scopes,
   };

@@ -62,17 +62,15 @@ async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string,
         .map(async ({ id, ...key }) => {
           const inForce = await guards.getByName(id).configure(key);
           denialCache.forget(id, Date.now());
-          if (inForce.countsShared && inForce.accountRevision === stored.revision) confirmed.add(`${stored.revision} ${id}`);
+          if (inForce.accountRevision === stored.revision) confirmed.add(`${stored.revision} ${id}`);
           return inForce;
         }),
     );
     throwTogether(errorsOf(outcomes), "some guards cannot be reached");
     const inForce = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
-    // During a rollout, a guard of an earlier release can still run.
-    if (inForce.some(({ countsShared }) => !countsShared)) throw new Error("a guard of an earlier release is still running");
     const others = inForce.filter(({ accountRevision }) => accountRevision !== stored.revision);
     if (others.length > 0) {
-      await raiseLimitsVersion(db, accountId, stored, Math.max(...others.map(({ accountVersion = 0 }) => accountVersion)));
+      await raiseLimitsVersion(db, accountId, stored, Math.max(...others.map(({ accountVersion }) => accountVersion)));
       continue;
     }
     await confirmLimits(db, accountId, stored);

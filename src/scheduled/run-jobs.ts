@@ -27,8 +27,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   const db = connect(env.DB);
   const outbox: Outbox = { db, enqueue: enqueueVia(env.DELIVERIES, (work) => void enqueued.push(work)) };
   const before = await readJobRuns(db);
-  // An earlier release stored the runs of a job under the job's description instead of its name.
-  const lastRunOf = ({ name, description }: Job) => before.get(name) ?? before.get(description);
+  const lastRunOf = ({ name }: Job) => before.get(name);
   const due = jobs.filter((job) => isDue(job, lastRunOf(job), now));
   const outcomes = await Promise.allSettled(
     due.map((job) => {

@@ -131,21 +131,21 @@ describe("The counted bytes", () => {
 describe("A local migration", () => {
   it.runIf(inject("isLong"))("continues after it was killed in the middle of a file", { tags: ["long"] }, async () => {
     const folder = copyProject();
-    const file = join(folder, "migrations/main/0004_members.sql");
-    const text = readFileSync(file, "utf8");
+    const file = join(folder, "migrations/main/9999_slow.sql");
+    const ours = migrations.filter((each) => each.startsWith("main/")).length;
     const createAccount = ["scripts/account.ts", "--name", "Acme", "--email", "acme@example.com"];
     try {
-      writeFileSync(file, `${text}\n--> statement-breakpoint\n${slowStatement};`);
+      writeFileSync(file, `CREATE TABLE quick (id TEXT);--> statement-breakpoint\n${slowStatement};`);
       const killed = spawn(process.execPath, createAccount, { cwd: folder, stdio: "ignore", detached: true });
       const ended = new Promise((resolve) => killed.once("exit", resolve));
-      await vi.waitUntil(() => countAppliedMigrations(folder) >= 4, { timeout: 120_000, interval: 20 });
+      await vi.waitUntil(() => countAppliedMigrations(folder) >= ours, { timeout: 120_000, interval: 20 });
       process.kill(-(killed.pid ?? 0), "SIGKILL");
       await ended;
-      expect(countAppliedMigrations(folder)).toBe(4);
-      writeFileSync(file, text);
+      expect(countAppliedMigrations(folder)).toBe(ours);
+      writeFileSync(file, "CREATE TABLE quick (id TEXT);");
 
       const { code, err } = await run(process.execPath, createAccount, { cwd: folder });
-      expect([code, countAppliedMigrations(folder)], err).toEqual([0, migrations.filter((each) => each.startsWith("main/")).length]);
+      expect([code, countAppliedMigrations(folder)], err).toEqual([0, ours + 1]);
       const listed = await run(join(root, "node_modules/.bin/wrangler"), ["d1", "migrations", "list", "DB", "--local"], { cwd: folder });
       expect(listed.out).toContain("No migrations to apply");
     } finally {

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { type AccountLimits, readAccountLimits } from "../../admission/account-limits.ts";
-import { limitsOfUsage, type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { type RateLimitUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { showPage } from "../components/layout.tsx";
 import { LimitTable, type ShownLimit } from "../components/limit-table.tsx";
 import { Empty } from "../components/notice.tsx";
@@ -72,7 +72,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
 });
 
 const limitsOfKey = (usage: RateLimitUsage): ShownLimit[] =>
-  limitsOfUsage(usage).map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName ?? "" } }));
+  usage.limits.map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName ?? "" } }));
 
 const ByKey = ({ limits, byKey }: AccountLimits) => (
   <section class="scroll" tabindex={0} aria-label="By key, as a table">

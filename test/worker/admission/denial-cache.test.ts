@@ -6,12 +6,13 @@ import { KeyVerifier } from "../../../src/credentials/verified-keys.ts";
 import { hashOf } from "../../../src/crypto/hash.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 
-const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true };
+const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true, cost: 1 };
 const now = Date.UTC(2026, 10, 21, 7, 30);
 const admissionWith = (refusal: DenialCode | null, resetsAt = now + 1_800_000): Admission => ({
   refusal,
-  key: { accountId: "acc_1", accountName: "A", name: "k", scopes: [], expiresAt: null },
+  key: { accountId: "acc_1", accountName: "A", logWriter: "ACTIVITY_0/0", name: "k", scopes: [], expiresAt: null },
   rateLimit: { limit: 5, used: 5, resetsAt },
+  limits: [{ per: "hour", limit: 5, used: 5, resetsAt }],
 });
 
 describe("The denial cache", () => {

@@ -10,6 +10,7 @@ export const admissionRequestOf = (key: string): AdmissionRequest => ({
   ip: "198.51.100.1",
   scope: null,
   counted: true,
+  cost: 1,
 });
 
 /** Asks the guard of a key to admit one request. */

@@ -1,1 +1,0 @@
-ALTER TABLE `jobs` ADD `description` text DEFAULT '' NOT NULL;

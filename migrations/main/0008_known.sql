@@ -1,2 +1,0 @@
-CREATE INDEX `api_keys_by_creator` ON `api_keys` (`account_id`,`created_by_id`);--> statement-breakpoint
-CREATE INDEX `audit_webhooks` ON `audit` (`account_id`,`actor_id`,`action`,`target_id`) WHERE action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled');

@@ -1,1 +1,0 @@
-ALTER TABLE `operator_audit` ADD `token_id` text;

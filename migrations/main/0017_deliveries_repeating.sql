@@ -1,1 +1,0 @@
-CREATE INDEX `deliveries_repeating` ON `deliveries` (`redelivery_of`) WHERE redelivery_of IS NOT NULL;

@@ -1,2 +1,0 @@
-DROP TRIGGER `webhook_host_answered`;--> statement-breakpoint
-CREATE TRIGGER `webhook_host_answered` AFTER UPDATE OF `answered_host` ON `webhooks` WHEN NEW.`answered_host` IS NOT NULL AND NEW.`answered_host` IS NOT OLD.`answered_host` BEGIN UPDATE `deliveries` SET `next_attempt_at` = `created_at` WHERE `account_id` = NEW.`account_id` AND `webhook_id` = NEW.`id` AND `status` = 'pending' AND (`attempts_made` = 0 OR `claim` IS NOT NULL) AND `redelivery_id` IS NULL AND `next_attempt_at` > `created_at`; END;
