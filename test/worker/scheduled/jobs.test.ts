@@ -111,12 +111,12 @@ describe("The scheduled jobs", () => {
     expect(new Set(jobs.map(({ name }) => name)).size).toBe(jobs.length);
   });
 
-  it("continue runs that an earlier release stored under descriptions, and delete runs of unknown jobs", async () => {
+  it("continue at their cursors, and delete runs of unknown jobs", async () => {
     const job = jobs.find(({ name }) => name === "delete_old_usage");
     const now = Date.now();
     await deleteJobs();
     // The cursor is already past the last account, so the round ends at once.
-    await insertJob(job?.description ?? "", "+acc_~", now - 60_000, true);
+    await insertJob(job?.name ?? "", "+acc_~", now - 60_000, true);
     await insertJob("an unknown job", "", now - dayMs, false);
     await cron(now);
     expect(namesOf(await readJobs())).toEqual(namesOf(jobs));
@@ -136,7 +136,7 @@ describe("The scheduled jobs", () => {
     try {
       await deleteJobs();
       // The round is past the accounts of other tests. How many accounts these tests have left is not known.
-      await insertJob(job?.description ?? "", "acc_z", now - 60_000, true);
+      await insertJob(job?.name ?? "", "acc_z", now - 60_000, true);
       await cron(now);
       const run = await readJob(name);
       expect(run).toMatchObject({ done: 40, has_more: 1 });
