@@ -7,9 +7,9 @@ import { defineConfig } from "vitest/config";
 import { buildDocs } from "./scripts/build-docs.ts";
 
 // Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` run the commands of the project. Tests in
-// `test/browser` open the pages in the installed Chromium. `npm test` does not run the tests in `test/browser`. Some tests take minutes at
-// full size. Such a test has a short form for `npm test` and a long form for `npm run test:long`. A test with a long form reads
-// `inject("isLong")` and has the tag `long`.
+// `test/browser` open the pages in the installed Chromium. Some tests take minutes at full size. Such a test has a short form for `npm test` and a
+// long form for `npm run test:long`. A test with a long form reads `inject("isLong")` and has the tag `long`. Tests that start processes have the
+// tag `process`, and run only in `npm run test:long`.
 
 /** Builds the documentation before the Worker is bundled. Imports the files as text, as the rule in wrangler.toml also does. */
 const builtDocs = {
@@ -36,7 +36,10 @@ export default defineConfig(async () => ({
     silent: "passed-only" as const,
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
-    tags: [{ name: "long", description: "Has a long form, or is one." }],
+    tags: [
+      { name: "long", description: "Has a long form, or is one." },
+      { name: "process", description: "Starts processes, and does not run in npm test." },
+    ],
     projects: [
       {
         plugins: [

@@ -15,8 +15,6 @@ const maxMs = 3 * 60_000;
 const maxBytes = 256 * 1024;
 /** After this number of probes, a plain request shows that the handler is still reached with the good key. */
 const probesBetween = 8;
-/** A pause between requests, in milliseconds, so that a check is no load. */
-const pauseMs = 10;
 
 /** What came back. `seen`: the headers that the handler got, or null if the handler was not reached. `problem`: the problem in the body, or null. */
 interface Answer {
@@ -218,12 +216,13 @@ function faultsOfDenied({ status, seen }: Answer, probe: Probe, isAllowed: boole
 /**
  * Sends all probes to a proxy, with a good key, without a key, and with bad keys. Returns what is wrong. The good key comes first, because a proxy that stores
  * decisions would replay them to those without one. Throws if the check can show nothing: the handler is not reached with the good key, or the proxy stops
- * answering. If the handler is no longer reached in between, that is a fault, and the check ends.
+ * answering. If the handler is no longer reached in between, that is a fault, and the check ends. `pauseMs`: the pause before each request, in milliseconds.
  */
 export async function checkProxy(
   url: URL,
   key: string,
   allowed: Allowed,
+  pauseMs: number,
 ): Promise<{ sent: number; found: Found[]; passes: string[]; upgraded: boolean; notReached: string[] }> {
   const found: Found[] = [];
   const passes = new Set<string>();
@@ -321,6 +320,9 @@ export async function checkProxy(
   return { sent, found, passes: [...passes], upgraded, notReached };
 }
 
+/** With this pause between requests, a check is no load. */
+const usualPauseMs = 10;
+
 export const checkProxyCommand: Command = {
   form: "URL --key KEY [--missing-pass] [--unknown-pass] [--websocket PATH]",
   what: "check that nobody passes your proxy unasked: URL leads to the handler of the guide",
@@ -345,7 +347,7 @@ export const checkProxyCommand: Command = {
     if (webSocket !== undefined && (!webSocket.startsWith("/") || new URL(webSocket, url).origin !== url.origin))
       throw new CommandError("misuse", "--websocket takes a path that begins with a slash.");
     const allowed = { missing: options["missing-pass"] === true, unknown: options["unknown-pass"] === true, webSocket };
-    const { sent, found, passes, upgraded, notReached } = await checkProxy(url, key, allowed);
+    const { sent, found, passes, upgraded, notReached } = await checkProxy(url, key, allowed, usualPauseMs);
     if (!upgraded)
       note("No WebSocket reached your API, so upgrades were not checked. If your API has some, give the path of one: --websocket PATH.");
     if (notReached.length > 0)

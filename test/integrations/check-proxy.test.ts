@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, request as sendTo } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkProxy } from "../../scripts/operator/check-proxy.ts";
+import { checkProxy as checkWithPauses } from "../../scripts/operator/check-proxy.ts";
 import { probes } from "../../scripts/operator/proxy-probes.ts";
 import { run } from "../node/project.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
@@ -16,6 +16,7 @@ let operator: ReturnType<typeof operatorOf>;
 let upstream: Awaited<ReturnType<typeof startOrigin>>;
 let token: string;
 const servers: Server[] = [];
+const checkProxy = (url: URL, key: string, allowed: Parameters<typeof checkWithPauses>[2]) => checkWithPauses(url, key, allowed, 0);
 
 beforeAll(async () => {
   worker = await startWorker();

@@ -1,4 +1,7 @@
-/** @module-tag long */
+/**
+ * @module-tag long
+ * @module-tag process
+ */
 import type { ChildProcess } from "node:child_process";
 import { globSync } from "node:fs";
 import { join } from "node:path";

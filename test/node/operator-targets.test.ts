@@ -1,3 +1,4 @@
+/** @module-tag process */
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

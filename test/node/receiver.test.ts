@@ -1,3 +1,4 @@
+/** @module-tag process */
 import { spawn } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Receiver, startReceiver } from "../../scripts/receiving.ts";

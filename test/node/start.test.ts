@@ -1,3 +1,4 @@
+/** @module-tag process */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
