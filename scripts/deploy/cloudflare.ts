@@ -7,6 +7,8 @@ import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
 /** A version that was uploaded to Cloudflare. */
 export interface Version {
   id: string;
+  /** When the version was uploaded, as text that sorts by time. */
+  createdAt: string;
   /** What the deploy wrote down, for example the commit. Null if the version was not uploaded by `npm run deploy`. */
   message: string | null;
   /** The last change of the classes of Durable Objects that the version knows. */
@@ -77,12 +79,18 @@ export async function missingQueues(deployment: Deployment): Promise<string[]> {
 export async function readVersion(deployment: Deployment, id: string): Promise<Version | null> {
   const out = await ifThere(["versions", "view", id, "--json"], deployment, /not (?:be )?found|does not exist/i);
   if (out === null) return null;
-  const { annotations = {}, resources = {} } = jsonIn(out) as {
+  const {
+    metadata,
+    annotations = {},
+    resources = {},
+  } = jsonIn(out) as {
+    metadata: { created_on: string };
     annotations?: Record<string, string>;
     resources?: { script_runtime?: { migration_tag?: string }; bindings?: Binding[] };
   };
   return {
     id,
+    createdAt: metadata.created_on,
     message: annotations["workers/message"] ?? null,
     classTag: resources.script_runtime?.migration_tag ?? null,
     bindings: resources.bindings ?? [],

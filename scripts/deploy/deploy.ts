@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { parseOptions, run } from "../command.ts";
-import { CommandError } from "../exit-codes.ts";
-import { connectToOperator, keepToken, keptToken } from "../operator-client.ts";
+import { CommandError, exitCodes } from "../exit-codes.ts";
+import { connectToOperator, keepToken, keptToken, type OperatorClient } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
 import {
@@ -67,7 +67,7 @@ async function readState(deployment: Deployment): Promise<State> {
   const databases = deployment.databases.map(({ name }) => name).filter((name) => !databaseIds.has(name));
   const secrets = secretNames.filter((name) => !deployed?.secrets.includes(name));
   const signing = secrets.filter((name) => name !== "OPERATOR_TOKENS");
-  const hasData = signing.length > 0 && databases.length < deployment.databases.length && (await countAccounts(deployment)) > 0;
+  const hasData = signing.length > 0 && databaseIds.has(deployment.databases[0]?.name ?? "") && (await countAccounts(deployment)) > 0;
   return { deployed, databaseIds, missing: { databases, queues, secrets }, lost: hasData ? signing : [] };
 }
 
@@ -102,7 +102,7 @@ function requireAllowed({ env, origin, jurisdiction }: Deployment, { deployed, m
   if (process.env.CI)
     throw new CommandError(
       "refused",
-      "The Worker has no secret OPERATOR_TOKENS, and a token that is created in CI would be lost with the machine. Deploy once from a laptop, or set that secret: docs/deploy.md.",
+      "The Worker has no secret OPERATOR_TOKENS, and a token that is created in CI would be lost with the machine. Deploy once from a laptop, or set that secret: docs/runbooks/lost-operator-tokens.md.",
     );
 }
 
@@ -136,13 +136,14 @@ async function dryRun(deployment: Deployment, mayReplace: boolean): Promise<stri
   const steps = [
     ...[...creations(deployment, missing), ...migrations(deployment)].map(({ what, args }) => `${what}: wrangler ${args.join(" ")}`),
     ...missing.secrets.map((name) => `create the secret ${name}`),
+    ...(state === null ? ["the first deploy: upload a version, and send all requests to it. Any later one:"] : []),
     ...(why === null
       ? [
           `upload a version, and send ${firstShare} % of the requests to it`,
           "watch its health and its errors, and go back if they are worse",
+          "send all requests to it, and attach its domains, cron and queues",
         ]
-      : [`upload a version, and send all requests to it, because ${why}`]),
-    "send all requests to it, and attach its domains, cron and queues",
+      : [`upload a version, send all requests to it, because ${why}, and attach its domains, cron and queues`]),
     ...domainsOf(deployment).map((domain) => `serve ${domain} from ${deployment.worker}, instead of anything that serves this domain now`),
   ];
   if (state !== null) requireAllowed(deployment, state, mayReplace);
@@ -157,9 +158,19 @@ function commitOf(): string {
   return `commit ${stdout.trim()}${git("status", "--porcelain").stdout === "" ? "" : ", changed"}`;
 }
 
+/** Ctrl+C, the end of the process, and the end of its terminal. */
+const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 /** Uploads a version with the secrets that are new. `command`: the words of wrangler's command. Returns the id of the version. */
 async function upload(deployment: Deployment, command: string[], secrets: Record<string, string>): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "deploy-"));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  // A signal must not leave the file with the secrets.
+  const interrupt = () => {
+    remove();
+    process.exit(exitCodes.failed);
+  };
+  for (const name of signals) process.on(name, interrupt);
   const [secretsFile, outputFile] = [join(folder, "secrets.json"), join(folder, "output.ndjson")];
   try {
     const uploaded = Object.entries(secrets).filter(([name]) => secretNames.includes(name));
@@ -174,19 +185,16 @@ async function upload(deployment: Deployment, command: string[], secrets: Record
     if (version === undefined) throw new WranglerError("wrangler did not report the id of the new version.");
     return version;
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    for (const name of signals) process.off(name, interrupt);
+    remove();
   }
 }
-
-/** Ctrl+C, the end of the process, and the end of its terminal. */
-const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
  * Gives a new version a share of the requests, watches it, and then gives it all requests. If it is worse than the previous version, or the deploy is
  * interrupted, gives all requests to the previous version again.
  */
-async function deployGradually(deployment: Deployment, previous: string, seconds: number): Promise<string> {
-  const client = seconds > 0 ? await connectToMetrics(deployment) : null;
+async function deployGradually(deployment: Deployment, previous: string, seconds: number, client: OperatorClient | null): Promise<string> {
   const version = await upload(deployment, ["versions", "upload"], {});
   const interrupted = new AbortController();
   const { signal } = interrupted;
@@ -220,7 +228,12 @@ async function deployGradually(deployment: Deployment, previous: string, seconds
   } finally {
     for (const name of signals) process.off(name, interrupt);
   }
-  await wrangler(["triggers", "deploy"], deployment, { show: true });
+  const { code } = await wrangler(["triggers", "deploy"], deployment, { show: true, mayFail: true });
+  if (code !== 0)
+    throw new CommandError(
+      "failed",
+      `All requests go to ${version}, but its domains, cron and queues were not attached. Run the deploy again.`,
+    );
   return version;
 }
 
@@ -247,6 +260,8 @@ async function deploy(found: Deployment, { account, seconds, mayReplace }: Given
   const state = await readState(found);
   const { deployed } = state;
   requireAllowed(found, state, mayReplace);
+  const why = await reasonForAtOnce(found, state);
+  const client = why === null && seconds > 0 ? await connectToMetrics(found) : null;
   for (const { args } of creations(found, state.missing)) await wrangler(args, found, { show: true });
   // Without this, a new version gets the secrets of the version that was uploaded last. Somebody else may have uploaded that one.
   const isLatest = deployed === null || deployed.latest === deployed.version.id;
@@ -259,16 +274,16 @@ async function deploy(found: Deployment, { account, seconds, mayReplace }: Given
   // Store the token first, and then upload its hash. If the upload fails, the next deploy uses the stored token.
   const secrets = missingSecrets(deployed?.secrets ?? [], "deploy", origin === null ? undefined : keptToken(origin) || undefined);
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
-  const why = await reasonForAtOnce(deployment, state);
   if (why !== null) say(`The new version gets all requests at once, because ${why}.`);
   const version =
     why === null && deployed !== null
-      ? await deployGradually(deployment, deployed.version.id, seconds)
+      ? await deployGradually(deployment, deployed.version.id, seconds, client)
       : await upload(deployment, ["deploy", ...objectsAtOnce], secrets);
-  if (deployed !== null) say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
+  const mayGoBack = deployed?.version.classTag === deployment.classTag && state.missing.secrets.length === 0;
+  if (deployed !== null && mayGoBack) say(`To go back: npm run roll-back -- --env ${deployment.env} --to ${deployed.version.id}`);
   if (origin === null) return `Set PUBLIC_ORIGIN in ${overridesOf(deployment.env)}, and deploy again. Links and webhooks need it.`;
   await waitForVersion(deployment, version);
-  if (secrets.OPERATOR_TOKEN)
+  if (secrets.OPERATOR_TOKENS)
     say("The operator's token is in .operator-tokens, where `npm run operator -- ... --env` finds it. Keep a copy in your password store.");
   if (account) say(await createFirstAccount(origin, account, secrets.OPERATOR_TOKENS !== undefined));
   return `${origin} responds as ${version}, and is healthy.`;

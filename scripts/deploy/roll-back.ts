@@ -38,16 +38,18 @@ await run(async () => {
   const whole = (await readDeployments(deployment)).flatMap(([first]) => (first?.percentage === 100 ? [first.id] : []));
   // While the requests are split, the version that had all of them before has the largest share.
   const id = values.to ?? (isSplit ? present.id : whole.find((each) => each !== present.id));
-  const name = "Name a version with --to: npm run wrangler -- production deployments list";
+  const name = `Name a version with --to: npm run wrangler -- ${deployment.env} deployments list`;
   if (id === undefined) throw new CommandError("refused", `No other version than ${present.id} had all requests lately. ${name}`);
   if (id === present.id && !isSplit) throw new CommandError("refused", `All requests go to ${id} already.`);
   const version = await readVersion(deployment, id);
   if (version === null) throw new CommandError("refused", `${deployment.worker} has no version ${id}. ${name}`);
+  if (values.to === undefined && version.createdAt > present.createdAt)
+    throw new CommandError("refused", `${deployment.worker} was rolled back already: from ${id} to ${present.id}. ${name}`);
   const what = `${deployment.worker} (${deployment.env}) is at ${shownShares(shares)}`;
   if (values["dry-run"]) return `${what}. It would go back to ${id}, ${version.message ?? "of an unknown commit"}. Nothing is changed.`;
   const { code, out, err } = await wrangler(sendAllTo(id), deployment, { show: true, mayFail: true });
   if (code !== 0) {
-    const refusal = Object.entries(refusals).find(([cloudflareCode]) => (out + err).includes(cloudflareCode));
+    const refusal = Object.entries(refusals).find(([cloudflareCode]) => (out + err).includes(`code: ${cloudflareCode}`));
     if (refusal) throw new CommandError("refused", `Nothing is changed. ${refusal[1]}`);
     throw new WranglerError("wrangler versions deploy failed.");
   }

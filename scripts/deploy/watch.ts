@@ -62,6 +62,7 @@ export async function waitForVersion(target: Target, version: string, timeoutMs 
     problem = await healthProblem(target, version);
     if (problem === null) return;
   }
+  if (signal?.aborted) throw new CommandError("failed", "The deploy was interrupted.");
   throw new CommandError("unreachable", `${target.origin}/health did not respond as ${version} within ${timeoutMs / 1000} s: ${problem}.`);
 }
 

@@ -171,6 +171,8 @@ test("npm run roll-back sends all requests to the version before, and is refused
   expect(sharesOf(script())[0]?.version_id).toBe(second);
   expect(succeeded(await team.run("roll-back", []))).toContain(`responds as ${first}, and is healthy`);
   expect((await healthAt(team.origin)).releaseId).toBe(first);
+  // A second roll-back would bring back the version that was left.
+  await expectRefused(team.run("roll-back", []), `was rolled back already: from ${second} to ${first}`);
   // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
   const rotate = () => team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
   await expectRefused(rotate(), "for example after a rollback");
@@ -214,6 +216,7 @@ test("A deploy that changes classes of Durable Objects sends all requests to the
 });
 
 test("A token without a permission, or a machine that loses the operator's token, changes nothing", async () => {
+  await expectRefused(team.run("deploy", [], { OPERATOR_TOKEN: "dvop_wrong" }), "Nobody could watch the errors of the new version");
   cloudflare.account.tokens.narrow = { isOfUser: true, permissions: ["Workers Scripts", "Queues"] };
   await expectRefused(team.run("deploy", [], cloudflare.variables("narrow")), "/d1/database", 1);
   const { bindings } = latest();
