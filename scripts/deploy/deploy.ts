@@ -136,10 +136,9 @@ async function dryRun(deployment: Deployment, mayReplace: boolean): Promise<stri
   const steps = [
     ...[...creations(deployment, missing), ...migrations(deployment)].map(({ what, args }) => `${what}: wrangler ${args.join(" ")}`),
     ...missing.secrets.map((name) => `create the secret ${name}`),
-    ...(state === null ? ["the first deploy: upload a version, and send all requests to it. Any later one:"] : []),
     ...(why === null
       ? [
-          `upload a version, and send ${firstShare} % of the requests to it`,
+          `upload a version, and send ${state === null ? "all requests to it if it is the first. Otherwise send " : ""}${firstShare} % of the requests to it`,
           "watch its health and its errors, and go back if they are worse",
           "send all requests to it, and attach its domains, cron and queues",
         ]
@@ -147,6 +146,7 @@ async function dryRun(deployment: Deployment, mayReplace: boolean): Promise<stri
     ...domainsOf(deployment).map((domain) => `serve ${domain} from ${deployment.worker}, instead of anything that serves this domain now`),
   ];
   if (state !== null) requireAllowed(deployment, state, mayReplace);
+  else if (deployment.origin === null) say(`Set PUBLIC_ORIGIN in ${overridesOf(deployment.env)} before the first deploy.`);
   return `Nothing is changed. A deploy runs these steps:\n${steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n")}`;
 }
 

@@ -2,7 +2,7 @@
  * @module-tag long
  * @module-tag process
  */
-import { readFileSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, inject, it, vi } from "vitest";
@@ -37,6 +37,7 @@ afterAll(async () => {
 const script = () => scriptOf(cloudflare.account);
 const latest = () => latestOf(script()) as Version;
 const secretsIn = ({ bindings }: Version) => bindings.filter(({ type }) => type === "secret_text");
+const isUpload = (name: string) => name.startsWith("deploy-");
 /** Expects that a command has succeeded. Returns its output. */
 function succeeded({ code, out, err }: Said): string {
   expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
@@ -52,16 +53,31 @@ const expectNothingChanged = () => expect(cloudflare.api.calls.filter(isWrite)).
 
 test("The first deploy goes on after a kill at any of its calls, and creates everything with a token of minimal permissions", async () => {
   // Each of these calls takes effect, and kills the deploy before it hears of that.
-  for (const killedAt of [/POST .*\/d1\/database$/, /PUT .*\/workers\/scripts\/developer-overview$/]) {
+  const killAt = async (call: RegExp) => {
     let isKilled = false;
     const running = team.run("deploy", ["--watch", "1"]);
     cloudflare.api.fault = ({ method, path }) => {
-      if (isKilled || !killedAt.test(`${method} ${path}`)) return undefined;
+      if (isKilled || !call.test(`${method} ${path}`)) return undefined;
       isKilled = true;
       return { when: "after", what: () => running.kill() };
     };
     expect((await running).code).toBe(null);
-  }
+  };
+  await killAt(/POST .*\/d1\/database$/);
+  // An interruption leaves no file with secrets.
+  const temporary = join(team.folder, "temporary");
+  mkdirSync(temporary);
+  const interrupted = team.run("deploy", ["--watch", "1"], { TMPDIR: temporary });
+  let hadFile = false;
+  const interrupt = () => {
+    hadFile = readdirSync(temporary).some(isUpload);
+    interrupted.interrupt();
+  };
+  cloudflare.api.fault = ({ method, path }) =>
+    method === "PUT" && path.endsWith("/scripts/developer-overview") ? { when: "before", what: interrupt } : undefined;
+  expect([(await interrupted).code, hadFile]).toEqual([1, true]);
+  expect(readdirSync(temporary).filter(isUpload)).toEqual([]);
+  await killAt(/PUT .*\/workers\/scripts\/developer-overview$/);
   cloudflare.api.fault = () => undefined;
   const out = await deploy(...firstAccount);
   const { databases, queues, domains } = cloudflare.account;
