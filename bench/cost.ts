@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { objectGb, prices } from "../scripts/bill-figures.ts";
-import { dayMs, dayStart, hourMs, hourStart, minuteMs, secondMs } from "../src/time/clock.ts";
+import { dayMs, dayStart, hourMs, hourStart, minuteMs, secondMs } from "../src/lib/time/clock.ts";
 import { cpuMsOf } from "./load.ts";
 import { tell } from "./scale/accounts.ts";
 import { prepare, startNaive, unlimited } from "./variants.ts";

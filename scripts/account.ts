@@ -1,10 +1,10 @@
 import "./sample-resources.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
-import { visibleText } from "../src/inputs/values.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
-import { makeAccount } from "../src/operations/accounts.ts";
-import { operatorCommit } from "../src/operations/operating.ts";
+import { visibleText } from "../src/lib/inputs/values.ts";
+import { makeAccount } from "../src/lifecycle/accounts.ts";
+import { operatorCommit } from "../src/lifecycle/operating.ts";
 import { parseOptions, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";

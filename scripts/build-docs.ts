@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { build } from "esbuild";
+import type { JsonObject } from "../src/api/openapi/document.ts";
 import type { BuiltLibrary } from "../src/docs/library.ts";
-import type { JsonObject } from "../src/openapi/document.ts";
 
 // Builds the documentation twice: with the sample resources for `src/docs/built.txt`, and without them for
 // `src/docs/built-without-samples.txt`. Both files are bundled with the Worker. Before Wrangler bundles the Worker, Wrangler runs this

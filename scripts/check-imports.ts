@@ -2,123 +2,49 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { getTableName } from "drizzle-orm";
 import type { Manifest } from "../src/db/manifest.ts";
+import { areaTables } from "../src/db/registry/area-tables.ts";
+import { accountStorage } from "../src/db/registry/tables.ts";
 import * as dbTables from "../src/db/tables.ts";
-import { areaTables } from "../src/registry/area-tables.ts";
-import { manifests } from "../src/registry/manifests.ts";
-import * as storageTables from "../src/storage/tables.ts";
+import * as resources from "../src/resources.ts";
 
-// `npm run check` runs this script. Code in a folder of `src` may import only from that folder and from lower folders. This file defines the
-// order of the folders. Only the area that owns a table may write to the table. Every folder of `src` must have a line in this file.
-// ARCHITECTURE.md explains these rules.
+// `npm run check` runs this script. Code imports only from its own folder of `src` and from lower folders, and no files import each other in a
+// circle. Only the folder that owns a table may write to it. ARCHITECTURE.md explains these rules.
 
-/** The folders whose code does not depend on the service. Each folder is mapped to the folders that it may import. */
-const words: Record<string, readonly string[]> = { time: [], crypto: [], errors: [], net: [], inputs: ["errors"], credentials: ["crypto"] };
-const everyWord = Object.keys(words);
+/** The folders of `src` by layer, from the lowest to the highest. In a layer, a folder may import the folders before it. */
+export const layers: Readonly<Record<string, readonly string[]>> = {
+  ground: ["lib", "db"],
+  areas: ["accounts", "outbox", "credentials", "usage", "log", "budget", "guard", "admission", "keys", "webhooks", "identity"],
+  operations: ["monitoring", "lifecycle", "jobs"],
+  transports: ["http", "api", "resources", "team", "dashboard", "docs", "metrics"],
+  entry: ["app.ts", "index.ts"],
+};
+const order = Object.values(layers).flat();
+
+/** Scripts for the browser. They are bundled into `public/assets` and import nothing else of `src` but this folder. */
+const browserMayImport = "lib/time/";
+
+/** The list of the resources. The registry of the manifests reads it. It imports nothing but their manifests, which import only `db`. */
+const resourceList = "resources.ts";
+
+/** The folders that own the tables of an area whose name is not that of a folder. */
+const owners: Readonly<Record<string, string>> = {
+  audit: "outbox",
+  events: "outbox",
+  idempotency: "outbox",
+  operators: "identity",
+  tokens: "team",
+};
 
 /**
- * Folders below the areas. These folders contain the database, the tables and manifests of the areas, and modules that are derived from the
- * manifests.
+ * Tables that a folder writes although another folder owns them. The batch that stores an event also stores its first deliveries. The plan and the shared
+ * limits of an account lie in the tables of accounts.
  */
-const ground: Record<string, readonly string[]> = {
-  db: ["errors", "time"],
-  tables: ["tables"],
-  manifests: ["db", "tables", "manifests"],
-  resources: ["manifests"],
-  registry: ["db", "resources"],
-  ids: ["registry"],
-  storage: ["db", "registry", "errors"],
-};
-const everyGround = Object.keys(ground);
-
-/** The areas, from the lowest to the highest. Each area is mapped to the other areas that it may import. */
-const areas: Record<string, readonly string[]> = {
-  accounts: [],
-  audit: ["accounts"],
-  events: ["accounts"],
-  webhooks: ["events", "audit", "accounts"],
-  idempotency: ["webhooks", "events", "accounts"],
-  usage: ["accounts"],
-  activity: ["usage", "accounts"],
-  admission: ["usage", "activity", "webhooks", "events", "accounts"],
-  keys: ["admission", "usage", "webhooks", "events", "audit", "accounts"],
-  identity: ["webhooks", "events", "audit", "accounts"],
-  "service-tokens": [],
-};
-
-const isResource = (manifest: Manifest) => !(manifest.name in areas) && readdirSync(join(src(), "resources")).includes(manifest.name);
-function src(): string {
-  return join(import.meta.dirname, "../src");
-}
-const ofResources = manifests.filter(isResource);
-/** A resource may import every area. Resource A may also import resource B if A reads the tables of B. */
-const resources: Record<string, readonly string[]> = Object.fromEntries(
-  ofResources.map(({ name, reads = [] }) => {
-    const others = ofResources.filter((other) => reads.includes(other.name));
-    return [`resources/${name}`, [...Object.keys(areas), "jobs", ...others.map((other) => `resources/${other.name}`)]];
-  }),
-);
-
-const everyArea = [...Object.keys(areas), "jobs", ...Object.keys(resources)];
-const below = [...everyArea, ...everyGround, ...everyWord];
-
-/**
- * Maps each folder to the folders that it may import. A key names a folder of `src` or a file at the top level of `src`. The keys `tables`,
- * `manifests` and `routes` stand for all files of one kind in the areas.
- */
-export const mayImport: Record<string, readonly string[]> = {
-  ...words,
-  ...ground,
-  ...Object.fromEntries(
-    Object.entries({ ...areas, ...resources }).map(([area, others]) => [area, [...others, ...everyGround, ...everyWord]]),
-  ),
-  // Defines types for work that an area declares: scheduled jobs, and work to do before a row of another area is deleted.
-  jobs: ["webhooks"],
-  // Lists the work to do before a row is deleted. The manifests declare this work.
-  references: ["jobs", ...Object.keys(resources), ...Object.keys(areas)],
-  // Operations that involve several areas: the actions of the operator, and the removal of a member.
-  operations: [...Object.keys(areas), ...everyGround, ...everyWord],
-  // Reads the OpenAPI document. It depends on the areas that are served.
-  openapi: ["registry", ...everyWord],
-  // Code that all surfaces share. Shared code does not depend on the routes of the API. Shared code also works for responses that this Worker
-  // did not produce.
-  http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
-  // Decides about requests that the team's own API has received.
-  verification: [
-    "http",
-    "admission",
-    "activity",
-    "usage",
-    "keys",
-    "service-tokens",
-    "webhooks",
-    "events",
-    "accounts",
-    ...everyGround,
-    ...everyWord,
-  ],
-  // The building blocks of routes, and the routes themselves.
-  api: ["http", "openapi", ...below],
-  routes: ["api", "http", "openapi", "references", ...below],
-  // Code that runs in the browser and is bundled into public/assets. Browser code may import only one folder of the Worker's code: `time`.
-  browser: ["time"],
-  dashboard: ["openapi", "http", "operations", ...below],
-  // The API and the page of the operator. The API authenticates requests by a token, and the page has the layout of the overview.
-  operator: ["api", "dashboard", "docs", "http", "openapi", "operations", "verification", ...below],
-  // The documentation, as pages in the layout of the overview and in machine-readable formats.
-  docs: ["dashboard", "openapi", "http", "operations", ...below],
-  // The search over everything that a member can open: keys, webhooks, requests, pages and the documentation.
-  search: ["dashboard", "docs", "openapi", "http", ...below],
-  scheduled: ["operations", "references", ...below],
-  surfaces: ["api", "routes", "dashboard", "docs", "search", "operator", "verification", "openapi", "http", ...below],
-  app: ["surfaces", "http", "verification"],
-  index: ["app", "scheduled", "activity", "admission", "service-tokens", "verification", "webhooks"],
-};
+const alsoWrites: Readonly<Record<string, readonly string[]>> = { outbox: ["deliveries"], budget: ["accounts", "plans"] };
 
 /** Files that use the storage of a Durable Object. A table in this storage can have the same name as a table in D1. */
-const ownStorage = ["admission/event-journal.ts"];
+const ownStorage = ["guard/event-journal.ts"];
 
-/** Maps a folder below the areas to the areas whose tables the folder reads. The manifests do not list these reads. */
-const alsoReads: Record<string, readonly string[]> = { storage: ["accounts"] };
+const mayReadOther = new Map(Object.values<Manifest>(resources).map(({ name, reads = [] }) => [name, reads]));
 
 /** A forbidden import, or a forbidden use of a table. */
 export interface Violation {
@@ -127,109 +53,123 @@ export interface Violation {
   reason: string;
 }
 
+/** Returns the folder of a file, or its name at the top level of `src`. `path` is relative to `src`. */
+const folderOf = (path: string): string => path.split("/")[0] ?? "";
+
+/** Returns the folder that owns what is in a file. A resource and the tables of an area have an owner of their own. */
+function ownerOf(path: string): string {
+  const [folder = "", name = "", area = ""] = path.split("/");
+  if (folder === "resources") return `resources/${name}`;
+  return folder === "db" && name === "areas" ? (owners[area] ?? area) : folder;
+}
+
+function reasonAgainst(file: string, imported: string): string | null {
+  const from = folderOf(file);
+  const to = folderOf(imported);
+  if (from === "browser") return to === from || imported.startsWith(browserMayImport) ? null : "browser may import only lib/time";
+  if (file.endsWith("/manifest.ts"))
+    return folderOf(imported) === "db" || dirname(imported) === dirname(file) ? null : "a manifest may import only its own tables and db";
+  if (file === resourceList) return imported.endsWith("/manifest.ts") ? null : "resources.ts may import only manifests";
+  if (imported === resourceList) return file === "db/registry/manifests.ts" ? null : "only the registry reads resources.ts";
+  if (!order.includes(from)) return `${from} has no line in scripts/check-imports.ts`;
+  if (from !== to && order.indexOf(to) >= order.indexOf(from)) return `${from} may not import ${to}`;
+  if (from !== "resources" || to !== from || !file.includes("/", "resources/".length)) return null;
+  const [, own = ""] = file.split("/");
+  const [, other = "", isInside] = imported.split("/");
+  const mayImport = isInside === undefined || other === own || (mayReadOther.get(own) ?? []).includes(other);
+  return mayImport ? null : `the manifest of ${own} does not say that it reads ${other}`;
+}
+
 const imports = /(?:\bfrom|\bimport)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g;
 
-/** Returns the area of a file. The area is the top-level folder or the folder of the resource. `path` is relative to `src`. */
-function areaOf(path: string): string {
-  const [folder = "", name = "", ...more] = path.split("/");
-  return folder === "resources" && more.length > 0 ? name : folder.replace(/\.tsx?$/, "");
-}
+/** Returns the files of `src` that a file imports. Files outside `src` contain only data. */
+const importsOf = (file: string, text: string): string[] =>
+  [...text.matchAll(imports)].map(([, specifier = ""]) => join(dirname(file), specifier)).filter((path) => !path.startsWith(".."));
 
-/** Returns the key in `mayImport` for a file. `path` is relative to `src`. */
-function roomOf(path: string): string {
-  const [folder = "", name = "", ...more] = path.split("/");
-  if (folder !== "db" && folder !== "storage") {
-    if (/(?:^|\/)(?:log-)?tables\.ts$/.test(path)) return "tables";
-    if (/\/manifest\.ts$/.test(path)) return "manifests";
-    if (/(?:\/|-)routes\.ts$/.test(path)) return "routes";
-  }
-  return folder === "resources" && more.length > 0 ? `resources/${name}` : folder.replace(/\.tsx?$/, "");
-}
-
-/** Returns all violations in a file: forbidden imports and forbidden uses of tables. `file` is a path relative to `src`. */
+/** Returns all violations in a file: forbidden imports and forbidden writes. `file` is a path relative to `src`. */
 export function violationsIn(file: string, text: string): Violation[] {
-  const room = roomOf(file);
-  const allowed = mayImport[room];
-  if (!allowed) return [{ file, imported: "", reason: `${room} has no line in scripts/check-imports.ts` }];
-  const ofImports = [...text.matchAll(imports)].flatMap(([, specifier = ""]): Violation[] => {
-    const imported = join(dirname(file), specifier);
-    // Files outside `src` contain only data, for example package.json.
-    if (imported.startsWith("..")) return [];
-    const target = roomOf(imported);
-    if (room === "manifests" && target !== "db" && !(target === "tables" && areaOf(imported) === areaOf(file)))
-      return [{ file, imported, reason: "a manifest may import only its own tables and db" }];
-    return target === room || allowed.includes(target) ? [] : [{ file, imported, reason: `${room} may not import ${target}` }];
+  const ofImports = importsOf(file, text).flatMap((imported) => {
+    const reason = reasonAgainst(file, imported);
+    return reason === null ? [] : [{ file, imported, reason }];
   });
-  return [...ofImports, ...tableViolationsIn(file, text)];
+  return [...ofImports, ...writesIn(file, text)];
 }
 
-const areaOfTable = new Map(areaTables.flatMap(({ name, key, area }) => [[name, area] as const, [`${key}()`, area] as const]));
-/** Maps tables to folders. Each of these tables belongs to a folder below the areas. */
-const folderOfTable = new Map(
-  Object.entries({ storage: storageTables, db: dbTables }).flatMap(([folder, tables]) =>
-    Object.values(tables).map((table) => [getTableName(table), folder] as const),
-  ),
-);
+const ownersOfTables = new Map([
+  ...areaTables.flatMap(({ name, key, area }) => {
+    const owner = area in resources ? `resources/${area}` : (owners[area] ?? area);
+    return [[name, owner] as const, [`${key}()`, owner] as const];
+  }),
+  [getTableName(accountStorage), "accounts"] as const,
+  ...Object.values(dbTables).map((table) => [getTableName(table), "db"] as const),
+]);
 const writing = String.raw`(?:(?:INSERT(?: OR \w+)?|REPLACE) INTO|UPDATE(?: OR \w+)?|DELETE FROM)\s+`;
 const writes = new RegExp(`${writing}["\`]?(\\w+)`, "gi");
 const writesByReference = new RegExp(`${writing}\\$\\{(\\w+)\\}`, "gi");
 const writesByDrizzle = /(?:\.(?:insert|update|delete)\(|insertWhere\(\w+, )(\w+)[,)]/g;
-const reads = /(?:FROM|JOIN) `?(\w+)/g;
 const importsOfTables = /import (?:type )?\{([^}]+)\} from "(\.[^"]*\/(?:log-)?tables\.ts)"/g;
 
 /** A line of a comment. A comment can say "update tasks" without writing a table. */
 const commentLine = /^\s*(?:\/\/|\/?\*).*$/gm;
 
-/**
- * Returns the forbidden uses of tables in a file. Only the area that owns a table may write to the table. If an area's manifest lists the owner
- * of a table in `reads`, the area may read the table.
- */
-function tableViolationsIn(file: string, text: string): Violation[] {
+/** Returns the writes of a file to tables of other owners. */
+function writesIn(file: string, text: string): Violation[] {
+  const own = ownerOf(file);
+  if (ownStorage.includes(file) || /\/(?:manifest|(?:log-)?tables)\.ts$/.test(file)) return [];
   const code = text.replaceAll(commentLine, "");
-  if (ownStorage.includes(file) || roomOf(file) === "tables" || roomOf(file) === "manifests") return [];
-  const area = areaOf(file);
-  const mayRead = [area, ...(manifests.find(({ name }) => name === area)?.reads ?? []), ...(alsoReads[area] ?? [])];
-  const violation = (table: string, reason: string): Violation => ({ file, imported: table, reason });
-  const imported = [...code.matchAll(importsOfTables)].flatMap(([, names = "", from = ""]) => {
-    const owner = areaOf(join(dirname(file), from));
-    // If an imported table has an alias, the alias is its local name.
-    return names.split(",").map((name) => ({ name: name.replace(/\btype\b|\w+ as\b/g, "").trim(), owner }));
-  });
-  const ownerByName = new Map(imported.map(({ name, owner }) => [name, owner]));
+  const imported = new Map(
+    [...code.matchAll(importsOfTables)].flatMap(([, names = "", from = ""]) => {
+      const owner = ownerOf(join(dirname(file), from));
+      // If an imported table has an alias, the alias is its local name.
+      return names.split(",").map((name) => [name.replace(/\btype\b|\w+ as\b/g, "").trim(), owner] as const);
+    }),
+  );
   const written = [
-    ...[...code.matchAll(writes)].map(([, table = ""]) => [table, areaOfTable.get(table) ?? folderOfTable.get(table)] as const),
+    ...[...code.matchAll(writes)].map(([, table = ""]) => [table, ownersOfTables.get(table)] as const),
     ...[writesByDrizzle, writesByReference].flatMap((form) =>
-      [...code.matchAll(form)].map(([, name = ""]) => [name, ownerByName.get(name)] as const),
+      [...code.matchAll(form)].map(([, name = ""]) => [name, imported.get(name)] as const),
     ),
   ];
-  const read = [
-    ...[...code.matchAll(reads)].map(([, table = ""]) => [table, areaOfTable.get(table)] as const),
-    ...imported.map(({ name, owner }) => [name, owner] as const),
-  ];
-  const found = [
-    ...written.flatMap(([table, owner]) =>
-      owner === undefined || owner === area ? [] : [violation(table, `${area} may not write a table of ${owner}`)],
-    ),
-    ...read.flatMap(([table, owner]) =>
-      owner === undefined || mayRead.includes(owner) ? [] : [violation(table, `${area} may not read a table of ${owner}`)],
-    ),
-  ];
-  return [...new Map(found.map((each) => [`${each.imported} ${each.reason}`, each])).values()];
+  const forbidden = written.flatMap(([table, owner]) =>
+    owner === undefined || owner === own || alsoWrites[own]?.includes(table)
+      ? []
+      : [{ file, imported: table, reason: `${own} may not write a table of ${owner}` }],
+  );
+  return [...new Map(forbidden.map((each) => [each.imported, each])).values()];
+}
+
+/** Returns the circles of files that import each other, each as the path of its files. */
+export function circlesIn(importsByFile: ReadonlyMap<string, readonly string[]>): string[][] {
+  const done = new Set<string>();
+  const circles: string[][] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file]);
+    if (done.has(file) || path.includes(file)) return;
+    for (const imported of importsByFile.get(file) ?? []) visit(imported, [...path, file]);
+    done.add(file);
+  };
+  for (const file of importsByFile.keys()) visit(file, []);
+  return circles;
 }
 
 /** Returns the violations in all files below a folder. */
 export function violationsBelow(folder: string): Violation[] {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
-    (entry) => entry.isFile() && /\.tsx?$/.test(entry.name),
+  const texts = new Map(
+    readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .filter((path) => /\.tsx?$/.test(path))
+      .map((path) => [path, readFileSync(join(folder, path), "utf8")]),
   );
-  return files.flatMap((entry) => {
-    const path = join(entry.parentPath, entry.name);
-    return violationsIn(relative(folder, path), readFileSync(path, "utf8"));
-  });
+  const circles = circlesIn(new Map([...texts].map(([file, text]) => [file, importsOf(file, text)])));
+  return [
+    ...[...texts].flatMap(([file, text]) => violationsIn(file, text)),
+    ...circles.map(([file = "", ...path]) => ({ file, imported: path.join(" -> "), reason: "these files import each other in a circle" })),
+  ];
 }
 
 if (import.meta.main) {
-  const violations = violationsBelow(src());
-  for (const { file, imported, reason } of violations) console.error(`src/${file}: ${reason}${imported && ` (${imported})`}`);
+  const src = join(import.meta.dirname, "../src");
+  const violations = violationsBelow(src);
+  for (const { file, imported, reason } of violations)
+    console.error(`${relative(".", join(src, file))}: ${reason}${imported && ` (${imported})`}`);
   process.exitCode = violations.length > 0 ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { Failure } from "../src/errors/failure.ts";
+import { Failure } from "../src/lib/errors/failure.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
 /** npm takes an option for the only one of its own options that begins with the same letters. In npm 11, it then has that name. */

@@ -2,7 +2,7 @@ import { listAccounts } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
-import { operatorCommit } from "../src/operations/operating.ts";
+import { operatorCommit } from "../src/lifecycle/operating.ts";
 import { parseOptions, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";

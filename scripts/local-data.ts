@@ -1,9 +1,9 @@
 import { listAccounts } from "../src/accounts/account.ts";
-import { firstLogWriter } from "../src/activity/databases.ts";
 import { type SigningSecret, signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { accountsWithMembers, createSetupLink } from "../src/identity/invitations.ts";
-import type { Operating } from "../src/operations/operating.ts";
+import type { Operating } from "../src/lifecycle/operating.ts";
+import { firstLogWriter } from "../src/log/databases.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
 

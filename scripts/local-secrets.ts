@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { parseSecrets } from "../src/crypto/secrets.ts";
+import { parseSecrets } from "../src/lib/crypto/secrets.ts";
 import { CommandError } from "./exit-codes.ts";
 import { root } from "./root.ts";
 import { missingSecrets } from "./secrets.ts";

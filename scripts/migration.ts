@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { appendFileSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tablesOfAccounts } from "../src/registry/area-tables.ts";
+import { tablesOfAccounts } from "../src/db/registry/area-tables.ts";
 import { missingStatements } from "./storage-counting.ts";
 
 // `npm run migration -- NAME` compares the existing migrations with the tables in `src/`, and writes the missing migrations. The migrations

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isLoopback } from "../src/net/loopback.ts";
+import { isLoopback } from "../src/lib/net/loopback.ts";
 import { type Deployment, readDeployment } from "./deploy/deployment.ts";
 import { overridesOf } from "./deploy/environment.ts";
 import { CommandError } from "./exit-codes.ts";

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
-import { isLoopback } from "../src/net/loopback.ts";
+import { isLoopback } from "../src/lib/net/loopback.ts";
 
 // A webhook receiver for local work and tests. The first segment of the request path determines the response.
 

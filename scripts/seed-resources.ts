@@ -1,9 +1,9 @@
-import { newId } from "../src/ids/ids.ts";
+import { newId } from "../src/lib/ids.ts";
+import { dayMs, hourMs } from "../src/lib/time/clock.ts";
+import type { WriteContext } from "../src/outbox/outbox.ts";
 import { priorities, type TaskContent } from "../src/resources/tasks/task.ts";
 import { changeTask, createTask } from "../src/resources/tasks/write-tasks.ts";
 import { createUser } from "../src/resources/users/write-users.ts";
-import { dayMs, hourMs } from "../src/time/clock.ts";
-import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { pick, type Random, weighted } from "./seed-random.ts";
 import { type Call, createTaskCall, createUserCall, patchTaskCall, type Written } from "./seed-traffic.ts";
 

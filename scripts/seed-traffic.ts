@@ -1,13 +1,13 @@
-import { type Entry, notRecorded } from "../src/activity/entry.ts";
-import { keptProblem } from "../src/activity/kept-problem.ts";
-import { denialContent } from "../src/admission/admission.ts";
-import { dueLimitEvents, type Notified } from "../src/admission/events.ts";
-import type { FailureContent } from "../src/errors/failure.ts";
-import { newId, timeOfId } from "../src/ids/ids.ts";
+import { denialContent } from "../src/admission/denials.ts";
+import { servesSamples } from "../src/db/registry/manifests.ts";
+import { dueLimitEvents, type Notified } from "../src/guard/events.ts";
 import type { Key } from "../src/keys/key.ts";
-import { servesSamples } from "../src/registry/manifests.ts";
-import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../src/time/clock.ts";
-import type { WriteContext } from "../src/webhooks/outbox.ts";
+import type { FailureContent } from "../src/lib/errors/failure.ts";
+import { newId, timeOfId } from "../src/lib/ids.ts";
+import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../src/lib/time/clock.ts";
+import { type Entry, notRecorded } from "../src/log/entry.ts";
+import { keptProblem } from "../src/log/kept-problem.ts";
+import type { WriteContext } from "../src/outbox/outbox.ts";
 import { type Random, weighted } from "./seed-random.ts";
 
 /** A kind of request. */

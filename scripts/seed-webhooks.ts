@@ -1,13 +1,13 @@
 import { eq, lt, sql } from "drizzle-orm";
+import { attempts, deliveries, webhooks } from "../src/db/areas/webhooks/tables.ts";
 import { type Db, jsonRows } from "../src/db/client.ts";
-import { eventCatalogue } from "../src/events/catalogue.ts";
-import { newId } from "../src/ids/ids.ts";
-import { dayMs, hourMs, secondMs } from "../src/time/clock.ts";
-import { statusAdvice } from "../src/webhooks/attempt.ts";
-import { nextAttemptAt } from "../src/webhooks/schedule.ts";
-import { attempts, deliveries, webhooks } from "../src/webhooks/tables.ts";
-import type { Webhook } from "../src/webhooks/webhook.ts";
-import { createWebhook, type WebhookContext } from "../src/webhooks/write-webhooks.ts";
+import { newId } from "../src/lib/ids.ts";
+import { dayMs, hourMs, secondMs } from "../src/lib/time/clock.ts";
+import { eventCatalogue } from "../src/outbox/catalogue.ts";
+import { statusAdvice } from "../src/webhooks/deliveries/attempt.ts";
+import { nextAttemptAt } from "../src/webhooks/deliveries/schedule.ts";
+import type { Webhook } from "../src/webhooks/subscriptions/webhook.ts";
+import { createWebhook, type WebhookContext } from "../src/webhooks/subscriptions/write-webhooks.ts";
 import type { Random } from "./seed-random.ts";
 
 // Both webhooks of the demo lead to `npm run receiver` on this machine. While no receiver runs, nothing receives their new events.

@@ -1,6 +1,6 @@
 import { signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
-import { encryptionSecrets } from "../src/webhooks/encryption.ts";
+import { encryptionSecrets } from "../src/webhooks/subscriptions/encryption.ts";
 import { seedDemo, seedEmpty } from "./seed.ts";
 
 // This Worker creates an account when it receives a request, and responds with the secret key of the account. The path `/empty` creates an account

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { RowBytes } from "../src/db/manifest.ts";
-import { type AreaTable, ownerOf, tablesOfAccounts } from "../src/registry/area-tables.ts";
+import { type AreaTable, ownerOf, tablesOfAccounts } from "../src/db/registry/area-tables.ts";
 
 // Some tables count towards the storage quota. In each of these tables, a generated column contains the size of the row. Up to three
 // triggers add these sizes to the total of the account. The manifest of an area specifies how the rows of its tables are counted. Drizzle

@@ -1,14 +1,13 @@
-import { createApp } from "./app.ts";
-import { runJobs } from "./scheduled/run-jobs.ts";
-import { consume } from "./webhooks/consume.ts";
-import { delivererFor } from "./webhooks/deliverer.ts";
-import type { DeliveryMessage } from "./webhooks/enqueue.ts";
+import { createApp, runScheduledJobs } from "./app.ts";
+import type { DeliveryMessage } from "./outbox/enqueue.ts";
+import { consume } from "./webhooks/deliveries/consume.ts";
+import { delivererFor } from "./webhooks/deliveries/deliverer.ts";
 
-export { ActivityWriter } from "./activity/log-writer/activity-writer.ts";
-export { AccountBudget } from "./admission/account-budget.ts";
-export { KeyGuard } from "./admission/key-guard.ts";
-export { ServiceTokens } from "./service-tokens/service-tokens.ts";
-export { Verify } from "./verification/entrypoint.ts";
+export { AccountBudget } from "./budget/account-budget.ts";
+export { KeyGuard } from "./guard/key-guard.ts";
+export { ActivityWriter } from "./log/writer/activity-writer.ts";
+export { ServiceTokens } from "./team/tokens/service-tokens.ts";
+export { Verify } from "./team/verify/entrypoint.ts";
 
 /** A build constant. True only in a local build. `npm start` makes a local build. */
 declare const LOCAL_BUILD: boolean;
@@ -29,5 +28,5 @@ const deliverWith =
 export default {
   fetch: app.fetch,
   queue: (batch, env, ctx) => consume(batch, env.DEAD_DELIVERIES_QUEUE, deliverWith(ctx)),
-  scheduled: ({ scheduledTime }, env, ctx) => runJobs(env, scheduledTime, deliverWith(ctx)),
+  scheduled: ({ scheduledTime }, env, ctx) => runScheduledJobs(env, scheduledTime, deliverWith(ctx)),
 } satisfies ExportedHandler<Env, DeliveryMessage>;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { dayMs, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../../src/lib/time/clock.ts";
 import { prepare } from "../variants.ts";
 import { bundle, type D1Ports, type Served, serve } from "../workerd.ts";
 import { type SlowD1, startSlowD1 } from "./slow-d1.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { dayMs, dayStart, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
+import { dayMs, dayStart, hourMs, minuteMs, secondMs } from "../../src/lib/time/clock.ts";
 import { prepare } from "../variants.ts";
 import { bundle, serve } from "../workerd.ts";
 import { type Accounts, behindSlowD1, measureAccounts, tell } from "./accounts.ts";

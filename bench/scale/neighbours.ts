@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { hourStart } from "../../src/time/clock.ts";
+import { hourStart } from "../../src/lib/time/clock.ts";
 import { prepare, unlimited } from "../variants.ts";
 import { bundle, serve } from "../workerd.ts";
 import { tell } from "./accounts.ts";

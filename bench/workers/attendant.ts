@@ -1,16 +1,16 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { writersOf } from "../../src/activity/writers.ts";
-import type { Limit } from "../../src/admission/window.ts";
+import type { Limit } from "../../src/budget/limits.ts";
 import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
 import { scopes } from "../../src/keys/scopes.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
+import { writersOf } from "../../src/log/writers.ts";
+import { commitTo } from "../../src/outbox/outbox.ts";
 
-export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
-export { AccountBudget } from "../../src/admission/account-budget.ts";
-export { KeyGuard } from "../../src/admission/key-guard.ts";
+export { AccountBudget } from "../../src/budget/account-budget.ts";
+export { KeyGuard } from "../../src/guard/key-guard.ts";
+export { ActivityWriter } from "../../src/log/writer/activity-writer.ts";
 
 interface Wanted {
   /** The migration statements of each database. */

@@ -1,10 +1,10 @@
-import type { Entry } from "../../src/activity/entry.ts";
-import type { Retention } from "../../src/activity/retention.ts";
-import type { Found, Query } from "../../src/activity/segments/scan.ts";
-import { writerAt } from "../../src/activity/writers.ts";
-import type { AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
-import type { Ask, BudgetAnswer, Recall, Said } from "../../src/admission/rights.ts";
+import type { Ask, BudgetAnswer, Recall, Said } from "../../src/budget/escrow.ts";
+import type { AdmissionRequest, KeyConfig } from "../../src/guard/decision.ts";
 import product, { AccountBudget as Budget, KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
+import type { Entry } from "../../src/log/entry.ts";
+import type { Retention } from "../../src/log/retention.ts";
+import type { Found, Query } from "../../src/log/segments/scan.ts";
+import { writerAt } from "../../src/log/writers.ts";
 import type { OpenTallies } from "../../src/usage/log-context.ts";
 import type { LastUses } from "../../src/usage/store-totals.ts";
 import { countD1, countStorage, counts } from "./counting.ts";

@@ -1,4 +1,4 @@
-import { type Entry, notRecorded } from "../../src/activity/entry.ts";
+import { type Entry, notRecorded } from "../../src/log/entry.ts";
 
 /** Returns a log entry of a typical request. `more` replaces fields. */
 export const benchEntry = (given: Pick<Entry, "accountId" | "id" | "keyId">, more: Partial<Entry> = {}): Entry => ({

@@ -1,18 +1,18 @@
 import { listAccounts } from "../../src/accounts/account.ts";
 import { systemOn } from "../../src/accounts/actor.ts";
-import type { Entry } from "../../src/activity/entry.ts";
-import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
-import { search } from "../../src/activity/read-activity.ts";
-import { logOf, readWriters, writerAt, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
-import { idBound, newId } from "../../src/ids/ids.ts";
-import { onDelete } from "../../src/references/on-delete.ts";
-import { jobs } from "../../src/scheduled/jobs.ts";
-import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
+import { jobs } from "../../src/jobs/jobs.ts";
+import { idBound, newId } from "../../src/lib/ids.ts";
+import type { Entry } from "../../src/log/entry.ts";
+import { search } from "../../src/log/read/read-activity.ts";
+import { storeHistory } from "../../src/log/writer/store-history.ts";
+import { logOf, readWriters, writerAt, writersOf } from "../../src/log/writers.ts";
+import { onDelete } from "../../src/resources/on-delete.ts";
+import { sweepDeliveries } from "../../src/webhooks/deliveries/sweep.ts";
 import { benchEntry } from "./entry.ts";
 
-export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
-export { KeyGuard } from "../../src/admission/key-guard.ts";
+export { KeyGuard } from "../../src/guard/key-guard.ts";
+export { ActivityWriter } from "../../src/log/writer/activity-writer.ts";
 
 /** The log entries to create. The entries are spread evenly over the accounts, the keys and the time from `from` to `to`. */
 interface Fill {

@@ -1,11 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
-import { ActivityBuffer } from "../../src/activity/buffer.ts";
-import { type Entry, notRecorded } from "../../src/activity/entry.ts";
 import { keyVerifier } from "../../src/credentials/signing-secrets.ts";
 import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
-import { newId } from "../../src/ids/ids.ts";
+import { newId } from "../../src/lib/ids.ts";
+import { type Entry, notRecorded } from "../../src/log/entry.ts";
+import { ActivityBuffer } from "../../src/log/isolate/buffer.ts";
 
 /**
  * Does only the minimum work that the contract requires. The minimum is the work of the bare Worker, plus the steps that every design needs.

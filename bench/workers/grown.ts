@@ -1,14 +1,14 @@
-import { firstLogWriter } from "../../src/activity/databases.ts";
-import type { Entry } from "../../src/activity/entry.ts";
-import { storeHistory } from "../../src/activity/log-writer/store-history.ts";
 import { connect } from "../../src/db/client.ts";
-import { newId } from "../../src/ids/ids.ts";
-import { dayMs, hourStart } from "../../src/time/clock.ts";
+import { newId } from "../../src/lib/ids.ts";
+import { dayMs, hourStart } from "../../src/lib/time/clock.ts";
+import { firstLogWriter } from "../../src/log/databases.ts";
+import type { Entry } from "../../src/log/entry.ts";
+import { storeHistory } from "../../src/log/writer/store-history.ts";
 import { benchEntry } from "./entry.ts";
 import { rareStatus } from "./rare-status.ts";
 
-export { ActivityWriter } from "../../src/activity/log-writer/activity-writer.ts";
-export { KeyGuard } from "../../src/admission/key-guard.ts";
+export { KeyGuard } from "../../src/guard/key-guard.ts";
+export { ActivityWriter } from "../../src/log/writer/activity-writer.ts";
 
 const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/tasks", "/api/v1/tasks/{id}", "/api/v1/analytics"];
 const statuses = [200, 200, 200, 200, 200, 200, 201, 204, 404, 422, 429, 503];

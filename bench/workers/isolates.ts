@@ -1,12 +1,12 @@
-import { ActivityBuffer } from "../../src/activity/buffer.ts";
-import type { Entry } from "../../src/activity/entry.ts";
-import { ActivityWriter as Writer } from "../../src/activity/log-writer/activity-writer.ts";
-import { justAfter } from "../../src/activity/segments/scan.ts";
-import { readWriters, sendEntries, writerAt, writersOf } from "../../src/activity/writers.ts";
-import { newId } from "../../src/ids/ids.ts";
+import { newId } from "../../src/lib/ids.ts";
+import type { Entry } from "../../src/log/entry.ts";
+import { ActivityBuffer } from "../../src/log/isolate/buffer.ts";
+import { justAfter } from "../../src/log/segments/scan.ts";
+import { ActivityWriter as Writer } from "../../src/log/writer/activity-writer.ts";
+import { readWriters, sendEntries, writerAt, writersOf } from "../../src/log/writers.ts";
 import { benchEntry } from "./entry.ts";
 
-export { KeyGuard } from "../../src/admission/key-guard.ts";
+export { KeyGuard } from "../../src/guard/key-guard.ts";
 
 /** The product's log writer. The bench can ask for a cut, so that it does not wait five minutes for the next one. */
 export class ActivityWriter extends Writer {

@@ -1,5 +1,5 @@
 import { jurisdictions, regions } from "../../src/db/region.ts";
-import { isLoopback } from "../../src/net/loopback.ts";
+import { isLoopback } from "../../src/lib/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
 import { type Bound, configOf, overridesOf, production, writeConfig } from "./environment.ts";
 

@@ -1,6 +1,6 @@
 import { raw } from "hono/html";
+import { type JsonObject, type Operation, parametersOf } from "../../src/api/openapi/document.ts";
 import { demoKeyPlaceholder } from "../../src/docs/page.ts";
-import { type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
 /** A form with more optional parameters than this shows them on request, so that the response is near the button. */
 const maxUnfolded = 4;

@@ -1,6 +1,6 @@
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import type { BuiltGroup } from "../../src/docs/library.ts";
 import type { DocPage } from "../../src/docs/page.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { operationPath } from "./markdown.ts";
 import { tagsOf } from "./pages/index.ts";
 

@@ -1,5 +1,5 @@
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import type { DocPage } from "../../src/docs/page.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { operationPath } from "./markdown.ts";
 import { quickStart, tagsOf } from "./pages/index.ts";
 

@@ -1,7 +1,7 @@
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import { CodeTabs } from "../../src/dashboard/components/code-tabs.tsx";
 import type { BuiltLibrary } from "../../src/docs/library.ts";
 import type { BuiltPage, DocPage } from "../../src/docs/page.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { Console } from "./console.tsx";
 import { builtGroups } from "./contents.tsx";
 import { Home } from "./home.tsx";

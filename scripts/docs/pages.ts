@@ -1,5 +1,5 @@
+import type { JsonObject } from "../../src/api/openapi/document.ts";
 import { type DocPage, originPlaceholder } from "../../src/docs/page.ts";
-import type { JsonObject } from "../../src/openapi/document.ts";
 import { errorPages } from "./pages/errors.ts";
 import { eventPages } from "./pages/events.ts";
 import { guidePages } from "./pages/guides.ts";

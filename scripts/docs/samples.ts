@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
+import { isObject, type JsonObject, type Operation, parametersOf } from "../../src/api/openapi/document.ts";
 
 // The samples of an operation show the same call in several languages. Their lines are short enough for the column beside the article. The
 // tests run every sample unchanged, and set the variable API_KEY to a key.

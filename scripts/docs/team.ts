@@ -1,7 +1,7 @@
+import { isObject, type Json, type JsonObject, type Operation, operationsIn, resolve } from "../../src/api/openapi/document.ts";
 import type { BuiltTeamPage } from "../../src/docs/library.ts";
 import { originPlaceholder } from "../../src/docs/page.ts";
-import { isObject, type Json, type JsonObject, type Operation, operationsIn, resolve } from "../../src/openapi/document.ts";
-import { forwardScheme } from "../../src/operator/team-router.ts";
+import { forwardScheme } from "../../src/team/team-router.ts";
 import { fence, paragraphs } from "./markdown.ts";
 import { bodyOf, type Place, parameterTable, responsesOf } from "./pages/operations.ts";
 import { memberTable } from "./pages/schemas.ts";

@@ -1,9 +1,9 @@
 import { apiBase } from "../../src/api/base-path.ts";
+import { find, type Json, type JsonObject, resolve } from "../../src/api/openapi/document.ts";
+import { laptop } from "../../src/api/openapi/servers.ts";
 import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { Problem } from "../../src/api/route-parts/responses.ts";
 import { type ApiRouter, createRouter } from "../../src/api/router.ts";
-import { find, type Json, type JsonObject, resolve } from "../../src/openapi/document.ts";
-import { laptop } from "../../src/openapi/servers.ts";
 import { addErrorResponses } from "./error-responses.ts";
 import { addEventRequests } from "./event-requests.ts";
 import { addEventSchemas } from "./event-schemas.ts";

@@ -1,10 +1,10 @@
+import { type JsonObject, type Operation, operationsIn } from "../../src/api/openapi/document.ts";
 import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { headerRefs } from "../../src/api/route-parts/responses.ts";
-import { exampleOrigin, explanations, problemExample } from "../../src/errors/explanations.ts";
-import { type FailureCode, failureCodes, failures } from "../../src/errors/failure.ts";
 import { problemType } from "../../src/http/problem.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
-import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
+import { exampleOrigin, explanations, problemExample } from "../../src/lib/errors/explanations.ts";
+import { type FailureCode, failureCodes, failures } from "../../src/lib/errors/failure.ts";
 
 // Lists the problems with which each operation may respond. Most problems follow from the parameters and the body of the operation. The
 // route of an operation names all its other problems with `failsWith`.

@@ -1,6 +1,6 @@
-import { eventCatalogue } from "../../src/events/catalogue.ts";
-import { type CataloguedEvent, exampleBodyOf } from "../../src/events/event.ts";
-import { type JsonObject, pascalCase, payloadName } from "../../src/openapi/document.ts";
+import { type JsonObject, pascalCase, payloadName } from "../../src/api/openapi/document.ts";
+import { eventCatalogue } from "../../src/outbox/catalogue.ts";
+import { type CataloguedEvent, exampleBodyOf } from "../../src/outbox/event.ts";
 
 // Builds the `webhooks` member of the OpenAPI document. This member describes one request for each event type.
 

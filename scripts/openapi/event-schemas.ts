@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { shapeOf } from "../../src/api/event-shapes.ts";
-import { eventCatalogue } from "../../src/events/catalogue.ts";
-import { type CataloguedEvent, exampleBodyOf, previousShape } from "../../src/events/event.ts";
-import { type JsonObject, payloadName, resolve } from "../../src/openapi/document.ts";
+import { type JsonObject, payloadName, resolve } from "../../src/api/openapi/document.ts";
+import { eventCatalogue } from "../../src/outbox/catalogue.ts";
+import { type CataloguedEvent, exampleBodyOf, previousShape, shapeOf } from "../../src/outbox/event.ts";
 
 // Builds the schemas of events. Each event type has two named schemas: one for the body of a webhook request, and one for the event in `GET
 // /events`. Most code generators create no types for schemas without a name.

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/openapi/document.ts";
+import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/api/openapi/document.ts";
 
 /**
  * Returns the example of a schema. If the schema has no example, builds an example from the examples of its members. Returns undefined if

@@ -1,5 +1,5 @@
 import packageJson from "../../package.json" with { type: "json" };
-import { servedManifests, servesSamples } from "../../src/registry/manifests.ts";
+import { servedManifests, servesSamples } from "../../src/db/registry/manifests.ts";
 
 /** The description in the OpenAPI document. It is a short guide for readers who have only this document. */
 const description = `${servesSamples ? "This API manages users, tasks, API keys and webhooks. The API also provides analytics, usage figures, exact rate limits and a log of requests." : "This API manages API keys and webhooks. The API also provides usage figures, exact rate limits and a log of requests."} The guides are at \`/docs\`.

@@ -1,4 +1,4 @@
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 
 /**
  * For each POST operation that creates a resource, adds a link to the response. The link leads to the GET operation that reads the created

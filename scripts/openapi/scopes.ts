@@ -1,5 +1,5 @@
+import { type JsonObject, type Operation, operationsIn } from "../../src/api/openapi/document.ts";
 import { securityScheme } from "../../src/api/route-parts/access.ts";
-import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 
 /**
  * Returns a sentence about the key and the scope that an operation requires. Generated clients show descriptions, but do not show the

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { type JsonObject, type Operation, operationsIn, pascalCase } from "../../src/openapi/document.ts";
+import { type JsonObject, type Operation, operationsIn, pascalCase } from "../../src/api/openapi/document.ts";
 
 interface Uses {
   part: JsonObject;

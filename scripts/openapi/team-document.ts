@@ -1,13 +1,13 @@
 import packageJson from "../../package.json" with { type: "json" };
+import type { JsonObject, Operation } from "../../src/api/openapi/document.ts";
 import { problemWith } from "../../src/api/route-parts/responses.ts";
 import { routesOf } from "../../src/api/route-policies.ts";
 import { createRouter } from "../../src/api/router.ts";
-import { type FailureCode, failureCodes } from "../../src/errors/failure.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
-import type { JsonObject, Operation } from "../../src/openapi/document.ts";
-import { forwardOperation } from "../../src/operator/resources/forward.ts";
-import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/operator/team-router.ts";
-import { tokenScopes } from "../../src/service-tokens/token.ts";
+import { type FailureCode, failureCodes } from "../../src/lib/errors/failure.ts";
+import { forwardOperation } from "../../src/team/routes/forward.ts";
+import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/team/team-router.ts";
+import { tokenScopes } from "../../src/team/tokens/token.ts";
 import { openResponses } from "./document.ts";
 import { addErrorResponses, type ErrorResponses, ofBodies } from "./error-responses.ts";
 import { addExamples } from "./examples.ts";

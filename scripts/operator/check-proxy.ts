@@ -1,6 +1,6 @@
 import { connect as connectPlain } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { failures } from "../../src/errors/failure.ts";
+import { failures } from "../../src/lib/errors/failure.ts";
 import { CommandError } from "../exit-codes.ts";
 import { type Command, note, out, table } from "./command.ts";
 import { badCredentials, otherWays, type Probe, probes } from "./proxy-probes.ts";

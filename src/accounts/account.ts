@@ -1,10 +1,10 @@
 import { and, asc, eq, getTableColumns, gt, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { accounts, limitCeiling, maxLiveKeys as usualMaxLiveKeys } from "../db/areas/accounts/tables.ts";
 import type { Db, Statement } from "../db/client.ts";
-import { Failure } from "../errors/failure.ts";
-import { newId } from "../ids/ids.ts";
-import { folded } from "../inputs/fold.ts";
-import { accounts, limitCeiling, maxLiveKeys as usualMaxLiveKeys } from "./tables.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { newId } from "../lib/ids.ts";
+import { folded } from "../lib/inputs/fold.ts";
 
 export type Account = typeof accounts.$inferSelect;
 

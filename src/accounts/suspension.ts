@@ -1,7 +1,7 @@
 import { and, eq, isNotNull, isNull, type SQL, sql } from "drizzle-orm";
+import { accounts } from "../db/areas/accounts/tables.ts";
 import type { Db } from "../db/client.ts";
-import { Failure } from "../errors/failure.ts";
-import { accounts } from "./tables.ts";
+import { Failure } from "../lib/errors/failure.ts";
 
 // The operator can suspend an account. While the account is suspended, the guards deny requests with its keys, and its webhook deliveries
 // wait. Members can view the account, but cannot change it.

@@ -1,9 +1,10 @@
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
-import type { FailureContent } from "../errors/failure.ts";
-import { beginDecision, endDecision } from "../time/turns.ts";
-import { type Admission, type AdmissionRequest, denialContent, invalidKey, limitsIn, missingKey, violatedIn } from "./admission.ts";
+import type { Admission, AdmissionRequest } from "../guard/decision.ts";
+import { type Guards, requestAdmission } from "../guard/guards.ts";
+import type { FailureContent } from "../lib/errors/failure.ts";
+import { beginDecision, endDecision } from "../lib/time/turns.ts";
 import { denialCache } from "./denial-cache.ts";
-import { type Guards, requestAdmission } from "./guards.ts";
+import { denialContent, invalidKey, limitsIn, missingKey, violatedIn } from "./denials.ts";
 
 // Authenticates and admits keys. This code does not depend on any route. Denials are returned, not thrown. In a flood of denied requests,
 // the stack traces of thrown errors would cost more than all other work.

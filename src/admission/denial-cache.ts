@@ -1,5 +1,5 @@
-import { secondMs } from "../time/clock.ts";
-import type { Admission, AdmissionRequest, DenialCode } from "./admission.ts";
+import type { Admission, AdmissionRequest, DenialCode } from "../guard/decision.ts";
+import { secondMs } from "../lib/time/clock.ts";
 
 const cacheMs = secondMs;
 /** The time for which a change of a key is remembered, in milliseconds. This time must be longer than the timeout of a guard call (5 s). */

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { apiKeys } from "../keys/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 
 /**
  * Returns an SQL condition that is true for the live keys of the account. A key is live if it is neither revoked nor expired. With an

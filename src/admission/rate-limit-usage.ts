@@ -1,16 +1,16 @@
 import { and, asc, eq } from "drizzle-orm";
 import { limitCeiling } from "../accounts/account.ts";
 import type { ReadContext } from "../accounts/actor.ts";
-import { Failure } from "../errors/failure.ts";
-import { apiKeys } from "../keys/tables.ts";
-import { hourMs, hourStart } from "../time/clock.ts";
+import type { LimitUsage } from "../budget/limits.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
+import type { RateLimit } from "../guard/decision.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { hourMs, hourStart } from "../lib/time/clock.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
 import type { OpenedLog } from "../usage/open-log.ts";
-import type { RateLimit } from "./admission.ts";
-import { callGuard, type Guards } from "./guards.ts";
 import { isLiveKey } from "./live-keys.ts";
-import type { LimitUsage } from "./window.ts";
 
 /**
  * The figure "Rate Limit Usage": how many requests of a key were counted in the current hour. If the account has no live key, `keyId` and

@@ -1,21 +1,13 @@
 import { maxCredential } from "../credentials/credential-in.ts";
 import type { KeyVerifier } from "../credentials/verified-keys.ts";
-import { Failure, type FailureContent } from "../errors/failure.ts";
-import { parseIpList } from "../net/ip-list.ts";
-import { withDeadline } from "../time/deadline.ts";
-import {
-  type Admission,
-  type AdmissionRequest,
-  denialContent,
-  denialOf,
-  factsOf,
-  invalidKey,
-  type KeyConfig,
-  verifiedFactsOf,
-} from "./admission.ts";
+import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfig, verifiedFactsOf } from "../guard/decision.ts";
+import { type Guards, isUnreachable } from "../guard/guards.ts";
+import type { OnUnavailable } from "../guard/read-config.ts";
+import { Failure, type FailureContent } from "../lib/errors/failure.ts";
+import { parseIpList } from "../lib/net/ip-list.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import { admitKey, authenticateKey, type Denied, type Principal } from "./authenticate.ts";
-import { type Guards, isUnreachable } from "./guards.ts";
-import type { OnUnavailable } from "./read-config.ts";
+import { denialContent, invalidKey } from "./denials.ts";
 
 // Decides about a request that the team's own API has received. This code knows no HTTP: the team API, forward auth and the RPC entrypoint call it.
 // It uses the same checks and the same call to the guard as the requests that this Worker serves itself.

@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import { tagsIn } from "./conditional.ts";
 import type { ApiContext, ApiEnv, ApiRoute } from "./context.ts";
 import { idempotencyKeyIn } from "./idempotency.ts";
@@ -11,7 +11,7 @@ import { rejectQuery, requireDecodable } from "./validation.ts";
  * an unknown path or method, because the router responds with an error.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
-  // The authentication middleware found this policy in `RoutePolicies` (`src/surfaces/api.ts`).
+  // The authentication middleware found this policy in `RoutePolicies` (`src/api/api.ts`).
   const policy = c.get("policy");
   if (!policy?.isOperation) return next();
   const { failure } = c.get("body");

@@ -1,6 +1,6 @@
-import { hashOf } from "../crypto/hash.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { RouteContext } from "./context.ts";
 import { respondEmpty, respondJson } from "./respond.ts";
 

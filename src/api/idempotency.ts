@@ -1,11 +1,11 @@
 import type { ReadContext } from "../accounts/actor.ts";
-import { hashOf } from "../crypto/hash.ts";
-import { Failure } from "../errors/failure.ts";
 import type { ReceivedBody } from "../http/context.ts";
 import { urlOf } from "../http/request-url.ts";
-import { runIdempotently } from "../idempotency/run-idempotently.ts";
-import type { StoredResponse } from "../idempotency/store.ts";
-import { commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { runIdempotently } from "../outbox/idempotency/run-idempotently.ts";
+import type { StoredResponse } from "../outbox/idempotency/store.ts";
+import { commitTo, type Outbox, type WriteContext } from "../outbox/outbox.ts";
 import { canonicalJsonOf } from "./canonical-json.ts";
 import type { ApiContext, RouteContext } from "./context.ts";
 import { actorOf, outboxOf, readContext } from "./operation-contexts.ts";

@@ -4,8 +4,8 @@ import { originOf } from "../http/client-address.ts";
 import { principalOf } from "../http/context.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { authorityOfKey } from "../keys/acting-key.ts";
-import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
-import type { WebhookContext } from "../webhooks/write-webhooks.ts";
+import type { Commit, Outbox, WriteContext } from "../outbox/outbox.ts";
+import type { WebhookContext } from "../webhooks/subscriptions/write-webhooks.ts";
 import type { ApiContext } from "./context.ts";
 
 // These functions create the contexts that operations like `createTask` need in a request with an API key. A write commits only if the API

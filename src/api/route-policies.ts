@@ -1,5 +1,5 @@
 import { matchedRoutes } from "hono/route";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { ApiContext, ApiRoute } from "./context.ts";
 import type { ApiRouter } from "./router.ts";
 

@@ -1,10 +1,10 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { maskSecrets } from "../credentials/mask-keys.ts";
-import { Failure, type FieldError, type FieldErrorCode } from "../errors/failure.ts";
 import { hasQuery, urlOf } from "../http/request-url.ts";
-import { fieldCode } from "../inputs/field-code.ts";
-import { required } from "../inputs/values.ts";
+import { Failure, type FieldError, type FieldErrorCode } from "../lib/errors/failure.ts";
+import { fieldCode } from "../lib/inputs/field-code.ts";
+import { required } from "../lib/inputs/values.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 
 const maxFieldErrors = 100;

@@ -1,4 +1,4 @@
-import { age, ahead } from "../time/relative-time.ts";
+import { age, ahead } from "../lib/time/relative-time.ts";
 import { enhance, writeTimes } from "./parts/enhance.ts";
 import { makeSuggesting } from "./parts/suggest.ts";
 

@@ -1,4 +1,4 @@
-import { secretsIn } from "../crypto/secrets.ts";
+import { secretsIn } from "../lib/crypto/secrets.ts";
 import { formOf, newPublicPart, newSignedSecret, publicPartOf, type SigningSecret } from "./signed-secret.ts";
 
 // The secret key of an API key is a signed secret with the prefix `dvo`.

@@ -1,5 +1,5 @@
-import { type Mac, macWith } from "../crypto/hash.ts";
-import type { NamedSecret } from "../crypto/secrets.ts";
+import { type Mac, macWith } from "../lib/crypto/hash.ts";
+import type { NamedSecret } from "../lib/crypto/secrets.ts";
 
 // API keys and service tokens are signed secrets. A signed secret consists of a prefix, `_`, 16 public characters, `_`, 32 secret characters and an 8-character
 // tag. The public part, the secret part and the tag are in base62. The first character of the tag names the signing secret. The other 7 characters come from an

@@ -1,4 +1,4 @@
-import { hashOf } from "../crypto/hash.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
 import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 
 const maxCached = 10_000;

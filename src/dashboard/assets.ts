@@ -3,8 +3,8 @@
 /** The paths of the files that pages load. The name of a file changes with its content. */
 export const assets = {
   "console.js": "/assets/console.C6VUAPXF.js",
-  "log.js": "/assets/log.BOLGWT6I.js",
-  "overview.js": "/assets/overview.ILION4CD.js",
+  "log.js": "/assets/log.LYV46E5V.js",
+  "overview.js": "/assets/overview.YJ2MP2GG.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "style.css": "/assets/style.DTWCJA2D.css",
 } as const;

@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import type { Account } from "../accounts/account.ts";
-import { Failure } from "../errors/failure.ts";
 import type { AppEnv } from "../http/context.ts";
 import type { Role } from "../identity/roles.ts";
 import type { SignedIn } from "../identity/sessions.ts";
+import { Failure } from "../lib/errors/failure.ts";
 
 /** The person who views the overview, and the account that the overview shows. */
 export interface Visitor {

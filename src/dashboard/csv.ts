@@ -1,6 +1,6 @@
 import type { Page } from "../db/page.ts";
-import { Failure } from "../errors/failure.ts";
-import { linesOf } from "../time/turns.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { linesOf } from "../lib/time/turns.ts";
 
 /** A CSV export stops reading at this number of rows. The last page may add up to 999 more rows. */
 const maxRows = 10_000;

@@ -1,9 +1,9 @@
-import type { ReadEntry } from "../activity/read-activity.ts";
-import { explanations } from "../errors/explanations.ts";
-import type { FailureCode } from "../errors/failure.ts";
-import { timeOfId } from "../ids/ids.ts";
-import { hourMs, hourStart } from "../time/clock.ts";
-import { timeOfDay } from "../time/moments.ts";
+import { explanations } from "../lib/errors/explanations.ts";
+import type { FailureCode } from "../lib/errors/failure.ts";
+import { timeOfId } from "../lib/ids.ts";
+import { hourMs, hourStart } from "../lib/time/clock.ts";
+import { timeOfDay } from "../lib/time/moments.ts";
+import type { ReadEntry } from "../log/read/read-activity.ts";
 import { integer } from "./format.ts";
 
 /**

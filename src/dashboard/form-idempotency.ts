@@ -1,7 +1,7 @@
-import { hashOf } from "../crypto/hash.ts";
 import { urlOf } from "../http/request-url.ts";
-import { runIdempotently } from "../idempotency/run-idempotently.ts";
-import { type Commit, commitTo } from "../webhooks/outbox.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import { runIdempotently } from "../outbox/idempotency/run-idempotently.ts";
+import { type Commit, commitTo } from "../outbox/outbox.ts";
 import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";
 import { outbox, readContext } from "./operation-contexts.ts";

@@ -1,5 +1,5 @@
-import { dayMs, secondMs } from "../time/clock.ts";
-import { day, hourName } from "../time/moments.ts";
+import { dayMs, secondMs } from "../lib/time/clock.ts";
+import { day, hourName } from "../lib/time/moments.ts";
 import { percent } from "../usage/percent.ts";
 
 const whole = new Intl.NumberFormat("en");

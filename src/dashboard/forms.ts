@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { always, type Precondition } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { PageContext } from "./context.ts";
 
 /** The submitted fields of a form, as text. */

@@ -1,16 +1,16 @@
 import { operatorOn, type ReadContext } from "../accounts/actor.ts";
-import { logOf } from "../activity/writers.ts";
-import { type Guards, guardsOf } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
+import { type Guards, guardsOf } from "../guard/guards.ts";
 import { originOf } from "../http/client-address.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { authorityOfSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
 import { knownScopes } from "../keys/scopes.ts";
-import type { Finishing } from "../operations/removal.ts";
+import type { Finishing } from "../lifecycle/removal.ts";
+import { logOf } from "../log/writers.ts";
+import type { Commit, Outbox, WriteContext } from "../outbox/outbox.ts";
 import { openLog } from "../usage/open-log.ts";
-import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
-import type { WebhookContext } from "../webhooks/write-webhooks.ts";
+import type { WebhookContext } from "../webhooks/subscriptions/write-webhooks.ts";
 import { type PageContext, roleOf } from "./context.ts";
 
 // Builds the read and write contexts for the operations that pages run. The actor is the signed-in member. In an overview without sign-in,

@@ -1,5 +1,5 @@
-import type { LimitState } from "../activity/entry.ts";
-import { type ActivityReadContext, listActivity } from "../activity/read-activity.ts";
+import type { LimitState } from "../log/entry.ts";
+import { type ActivityReadContext, listActivity } from "../log/read/read-activity.ts";
 import { type Difference, mainDifference } from "../usage/differences.ts";
 import type { OpenedLog } from "../usage/open-log.ts";
 import type { LocatedCell } from "../usage/read-breakdown.ts";

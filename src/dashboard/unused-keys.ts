@@ -1,5 +1,5 @@
 import { type Key, statusOf } from "../keys/key.ts";
-import { dayMs } from "../time/clock.ts";
+import { dayMs } from "../lib/time/clock.ts";
 
 const longUnusedMs = 90 * dayMs;
 

@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import type { Db } from "./client.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { inArray } from "drizzle-orm";
-import { minuteMs } from "../time/clock.ts";
+import { minuteMs } from "../lib/time/clock.ts";
 import type { Db } from "./client.ts";
 import { jobs } from "./tables.ts";
 

@@ -75,7 +75,7 @@ export interface EventType {
 
 /** A description of one area of the project. */
 export interface Manifest {
-  /** The name of the area's folder. */
+  /** The name of the folder with the manifest. */
   name: string;
   /** The position of the area in lists of scopes, event types and documentation sections. */
   order: number;
@@ -102,7 +102,7 @@ export interface Manifest {
   logTables?: Readonly<Record<string, unknown>>;
   /** Facts about tables. Each key is the name under which `tables.ts` or `log-tables.ts` exports the table. */
   facts?: Readonly<Record<string, TableFacts>>;
-  /** The other areas whose tables this area reads. An area never writes to tables of other areas. */
+  /** The other resources whose tables this resource reads. A resource never writes to tables of others. */
   reads?: readonly string[];
   /**
    * Files of this area, by the name of another area. Each file exports `onDelete` (`src/jobs/on-delete.ts`). The other area runs `onDelete` before it

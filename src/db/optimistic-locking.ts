@@ -1,6 +1,6 @@
 import { and, eq, exists, type SQL } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import { type Db, newRevision } from "./client.ts";
 
 // Optimistic locking: a change reads a row, and then writes only if the row has not changed since the read. If the row has changed, the

@@ -1,4 +1,4 @@
-import { servesSamples } from "../registry/manifests.ts";
+import { servesSamples } from "../db/registry/manifests.ts";
 import built from "./built.txt";
 import builtWithoutSamples from "./built-without-samples.txt";
 import { type BuiltPage, originPlaceholder } from "./page.ts";

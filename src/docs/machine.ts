@@ -1,4 +1,4 @@
-import { servesSamples } from "../registry/manifests.ts";
+import { servesSamples } from "../db/registry/manifests.ts";
 import type { DocPage } from "./page.ts";
 
 // Files with well-known names that programs request.

@@ -1,17 +1,17 @@
 import { listAccounts } from "../accounts/account.ts";
 import { type ReadContext, systemOn } from "../accounts/actor.ts";
-import { listActivity } from "../activity/read-activity.ts";
-import { logOf } from "../activity/writers.ts";
+import { isAtThisMachine } from "../dashboard/access/session.ts";
 import type { PageContext } from "../dashboard/context.ts";
-import { isAtThisMachine } from "../dashboard/session.ts";
 import { connect } from "../db/client.ts";
 import { statusOf } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
-import { readNewestIds } from "../operations/newest-ids.ts";
-import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
-import { listWebhooks } from "../webhooks/read-webhooks.ts";
-import type { Webhook } from "../webhooks/webhook.ts";
-import { maxWebhooks } from "../webhooks/write-webhooks.ts";
+import { listActivity } from "../log/read/read-activity.ts";
+import { logOf } from "../log/writers.ts";
+import { readNewestIds } from "../monitoring/newest-ids.ts";
+import { type Delivery, listDeliveries } from "../webhooks/deliveries/read-deliveries.ts";
+import { listWebhooks } from "../webhooks/subscriptions/read-webhooks.ts";
+import type { Webhook } from "../webhooks/subscriptions/webhook.ts";
+import { maxWebhooks } from "../webhooks/subscriptions/write-webhooks.ts";
 
 /** One id of each resource type. The keys are id prefixes, for example `usr`. */
 export type OwnIds = Readonly<Record<string, string | undefined>>;

@@ -1,7 +1,7 @@
-import { countFailure } from "../activity/count-failures.ts";
-import { keptProblem } from "../activity/kept-problem.ts";
-import { logRequest } from "../activity/log-request.ts";
-import { limitDetails } from "../admission/admission.ts";
+import { limitDetails } from "../admission/denials.ts";
+import { countFailure } from "../log/isolate/count-failures.ts";
+import { logRequest } from "../log/isolate/log-request.ts";
+import { keptProblem } from "../log/kept-problem.ts";
 import { clientCountry } from "./client-address.ts";
 import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";

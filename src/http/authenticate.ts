@@ -1,11 +1,11 @@
 import { createMiddleware } from "hono/factory";
 import { admitKey, authenticateKey, type Denied } from "../admission/authenticate.ts";
-import { guardsOf } from "../admission/guards.ts";
 import { importSecretsIn } from "../credentials/imported-secret.ts";
 import { isKeyForm } from "../credentials/key-format.ts";
 import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
-import { findImported } from "../keys/find-imported.ts";
+import { guardsOf } from "../guard/guards.ts";
+import { findImported } from "../keys/imported/find-imported.ts";
 import { BodyBudget, type Claim } from "./body-budget.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";

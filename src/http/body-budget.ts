@@ -1,4 +1,4 @@
-import { minuteMs } from "../time/clock.ts";
+import { minuteMs } from "../lib/time/clock.ts";
 
 /**
  * The age at which a claim is dropped, in milliseconds. The platform ends every request before this age. The code of an ended request can

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../errors/failure.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import type { Claim } from "./body-budget.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 

@@ -1,5 +1,5 @@
 import type { Origin } from "../accounts/actor.ts";
-import { networkOf } from "../net/network.ts";
+import { networkOf } from "../lib/net/network.ts";
 import type { AppContext } from "./context.ts";
 
 const address = /^[0-9A-Fa-f:.]{2,45}$/;

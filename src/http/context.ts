@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Credential, Principal } from "../admission/authenticate.ts";
-import type { FailureContent } from "../errors/failure.ts";
+import type { FailureContent } from "../lib/errors/failure.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 
 /** The bindings (`c.env`) and variables (`c.var`) of a request. */

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../errors/failure.ts";
-import { minuteMs, secondMs } from "../time/clock.ts";
-import { giveWay } from "../time/turns.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { minuteMs, secondMs } from "../lib/time/clock.ts";
+import { giveWay } from "../lib/time/turns.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import type { Owner } from "./share-owner.ts";
 

@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";

@@ -1,16 +1,17 @@
 import type { Actor, ReadContext } from "../accounts/actor.ts";
-import type { ActivityReadContext } from "../activity/read-activity.ts";
-import { logOf } from "../activity/writers.ts";
-import { type Budgets, budgetsOf, type Guards, guardsOf } from "../admission/guards.ts";
+import { type Budgets, budgetsOf } from "../budget/budgets.ts";
 import type { SigningSecret } from "../credentials/key-format.ts";
 import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
+import { type Guards, guardsOf } from "../guard/guards.ts";
 import type { KeyContext } from "../keys/write-key.ts";
-import { encryptionSecrets } from "../webhooks/encryption.ts";
-import { enqueueVia } from "../webhooks/enqueue.ts";
-import { type Authority, type Commit, commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
-import { ownHosts } from "../webhooks/url-rules.ts";
-import type { WebhookContext } from "../webhooks/write-webhooks.ts";
+import type { ActivityReadContext } from "../log/read/read-activity.ts";
+import { logOf } from "../log/writers.ts";
+import { enqueueVia } from "../outbox/enqueue.ts";
+import { type Authority, type Commit, commitTo, type Outbox, type WriteContext } from "../outbox/outbox.ts";
+import { encryptionSecrets } from "../webhooks/subscriptions/encryption.ts";
+import { ownHosts } from "../webhooks/subscriptions/url-rules.ts";
+import type { WebhookContext } from "../webhooks/subscriptions/write-webhooks.ts";
 
 // The functions below create the contexts that functions like `createTask` need. A context contains the actor, the databases and the time.
 

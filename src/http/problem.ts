@@ -1,7 +1,7 @@
 import { HTTPException } from "hono/http-exception";
-import type { Admission } from "../admission/admission.ts";
 import { innermost, isStorageFailure } from "../db/failures.ts";
-import { Failure, type FailureContent, type FieldError, failures } from "../errors/failure.ts";
+import type { Admission } from "../guard/decision.ts";
+import { Failure, type FailureContent, type FieldError, failures } from "../lib/errors/failure.ts";
 import type { AppContext } from "./context.ts";
 import { secondsTo } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";

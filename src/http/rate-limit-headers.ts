@@ -1,6 +1,7 @@
-import { type Admission, limitsIn, type PolicyUsage, violatedIn } from "../admission/admission.ts";
-import type { Period } from "../admission/window.ts";
-import { secondMs } from "../time/clock.ts";
+import { limitsIn, type PolicyUsage, violatedIn } from "../admission/denials.ts";
+import type { Period } from "../budget/limits.ts";
+import type { Admission } from "../guard/decision.ts";
+import { secondMs } from "../lib/time/clock.ts";
 
 /** The names of the rate limit headers. Every response to a request with a known key has these headers. */
 export const rateLimitHeaders = [

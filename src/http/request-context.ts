@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { newId } from "../ids/ids.ts";
+import { newId } from "../lib/ids.ts";
 import { discardBody } from "./body.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 

@@ -1,6 +1,6 @@
 import { matchedRoutes } from "hono/route";
-import { knownMethod } from "../net/http-method.ts";
-import { secondMs } from "../time/clock.ts";
+import { knownMethod } from "../lib/net/http-method.ts";
+import { secondMs } from "../lib/time/clock.ts";
 import type { AppContext } from "./context.ts";
 
 const defaultSample = 0.01;

@@ -1,4 +1,4 @@
-import { publicOrigins } from "../net/public-origins.ts";
+import { publicOrigins } from "../lib/net/public-origins.ts";
 
 /** The properties of a request context that hold the URL of the request. The request contexts of all surfaces have these properties. */
 export interface Requested {

@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { AppEnv } from "./context.ts";
 import { requestOrigin } from "./request-url.ts";
 

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
-import { encryptionSecrets } from "../webhooks/encryption.ts";
+import { encryptionSecrets } from "../webhooks/subscriptions/encryption.ts";
 
 // Session cookies are signed, so the Worker denies a forged cookie without a database query. The signature does not prove that the session
 // is still valid. Only the session's row in D1 proves that.

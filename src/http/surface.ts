@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { failureOf } from "./problem.ts";
 import { normalizedPath } from "./request-path.ts";

@@ -1,7 +1,7 @@
 import { importJWK, type JSONWebKeySet, type JWK } from "jose";
-import { Failure } from "../errors/failure.ts";
-import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { dayMs, minuteMs, secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 
 // This file reads and caches the keys that a Cloudflare Access team signs its tokens with. Access rotates the keys every six weeks. Access
 // serves the previous keys for seven more days

@@ -1,14 +1,14 @@
 import { and, asc, eq, isNull } from "drizzle-orm";
 import { createLocalJWKSet, errors, jwtVerify } from "jose";
 import type { Account } from "../accounts/account.ts";
-import { accounts } from "../accounts/tables.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { members } from "../db/areas/identity/tables.ts";
 import type { Db } from "../db/client.ts";
-import { Failure } from "../errors/failure.ts";
-import { secondMs } from "../time/clock.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { secondMs } from "../lib/time/clock.ts";
 import { accessKeys } from "./access-keys.ts";
 import { emailKeyOf } from "./email.ts";
 import type { Member } from "./member.ts";
-import { members } from "./tables.ts";
 
 // Members can sign in through Cloudflare Access instead of passkeys. Access runs in front of the Worker and identifies each visitor in a
 // signed token (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).

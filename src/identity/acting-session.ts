@@ -1,9 +1,9 @@
 import { eq, sql } from "drizzle-orm";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
-import { accounts } from "../accounts/tables.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
 import type { Db } from "../db/client.ts";
-import { Failure } from "../errors/failure.ts";
-import type { Authority } from "../webhooks/outbox.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import type { Authority } from "../outbox/outbox.ts";
 import type { SignedIn } from "./sessions.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
-import { macWith } from "../crypto/hash.ts";
-import type { NamedSecret } from "../crypto/secrets.ts";
+import { macWith } from "../lib/crypto/hash.ts";
+import type { NamedSecret } from "../lib/crypto/secrets.ts";
 
 // A challenge is signed and contains its own expiry. Creating a challenge therefore writes nothing to the database, so visitors can request
 // any number of challenges.

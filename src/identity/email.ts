@@ -1,4 +1,4 @@
-import { Failure } from "../errors/failure.ts";
+import { Failure } from "../lib/errors/failure.ts";
 
 // Cloudflare Access identifies a member by email address. Identity providers and mail systems differ in how they change the case of
 // non-ASCII letters. For example, some systems change the Kelvin sign (U+212A) to "k". The address of one person could then match the

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { type Event, type EventKind, kindsOf, newEvent } from "../events/event.ts";
-import { iso } from "../time/clock.ts";
-import { timeOf } from "../time/iso-text.ts";
-import { manifest } from "./manifest.ts";
+import { manifest } from "../db/areas/identity/manifest.ts";
+import type { Member } from "../db/areas/identity/tables.ts";
+import { iso } from "../lib/time/clock.ts";
+import { timeOf } from "../lib/time/iso-text.ts";
+import { type Event, type EventKind, kindsOf, newEvent } from "../outbox/event.ts";
 import { roles } from "./roles.ts";
-import type { Member } from "./tables.ts";
 
 const MemberData = z.strictObject({
   id: z.string().meta({ description: "The id of the member. In the event `member.invited`, this is the id of the invitation." }),

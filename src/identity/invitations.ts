@@ -1,18 +1,18 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
-import { auditEntry, auditRetentionMs } from "../audit/audit.ts";
+import { invitations } from "../db/areas/identity/tables.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
-import { newId } from "../ids/ids.ts";
-import { dayMs } from "../time/clock.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { newId } from "../lib/ids.ts";
+import { dayMs } from "../lib/time/clock.ts";
+import { auditEntry, auditRetentionMs } from "../outbox/audit.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
 import { requireEmailKey } from "./email.ts";
 import { memberInvited } from "./events.ts";
 import type { Invitation } from "./open-invitations.ts";
 import type { Role } from "./roles.ts";
-import { invitations } from "./tables.ts";
 import { newToken } from "./tokens.ts";
 
 export const invitationMs = 7 * dayMs;

@@ -1,14 +1,14 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { auditEntry } from "../audit/audit.ts";
+import { type Member, members, passkeys, recoveryCodes, sessions } from "../db/areas/identity/tables.ts";
 import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { auditEntry } from "../outbox/audit.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
 import { memberRemoved } from "./events.ts";
 import { endInvitations, invitationsEndedBy } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
-import { type Member, members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
 export type { Member };
 

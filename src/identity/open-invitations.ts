@@ -1,10 +1,10 @@
 import { and, asc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { storeAuditOfEach } from "../audit/audit.ts";
+import { invitations, type Member, members } from "../db/areas/identity/tables.ts";
 import type { Statement } from "../db/client.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
+import { storeAuditOfEach } from "../outbox/audit.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
-import { invitations, type Member, members } from "./tables.ts";
 
 // An invitation ends when the member who created the invitation loses the right to create it, or when the service token that created it is revoked. Nobody must
 // be able to return through an older invitation.

@@ -8,21 +8,21 @@ import {
   verifyRegistrationResponse,
 } from "@simplewebauthn/server";
 import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
-import { auditEntry } from "../audit/audit.ts";
-import { isOneTooMany, maxOwn, mayStoreOwn } from "../audit/own-sign-in.ts";
-import { hashOf } from "../crypto/hash.ts";
-import type { NamedSecret } from "../crypto/secrets.ts";
+import { members, passkeys, spentChallenges } from "../db/areas/identity/tables.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
-import { minuteMs } from "../time/clock.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import type { NamedSecret } from "../lib/crypto/secrets.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { minuteMs } from "../lib/time/clock.ts";
+import { auditEntry } from "../outbox/audit.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
+import { isOneTooMany, maxOwn, mayStoreOwn } from "./audit/own-sign-in.ts";
 import { makeChallenge, verifyChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
 import { type Acting, endSessionsWith, type Proof } from "./sessions.ts";
-import { members, passkeys, spentChallenges } from "./tables.ts";
 
 export type Passkey = typeof passkeys.$inferSelect;
 export type NewPasskey = Pick<Passkey, "id" | "name" | "publicKey" | "counter" | "transports">;

@@ -1,15 +1,15 @@
 import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
-import { auditEntry } from "../audit/audit.ts";
-import { isOneTooMany, maxOwn, mayStoreOwn } from "../audit/own-sign-in.ts";
-import { hashOf } from "../crypto/hash.ts";
+import { members, recoveryCodes } from "../db/areas/identity/tables.ts";
 import { requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { auditEntry } from "../outbox/audit.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
+import { isOneTooMany, maxOwn, mayStoreOwn } from "./audit/own-sign-in.ts";
 import type { Member } from "./member.ts";
 import { type Acting, byRecoveryCode, endSessionsWith, type Proof } from "./sessions.ts";
-import { members, recoveryCodes } from "./tables.ts";
 
 export const codesPerMember = 8;
 /** The characters of a recovery code, without letters and digits that look alike. */

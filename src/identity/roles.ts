@@ -1,4 +1,4 @@
-import { members } from "./tables.ts";
+import { members } from "../db/areas/identity/tables.ts";
 
 export const roles = members.role.enumValues;
 export type Role = (typeof roles)[number];

@@ -1,4 +1,4 @@
-import { hashOf } from "../crypto/hash.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
 
 /** Returns a token of 256 random bits for a link or a cookie, and its hash. Only the hash is stored. */
 export function newToken(): { token: string; tokenHash: string } {

@@ -1,4 +1,4 @@
-import type { Outbox } from "../webhooks/outbox.ts";
+import type { Outbox } from "../outbox/outbox.ts";
 import type { OnDelete } from "./on-delete.ts";
 
 /** The context of one run of a job. */

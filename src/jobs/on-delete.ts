@@ -1,4 +1,4 @@
-import type { WriteContext } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
 
 /**
  * The result of one piece of work. "some changed": some rows no longer refer to the deleted row. "changed meanwhile": another write changed one of

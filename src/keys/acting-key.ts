@@ -1,13 +1,14 @@
 import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
-import { accounts } from "../accounts/tables.ts";
-import { type DenialCode, denialContent, denialOfState } from "../admission/admission.ts";
+import { denialContent } from "../admission/denials.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import type { Db } from "../db/client.ts";
-import { Failure } from "../errors/failure.ts";
-import type { Authority } from "../webhooks/outbox.ts";
+import { type DenialCode, denialOfState } from "../guard/decision.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import type { Authority } from "../outbox/outbox.ts";
 import type { KeyRow } from "./key.ts";
-import { apiKeys } from "./tables.ts";
 
 // A key can expire, or be revoked, disabled or restricted, while an admitted request is still running. A change is therefore written to D1
 // only if the acting key still has permission for the change.

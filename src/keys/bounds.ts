@@ -1,13 +1,13 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
 import { isOfTeam, type ReadContext } from "../accounts/actor.ts";
-import { accounts } from "../accounts/tables.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
-import type { Limit } from "../admission/window.ts";
+import type { Limit } from "../budget/limits.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
-import { Failure, type FieldError } from "../errors/failure.ts";
-import { dayMs } from "../time/clock.ts";
-import { apiKeys } from "./tables.ts";
+import { Failure, type FieldError } from "../lib/errors/failure.ts";
+import { dayMs } from "../lib/time/clock.ts";
 
 // Limits on the keys of an account, checked when a key is created or changed.
 

@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm";
-import { limitsWithin } from "../admission/window.ts";
+import { limitsWithin } from "../budget/limits.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
-import { Failure, invalidMember } from "../errors/failure.ts";
+import { Failure, invalidMember } from "../lib/errors/failure.ts";
 import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, requireBounds, requireRoom } from "./bounds.ts";
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";

@@ -1,14 +1,15 @@
 import { and, type SQL } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { limitsWithin } from "../admission/window.ts";
-import { auditEntry } from "../audit/audit.ts";
+import { limitsWithin } from "../budget/limits.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
-import { hashOf } from "../crypto/hash.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import { auditEntry } from "../outbox/audit.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
 import { neverUsed } from "../usage/last-uses.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { hasKeyTerms, hasRoomForKey, type KeyTerms, mayMakeMore, noRoom, readKeyTerms, requireBounds, requireMayMake } from "./bounds.ts";
 import { keyCreated } from "./events.ts";
@@ -17,7 +18,6 @@ import type { Key, KeyRow } from "./key.ts";
 import { newKeyRow } from "./new-key-row.ts";
 import type { newKeyOf } from "./schemas.ts";
 import { defaultScopes, inOrder } from "./scopes.ts";
-import { apiKeys } from "./tables.ts";
 
 type Content = ReturnType<typeof newKeyOf>;
 /** The values that the team stores with a key. */

@@ -1,5 +1,5 @@
-import { callGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
 import type { LogAccess } from "../usage/log-context.ts";
 
 // Erases the keys of an account. Each guard is erased before the row of its key. Without the key id from the row, the guard can no longer

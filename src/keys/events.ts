@@ -1,7 +1,7 @@
-import { deterministicEventId, type Event, type EventKind, kindsOf, newChangeEvent, newEvent } from "../events/event.ts";
-import { dayMs } from "../time/clock.ts";
+import { manifest } from "../db/areas/keys/manifest.ts";
+import { dayMs } from "../lib/time/clock.ts";
+import { deterministicEventId, type Event, type EventKind, kindsOf, newChangeEvent, newEvent } from "../outbox/event.ts";
 import type { Key } from "./key.ts";
-import { manifest } from "./manifest.ts";
 import { KeyData, keyData } from "./schemas.ts";
 
 export const eventKinds = kindsOf(manifest.events[0], KeyData);

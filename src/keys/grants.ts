@@ -1,6 +1,6 @@
-import type { Limit } from "../admission/window.ts";
-import { Failure } from "../errors/failure.ts";
-import { isWithin } from "../net/ip-list.ts";
+import type { Limit } from "../budget/limits.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { isWithin } from "../lib/net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
 /**

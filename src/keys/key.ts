@@ -1,6 +1,6 @@
 import type { InferSelectModel } from "drizzle-orm";
+import type { apiKeys } from "../db/areas/keys/tables.ts";
 import type { LastUse } from "../usage/last-uses.ts";
-import type { apiKeys } from "./tables.ts";
 
 export type KeyRow = InferSelectModel<typeof apiKeys>;
 export const keyStatuses = ["active", "disabled", "revoked", "expired"] as const;

@@ -1,14 +1,14 @@
 import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
 import { isLiveKey } from "../admission/live-keys.ts";
-import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
+import { knownTo, knownToRemovedSince } from "../identity/audit/known-to.ts";
 import { readLastUses } from "../usage/last-uses.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
 import { keyUpdated } from "./events.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /** Lists the live keys whose secrets the member may know, newest first. Returns at most `limit` keys. */

@@ -1,13 +1,13 @@
 import { and, asc, eq, exists, gt, lte, sql } from "drizzle-orm";
 import { systemOn } from "../accounts/actor.ts";
-import { accounts } from "../accounts/tables.ts";
-import { errorsOf, throwTogether } from "../errors/failure.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
+import { errorsOf, throwTogether } from "../lib/errors/failure.ts";
+import { commitChange, type Outbox } from "../outbox/outbox.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
 import type { LogsReadContext } from "../usage/log-context.ts";
-import { commitChange, type Outbox } from "../webhooks/outbox.ts";
 import { expiryNoticeMs, keyExpiring } from "./events.ts";
 import type { KeyRow } from "./key.ts";
-import { apiKeys } from "./tables.ts";
 
 /** Keys that have already expired get no event. One run skips at most this many of these keys. */
 const maxPassedOver = 1000;

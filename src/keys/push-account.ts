@@ -1,16 +1,16 @@
 import { eq } from "drizzle-orm";
-import { accountsUnpushed, confirmLimits, raiseLimitsVersion, readSharedLimits } from "../accounts/shared-limits.ts";
-import { accounts } from "../accounts/tables.ts";
 import { denialCache } from "../admission/denial-cache.ts";
-import type { Budgets } from "../admission/guards.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
-import { configColumns } from "../admission/read-config.ts";
+import type { Budgets } from "../budget/budgets.ts";
+import { accountsUnpushed, confirmLimits, raiseLimitsVersion, readSharedLimits } from "../budget/shared-limits.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import { messagesOf } from "../db/failures.ts";
-import { errorsOf, Failure, throwTogether } from "../errors/failure.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { configColumns } from "../guard/read-config.ts";
+import { errorsOf, Failure, throwTogether } from "../lib/errors/failure.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import { type Push, untilConfirmed } from "./push-key.ts";
-import { apiKeys } from "./tables.ts";
 
 const timeoutMs = 5 * secondMs;
 

@@ -1,16 +1,16 @@
 import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
-import { accounts } from "../accounts/tables.ts";
 import { denialCache } from "../admission/denial-cache.ts";
-import type { Guards } from "../admission/guards.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
-import { configColumns, readConfig } from "../admission/read-config.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { Failure } from "../errors/failure.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import type { Guards } from "../guard/guards.ts";
+import { configColumns, readConfig } from "../guard/read-config.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import { adoptConfig } from "./reconcile-key.ts";
-import { apiKeys } from "./tables.ts";
 
 const timeoutMs = 5 * secondMs;
 const pauseMs = 100;

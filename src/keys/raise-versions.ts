@@ -1,7 +1,7 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { isLiveKey } from "../admission/live-keys.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import type { Db, Statement } from "../db/client.ts";
-import { apiKeys } from "./tables.ts";
 
 /**
  * Returns an SQL statement. If `when` is true, the statement raises the version of each live key of the account. With the raised version,

@@ -2,13 +2,13 @@ import { and, desc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/sqlite-core";
 import type { ReadContext } from "../accounts/actor.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
+import { members } from "../db/areas/identity/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
-import { Failure } from "../errors/failure.ts";
-import { members } from "../identity/tables.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import { readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
-import { apiKeys } from "./tables.ts";
 
 /** The position of the last key on a page. The next page starts after this key. */
 export interface KeyPosition {

@@ -1,15 +1,15 @@
 import { ne, sql } from "drizzle-orm";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
-import type { KeyConfig } from "../admission/admission.ts";
-import { callGuard, type Guards } from "../admission/guards.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
+import type { KeyConfig } from "../guard/decision.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
+import { commitChange } from "../outbox/outbox.ts";
 import { neverUsed } from "../usage/last-uses.ts";
-import { commitChange } from "../webhooks/outbox.ts";
 import { keyRevoked, keyUpdated } from "./events.ts";
 import type { KeyRow } from "./key.ts";
 import { raiseVersions } from "./raise-versions.ts";
-import { apiKeys } from "./tables.ts";
 
 // D1 can be restored to an earlier state with Time Travel, but the guards cannot. After such a restore, a guard can have a configuration
 // that the row of its key never had. In this case, the guard is right. A revoked key stays revoked, and a disabled key stays disabled until

@@ -1,17 +1,17 @@
 import { eq } from "drizzle-orm";
 import { systemOn } from "../accounts/actor.ts";
-import { accounts } from "../accounts/tables.ts";
-import { isLiveSecret } from "../admission/admission.ts";
 import { denialCache } from "../admission/denial-cache.ts";
-import { callGuard } from "../admission/guards.ts";
 import { isKeyId } from "../credentials/key-format.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import { always, type Precondition, requirePrecondition } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
+import { isLiveSecret } from "../guard/decision.ts";
+import { callGuard } from "../guard/guards.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import type { LogAccess, LogsReadContext } from "../usage/log-context.ts";
 import { readActingKey } from "./acting-key.ts";
 import { keyRevoked, keyUpdated } from "./events.ts";
 import { requireScopesWithin } from "./grants.ts";
-import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 const revocation = {

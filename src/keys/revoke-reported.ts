@@ -1,8 +1,8 @@
-import type { Guards } from "../admission/guards.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import type { Guards } from "../guard/guards.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
+import type { WriteContext } from "../outbox/outbox.ts";
 import type { LogsReadContext } from "../usage/log-context.ts";
-import type { WriteContext } from "../webhooks/outbox.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
 const timeoutMs = 10 * secondMs;

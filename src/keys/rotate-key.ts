@@ -1,9 +1,9 @@
 import type { ReadContext } from "../accounts/actor.ts";
-import { callGuard, type Guards } from "../admission/guards.ts";
 import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
-import { hashOf } from "../crypto/hash.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors/failure.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
+import { hashOf } from "../lib/crypto/hash.ts";
+import { Failure } from "../lib/errors/failure.ts";
 import { readActingKey } from "./acting-key.ts";
 import { keyRotated } from "./events.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { limitsOf } from "../admission/admission.ts";
-import { inPeriodOrder, type Limit, type Period, periods } from "../admission/window.ts";
+import { inPeriodOrder, type Limit, type Period, periods } from "../budget/limits.ts";
 import { prefixOf } from "../credentials/key-format.ts";
-import { invalidMember } from "../errors/failure.ts";
-import { omitUndefined } from "../inputs/omit-undefined.ts";
-import { rotation } from "../inputs/rotation.ts";
-import { timeInputOrNull, visibleText } from "../inputs/values.ts";
-import { isUnambiguous } from "../net/ip-list.ts";
-import { iso, isoOrNull } from "../time/clock.ts";
-import { isoText, timeOf } from "../time/iso-text.ts";
+import { limitsOf } from "../guard/decision.ts";
+import { invalidMember } from "../lib/errors/failure.ts";
+import { omitUndefined } from "../lib/inputs/omit-undefined.ts";
+import { rotation } from "../lib/inputs/rotation.ts";
+import { timeInputOrNull, visibleText } from "../lib/inputs/values.ts";
+import { isUnambiguous } from "../lib/net/ip-list.ts";
+import { iso, isoOrNull } from "../lib/time/clock.ts";
+import { isoText, timeOf } from "../lib/time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
 import {
   scopes as allScopes,

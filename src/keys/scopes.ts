@@ -1,9 +1,9 @@
 import teamScopes from "../../scopes.json" with { type: "json" };
 import type { Manifest } from "../db/manifest.ts";
-import { invalidMember } from "../errors/failure.ts";
-import { manifests, type Scope, servedManifests } from "../registry/manifests.ts";
+import { manifests, type Scope, servedManifests } from "../db/registry/manifests.ts";
+import { invalidMember } from "../lib/errors/failure.ts";
 
-export type { Scope } from "../registry/manifests.ts";
+export type { Scope } from "../db/registry/manifests.ts";
 
 /** The scopes of the team's own API, from scopes.json at the top level of the project. */
 const declared = teamScopes as { name: string; description: string; default: boolean }[];

@@ -1,6 +1,6 @@
 import { type Actor, isOfTeam } from "../accounts/actor.ts";
 import { differing, isEmpty } from "../db/differing.ts";
-import type { EvenWhereFull } from "../webhooks/outbox.ts";
+import type { EvenWhereFull } from "../outbox/outbox.ts";
 import { widens } from "./grants.ts";
 import type { KeyRow } from "./key.ts";
 

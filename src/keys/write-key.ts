@@ -1,20 +1,20 @@
 import { and, exists, type SQL } from "drizzle-orm";
-import type { Guards } from "../admission/guards.ts";
-import { auditEntry } from "../audit/audit.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
 import type { Statement } from "../db/client.ts";
 import { isEmpty } from "../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import type { Event } from "../events/event.ts";
+import type { Guards } from "../guard/guards.ts";
+import { auditEntry } from "../outbox/audit.ts";
+import type { Event } from "../outbox/event.ts";
+import type { EvenWhereFull, WriteContext } from "../outbox/outbox.ts";
 import { readLastUse } from "../usage/last-uses.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
-import type { EvenWhereFull, WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { isUnpushed, pushKey } from "./push-key.ts";
 import { readCreatorName, readKeyRow } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
-import { apiKeys } from "./tables.ts";
 
 /** The context for functions that change a key. Such a function pushes the change to the key's guard before the function returns. */
 export interface KeyContext extends WriteContext, LogReadContext {

@@ -1,4 +1,4 @@
-import { hourMs, hourStart } from "../time/clock.ts";
+import { hourMs, hourStart } from "../lib/time/clock.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
 

@@ -1,4 +1,4 @@
-import { dayMs, dayStart } from "../time/clock.ts";
+import { dayMs, dayStart } from "../lib/time/clock.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
 

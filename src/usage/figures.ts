@@ -1,5 +1,5 @@
+import type { Totals } from "../db/areas/usage/log-tables.ts";
 import { type Histogram, percentile } from "./histogram.ts";
-import type { Totals } from "./log-tables.ts";
 import { percent, twoDecimals } from "./percent.ts";
 import { notReported } from "./tallies.ts";
 

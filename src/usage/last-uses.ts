@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm";
 import { raw } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { timeOfId } from "../ids/ids.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { timeOfId } from "../lib/ids.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import type { LogReadContext } from "./log-context.ts";
 import { addLastUse, type LastUses } from "./store-totals.ts";
 

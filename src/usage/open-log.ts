@@ -2,9 +2,9 @@ import { sql } from "drizzle-orm";
 import { readAccount } from "../accounts/account.ts";
 import { raw } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { Failure } from "../errors/failure.ts";
-import { secondMs } from "../time/clock.ts";
-import { withDeadline } from "../time/deadline.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { secondMs } from "../lib/time/clock.ts";
+import { withDeadline } from "../lib/time/deadline.ts";
 import type { LogReadContext, OpenTallies } from "./log-context.ts";
 import { addByHour, type HourlyTallies } from "./tallies.ts";
 

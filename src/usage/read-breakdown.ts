@@ -1,4 +1,4 @@
-import { dayMs, iso } from "../time/clock.ts";
+import { dayMs, iso } from "../lib/time/clock.ts";
 import { averageOf, isSuccess, notReportedOf, type StatusTotals } from "./figures.ts";
 import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";

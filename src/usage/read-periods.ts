@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
+import type { StoredKey, Totals } from "../db/areas/usage/log-tables.ts";
 import { raw } from "../db/client.ts";
-import { dayStart } from "../time/clock.ts";
+import { dayStart } from "../lib/time/clock.ts";
 import type { LogReadContext } from "./log-context.ts";
-import type { StoredKey, Totals } from "./log-tables.ts";
 import { cutOf, type OpenedLog, readWithOpen } from "./open-log.ts";
 import { addTallies, addTotals, noTotals, type Tallies, talliesFrom, totalsOf } from "./tallies.ts";
 import type { Span } from "./windows.ts";

@@ -1,4 +1,4 @@
-import { hourMs } from "../time/clock.ts";
+import { hourMs } from "../lib/time/clock.ts";
 import { averageOf, type Figures, figuresOf, notReportedOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
 import { mergeHistograms } from "./histogram.ts";
 import type { OpenedLog } from "./open-log.ts";

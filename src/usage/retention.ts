@@ -1,4 +1,4 @@
-import { dayMs } from "../time/clock.ts";
+import { dayMs } from "../lib/time/clock.ts";
 
 /** The retention of hourly totals, in milliseconds. A window of 30 days and the window before it need the hourly totals of 62 days. */
 const hourRetentionMs = 62 * dayMs;

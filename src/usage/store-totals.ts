@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
+import type { StoredKey } from "../db/areas/usage/log-tables.ts";
 import { type Db, jsonRows, raw } from "../db/client.ts";
-import { dayStart } from "../time/clock.ts";
-import type { StoredKey } from "./log-tables.ts";
+import { dayStart } from "../lib/time/clock.ts";
 import { addTallies, type HourlyTallies, storedKeys, type Tallies, talliesFrom, totalsOf } from "./tallies.ts";
 
 // The totals of an hour or day are read, added to and written as a whole. The caller makes sure that nobody else writes the totals of the account

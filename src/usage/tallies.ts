@@ -1,5 +1,5 @@
-import { hourStart } from "../time/clock.ts";
-import type { StoredKey, Totals } from "./log-tables.ts";
+import type { StoredKey, Totals } from "../db/areas/usage/log-tables.ts";
+import { hourStart } from "../lib/time/clock.ts";
 
 // Tallies are counts of requests, by key, route and status. The usage figures are sums of tallies. Tallies depend only on the entries that they
 // count. The tallies of several groups of entries can therefore be added up.

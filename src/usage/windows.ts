@@ -1,4 +1,4 @@
-import { dayMs, dayStart, hourMs, hourStart } from "../time/clock.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../lib/time/clock.ts";
 
 /** A span of time in milliseconds since the epoch. `from` is inclusive and `to` is exclusive. */
 export interface Span {

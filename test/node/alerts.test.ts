@@ -16,13 +16,13 @@ const { groups } = parse(read("docs/alerts.rules.yaml")) as { groups: { rules: R
 const rules = groups.flatMap((group) => group.rules);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
 /** The alerts that cron posts, as their names and severities are written in the source. */
-const posted = [...read("src/operations/conditions.ts").matchAll(/\badd\(\s*(?:null|"[\w ]+"),\s*"(\w+)",\s*"(page|ticket)"/g)].map(
+const posted = [...read("src/monitoring/conditions.ts").matchAll(/\badd\(\s*(?:null|"[\w ]+"),\s*"(\w+)",\s*"(page|ticket)"/g)].map(
   ([, name, severity]) => [name, severity],
 );
 
 describe("The alerts for Prometheus", () => {
   it("name metrics, as the dashboard does, that /metrics has", () => {
-    const metrics = [...read("src/operator/metrics.ts").matchAll(/name: "(dvo_\w+)"/g)].map(([, name]) => name);
+    const metrics = [...read("src/metrics/metrics.ts").matchAll(/name: "(dvo_\w+)"/g)].map(([, name]) => name);
     const { panels } = JSON.parse(read("docs/grafana.json")) as { panels: { targets: Rule[] }[] };
     const shown = panels.flatMap(({ targets }) => targets);
     const named = [...rules, ...shown].flatMap(({ expr }) => expr.match(/\bdvo_[a-z_]+/g) ?? []);

@@ -1,9 +1,9 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { bundle, moduleOf } from "../../scripts/build-browser.ts";
-import { mayImport, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
+import { circlesIn, layers, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
 import { generated } from "../../scripts/generate.ts";
 import { missingStatements } from "../../scripts/storage-counting.ts";
 import { root, run } from "./project.ts";
@@ -16,46 +16,48 @@ describe("The import check", () => {
     expect(violationsBelow(join(root, "src"))).toEqual([]);
   });
 
-  it("has rules without a cycle between folders", () => {
-    const done = new Set<string>();
-    const visit = (folder: string, path: readonly string[]): void => {
-      expect(path, `${[...path, folder].join(" -> ")} is a cycle`).not.toContain(folder);
-      if (done.has(folder)) return;
-      for (const each of mayImport[folder] ?? []) if (each !== folder) visit(each, [...path, folder]);
-      done.add(folder);
-    };
-    for (const folder of Object.keys(mayImport)) visit(folder, []);
+  it("finds files that import each other in a circle", () => {
+    const importsByFile = new Map([
+      ["a.ts", ["b.ts", "d.ts"]],
+      ["b.ts", ["c.ts"]],
+      ["c.ts", ["b.ts"]],
+    ]);
+    expect(circlesIn(importsByFile)).toEqual([["b.ts", "c.ts", "b.ts"]]);
+  });
+
+  it("has a line for each folder of src", () => {
+    const folders = readdirSync(join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const expected = [...Object.values(layers).flat(), "browser"].filter((name) => !name.endsWith(".ts"));
+    expect(folders.map(({ name }) => name).toSorted()).toEqual(expected.toSorted());
+    expect(expected.length).toBeLessThanOrEqual(24);
   });
 
   it.each([
     ["db/x.ts", "../accounts/account.ts"],
-    ["db/x.ts", "../ids/ids.ts"],
-    ["errors/x.ts", "../db/client.ts"],
-    ["registry/x.ts", "../keys/scopes.ts"],
-    ["accounts/x.ts", "../webhooks/outbox.ts"],
-    ["events/x.ts", "../webhooks/sweep.ts"],
-    ["resources/users/x.ts", "../tasks/task.ts"],
-    ["references/x.ts", "../operations/removal.ts"],
-    ["resources/users/x.ts", "../analytics/buckets.ts"],
-    ["resources/tasks/x.ts", "../../http/problem.ts"],
-    ["resources/tasks/x.ts", "../../operations/removal.ts"],
-    ["resources/tasks/manifest.ts", "../users/manifest.ts"],
-    ["resources/tasks/manifest.ts", "../../keys/scopes.ts"],
-    ["keys/manifest.ts", "./key.ts"],
-    ["usage/x.ts", "../admission/window.ts"],
-    ["admission/x.ts", "../keys/key.ts"],
-    ["keys/x.ts", "./routes.ts"],
+    ["db/registry/area-tables.ts", "../../resources.ts"],
+    ["lib/errors/x.ts", "../../db/client.ts"],
+    ["accounts/x.ts", "../outbox/outbox.ts"],
+    ["outbox/x.ts", "../webhooks/deliveries/sweep.ts"],
+    ["guard/x.ts", "../admission/denials.ts"],
+    ["usage/x.ts", "../guard/window.ts"],
+    ["keys/x.ts", "../identity/member.ts"],
+    ["keys/x.ts", "../api/routes/keys.ts"],
     ["keys/x.ts", "../app.ts"],
+    ["monitoring/x.ts", "../lifecycle/erase-account.ts"],
+    ["jobs/x.ts", "../http/problem.ts"],
+    ["jobs/x.ts", "../resources/jobs.ts"],
     ["http/x.ts", "../api/router.ts"],
     ["http/x.ts", "../resources/users/user.ts"],
+    ["api/x.ts", "../resources/routers.ts"],
     ["api/x.ts", "../dashboard/format.ts"],
-    ["api/x.ts", "../keys/routes.ts"],
-    ["api/x.ts", "../app.ts"],
-    ["keys/routes.ts", "../dashboard/format.ts"],
-    ["dashboard/pages/x.tsx", "../../api/respond.ts"],
-    ["dashboard/x.ts", "../surfaces/dashboard.ts"],
-    ["scheduled/x.ts", "../http/problem.ts"],
-    ["app.ts", "./dashboard/dashboard.ts"],
+    ["team/x.ts", "../dashboard/format.ts"],
+    ["dashboard/x.ts", "../docs/search.tsx"],
+    ["browser/x.ts", "../lib/inputs/fold.ts"],
+    ["resources/users/x.ts", "../tasks/task.ts"],
+    ["resources/users/x.ts", "../analytics/buckets.ts"],
+    ["resources/tasks/manifest.ts", "../users/manifest.ts"],
+    ["resources/tasks/manifest.ts", "../../keys/scopes.ts"],
+    ["resources.ts", "./resources/tasks/task.ts"],
     ["a-new-folder/x.ts", "../db/client.ts"],
   ])("forbids %s to import %s", (file, specifier) => {
     expect(violationsIn(file, `import { it } from "${specifier}";`)).toHaveLength(1);
@@ -64,40 +66,39 @@ describe("The import check", () => {
   });
 
   it.each([
-    ["operations/x.ts", "sql`DELETE FROM api_keys WHERE id = 1`"],
-    ["operations/x.ts", "`UPDATE webhooks SET url = ''`"],
-    ["events/x.ts", "sql`INSERT OR IGNORE INTO deliveries (id) VALUES (1)`"],
+    ["lifecycle/x.ts", "sql`DELETE FROM api_keys WHERE id = 1`"],
+    ["lifecycle/x.ts", "`UPDATE webhooks SET url = ''`"],
+    ["accounts/x.ts", "sql`INSERT OR IGNORE INTO deliveries (id) VALUES (1)`"],
     ["keys/x.ts", "sql`INSERT INTO tasks (id) VALUES (1)`"],
     ["resources/analytics/x.ts", "sql`DELETE FROM tasks`"],
     ["resources/analytics/x.ts", 'import { tasks } from "../tasks/tables.ts";\nawait db.delete(tasks);'],
-    ["operations/x.ts", 'import { accounts } from "../accounts/tables.ts";\nawait db.update(accounts).set({});'],
-    ["operations/x.ts", 'import { apiKeys } from "../keys/tables.ts";\ninsertWhere(db, apiKeys, row, when);'],
-    ["operations/x.ts", `import { apiKeys } from "../keys/tables.ts";\nsql\`UPDATE \${apiKeys} SET name = 1\``],
-    ["operations/x.ts", 'import { webhooks as all } from "../webhooks/tables.ts";\nawait db.delete(all);'],
-    ["operations/x.ts", 'sql`delete from\n "webhooks"`'],
-    ["operations/x.ts", "sql`REPLACE INTO webhooks (id) VALUES (1)`"],
-    ["operations/x.ts", "sql`UPDATE OR IGNORE webhooks SET url = 1`"],
-    ["operations/x.ts", "`DELETE FROM account_storage`"],
-    ["resources/users/x.ts", "sql`SELECT 1 FROM tasks`"],
-    ["resources/users/x.ts", 'import { tasks } from "../tasks/tables.ts";'],
-    ["webhooks/x.ts", "`SELECT 1 FROM a JOIN api_keys ON true`"],
-  ])("forbids %s to access tables of another area: %s", (file, text) => {
+    ["lifecycle/x.ts", 'import { accounts } from "../db/areas/accounts/tables.ts";\nawait db.update(accounts).set({});'],
+    ["lifecycle/x.ts", 'import { apiKeys } from "../db/areas/keys/tables.ts";\ninsertWhere(db, apiKeys, row, when);'],
+    ["lifecycle/x.ts", `import { apiKeys } from "../db/areas/keys/tables.ts";\nsql\`UPDATE \${apiKeys} SET name = 1\``],
+    ["lifecycle/x.ts", 'import { webhooks as all } from "../db/areas/webhooks/tables.ts";\nawait db.delete(all);'],
+    ["lifecycle/x.ts", 'sql`delete from\n "webhooks"`'],
+    ["lifecycle/x.ts", "sql`REPLACE INTO webhooks (id) VALUES (1)`"],
+    ["lifecycle/x.ts", "sql`UPDATE OR IGNORE webhooks SET url = 1`"],
+    ["lifecycle/x.ts", "`DELETE FROM account_storage`"],
+    ["identity/x.ts", "sql`DELETE FROM audit`"],
+  ])("forbids %s to write a table that it does not own: %s", (file, text) => {
     expect(violationsIn(file, text).length).toBeGreaterThan(0);
   });
 
   it.each([
     ["keys/x.ts", "sql`UPDATE api_keys SET name = ''`"],
+    ["outbox/x.ts", "sql`INSERT INTO audit VALUES (1)`"],
     ["resources/tasks/x.ts", 'import { users } from "../users/tables.ts";\ndb.select().from(users);'],
-    ["operations/x.ts", "sql`SELECT 1 FROM webhooks`"],
-    ["operations/x.ts", "// Returns the statements that update webhooks."],
-    ["operations/x.ts", "/**\n * Delete from webhooks.\n */"],
-  ])("allows %s to access its own tables and the tables that its manifest names: %s", (file, text) => {
+    ["lifecycle/x.ts", "sql`SELECT 1 FROM webhooks`"],
+    ["lifecycle/x.ts", "// Returns the statements that update webhooks."],
+    ["lifecycle/x.ts", "/**\n * Delete from webhooks.\n */"],
+  ])("allows %s to write its own tables, and to read: %s", (file, text) => {
     expect(violationsIn(file, text)).toEqual([]);
   });
 });
 
 describe("The linter", () => {
-  it("forbids imports of Hono outside surfaces and routes, and imports of SQL outside areas", async () => {
+  it("forbids imports of Hono outside transports, and imports of SQL in them", async () => {
     const project = join(scratch, "linted");
     mkdirSync(project);
     cpSync(join(root, "biome.json"), join(project, "biome.json"));
@@ -105,12 +106,12 @@ describe("The linter", () => {
       ["src/resources/tasks/x.ts", "hono"],
       ["src/resources/tasks/x.ts", "hono/cors"],
       ["src/keys/x.ts", "@hono/zod-openapi"],
-      ["src/errors/x.ts", "hono"],
-      ["src/scheduled/x.ts", "drizzle-orm"],
-      ["src/surfaces/x.ts", "drizzle-orm"],
-      ["src/keys/x-routes.ts", "drizzle-orm"],
-      ["src/api/x.ts", "../keys/tables.ts"],
-      ["src/dashboard/x.ts", "../usage/log-tables.ts"],
+      ["src/lib/errors/x.ts", "hono"],
+      ["src/jobs/x.ts", "drizzle-orm"],
+      ["src/team/x.ts", "drizzle-orm"],
+      ["src/resources/tasks/routes.ts", "drizzle-orm"],
+      ["src/api/x.ts", "../db/areas/keys/tables.ts"],
+      ["src/dashboard/x.ts", "../db/areas/usage/log-tables.ts"],
       ["src/http/x.ts", "drizzle-orm"],
       ["src/dashboard/x.tsx", "drizzle-orm"],
     ] as const;
@@ -152,23 +153,15 @@ describe("The checkout", () => {
     for (const [path, text] of Object.entries(await generated())) expect(readFileSync(join(root, path), "utf8"), path).toBe(text);
   });
 
-  it("has a line in src/resources.ts for each manifest", () => {
-    const list = readFileSync(join(root, "src/resources.ts"), "utf8");
-    const manifests = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith("/manifest.ts"));
-    expect(manifests.filter((path) => path !== "db/manifest.ts" && !list.includes(`"./${path}"`))).toEqual([]);
-  });
-
-  it("names each module of tables in the manifest of its area", () => {
-    const modules = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
-      /(?:^|\/)(?:log-)?tables\.ts$/.test(path),
-    );
-    // The tables in the folders db/ and storage/ do not belong to an area.
-    const ofAreas = modules.filter((path) => !["db/tables.ts", "storage/tables.ts"].includes(path));
-    const missing = ofAreas.filter((path) => {
-      const manifest = readFileSync(join(root, "src", dirname(path), "manifest.ts"), "utf8");
-      return !manifest.includes(`"./${path.split("/").at(-1)}"`);
-    });
-    expect(missing).toEqual([]);
+  it("lists each manifest, and names the tables of each area in its manifest", () => {
+    const lists = { "db/areas": "db/areas/manifests.ts", resources: "resources.ts" };
+    for (const [folder, list] of Object.entries(lists)) {
+      const listed = readFileSync(join(root, "src", list), "utf8");
+      for (const path of globSync(`${folder}/*/manifest.ts`, { cwd: join(root, "src") }))
+        expect(listed, path).toContain(`"./${relative(dirname(list), path)}"`);
+      for (const path of globSync(`${folder}/*/{log-,}tables.ts`, { cwd: join(root, "src") }))
+        expect(readFileSync(join(root, "src", dirname(path), "manifest.ts"), "utf8"), path).toContain(`"./${basename(path)}"`);
+    }
   });
 });
 

@@ -23,8 +23,8 @@ import {
 import { operations } from "../../client/src/operations.ts";
 import { type Received, startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
-import { apiCodes } from "../../src/errors/failure.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
+import { apiCodes } from "../../src/lib/errors/failure.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 

@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import type { BuiltLibrary } from "../../src/docs/library.ts";
-import { fieldErrorCodes } from "../../src/errors/explanations.ts";
-import { apiCodes, failureCodes } from "../../src/errors/failure.ts";
-import { eventCatalogue } from "../../src/events/catalogue.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { fieldErrorCodes } from "../../src/lib/errors/explanations.ts";
+import { apiCodes, failureCodes } from "../../src/lib/errors/failure.ts";
+import { eventCatalogue } from "../../src/outbox/catalogue.ts";
 import { freePort } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 

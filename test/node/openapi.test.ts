@@ -5,10 +5,10 @@ import addFormats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../scripts/root.ts";
-import { apiCodes, fieldErrorCodes } from "../../src/errors/failure.ts";
-import { eventCatalogue } from "../../src/events/catalogue.ts";
-import { fieldCode } from "../../src/inputs/field-code.ts";
-import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi/document.ts";
+import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/api/openapi/document.ts";
+import { apiCodes, fieldErrorCodes } from "../../src/lib/errors/failure.ts";
+import { fieldCode } from "../../src/lib/inputs/field-code.ts";
+import { eventCatalogue } from "../../src/outbox/catalogue.ts";
 
 // Checks that the published OpenAPI document is complete enough to generate a reference and a client.
 

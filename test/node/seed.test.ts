@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { randomFrom } from "../../scripts/seed-random.ts";
 import { patchTaskCall, seedTraffic } from "../../scripts/seed-traffic.ts";
-import { timeOfId } from "../../src/ids/ids.ts";
 import type { Key } from "../../src/keys/key.ts";
-import { dayMs, hourMs, hourStart } from "../../src/time/clock.ts";
+import { timeOfId } from "../../src/lib/ids.ts";
+import { dayMs, hourMs, hourStart } from "../../src/lib/time/clock.ts";
 
 // The demo is what most people see first, so its requests must be requests that its keys can make.
 

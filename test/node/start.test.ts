@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseEnv } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { assets } from "../../src/dashboard/assets.ts";
-import { hourMs } from "../../src/time/clock.ts";
+import { hourMs } from "../../src/lib/time/clock.ts";
 import { ask, type Listener, listenersOf, loopback } from "./listeners.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import type { BuiltLibrary } from "../../src/docs/library.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
 // A Worker with SAMPLE_RESOURCES = "off": for a team that only verifies requests of its own API.

@@ -1,11 +1,11 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { readCounts } from "../../src/activity/writers.ts";
 import { createApp } from "../../src/app.ts";
 import { forgetJobs, recordJobRun } from "../../src/db/job-runs.ts";
-import { newId } from "../../src/ids/ids.ts";
-import { minuteMs } from "../../src/time/clock.ts";
+import { newId } from "../../src/lib/ids.ts";
+import { minuteMs } from "../../src/lib/time/clock.ts";
+import { readCounts } from "../../src/log/writers.ts";
 import { type Answer, answerOf, call, cron, db, makeKey, makeTenant } from "./support/client.ts";
 import { entryOf, flush, write } from "./support/entries.ts";
 

@@ -1,7 +1,7 @@
 /** @module-tag long */
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
-import { defaultQuotaBytes, reserveBytes } from "../../src/storage/storage.ts";
+import { defaultQuotaBytes, reserveBytes } from "../../src/accounts/storage.ts";
 import { call, makeKey, makeTenant } from "./support/client.ts";
 import { invocation } from "./support/counted.ts";
 import { operate } from "./support/operate.ts";

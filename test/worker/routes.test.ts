@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest";
 import type { z } from "zod";
 import { routesOf } from "../../src/api/route-policies.ts";
 import { createApp } from "../../src/app.ts";
-import { declaredBy } from "../../src/dashboard/needs.ts";
+import { declaredBy } from "../../src/dashboard/access/needs.ts";
 import { scopes } from "../../src/keys/scopes.ts";
-import { teamRouters } from "../../src/operator/team-routers.ts";
-import { routers } from "../../src/surfaces/mounts.ts";
-import { forwardPath } from "../../src/verification/forward.ts";
+import { routers } from "../../src/resources/routers.ts";
+import { teamRouters } from "../../src/team/team-routers.ts";
+import { forwardPath } from "../../src/team/verify/forward.ts";
 import { routesTable } from "./routes-table.ts";
 import { makeTenant, origin } from "./support/client.ts";
 

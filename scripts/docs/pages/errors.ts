@@ -1,7 +1,7 @@
+import { type JsonObject, operationsIn, partOf } from "../../../src/api/openapi/document.ts";
 import type { DocPage } from "../../../src/docs/page.ts";
-import { explanations, problemExample } from "../../../src/errors/explanations.ts";
-import { apiCodes, failureCodes, failures } from "../../../src/errors/failure.ts";
-import { type JsonObject, operationsIn, partOf } from "../../../src/openapi/document.ts";
+import { explanations, problemExample } from "../../../src/lib/errors/explanations.ts";
+import { apiCodes, failureCodes, failures } from "../../../src/lib/errors/failure.ts";
 import { errorPath, jsonFence, operationPath, paragraphs } from "../markdown.ts";
 
 /** For each error status of an operation, returns the error codes and one example. */

@@ -1,7 +1,7 @@
+import { type JsonObject, payloadName } from "../../../src/api/openapi/document.ts";
 import type { DocPage } from "../../../src/docs/page.ts";
-import { eventCatalogue } from "../../../src/events/catalogue.ts";
-import { exampleBodyOf } from "../../../src/events/event.ts";
-import { type JsonObject, payloadName } from "../../../src/openapi/document.ts";
+import { eventCatalogue } from "../../../src/outbox/catalogue.ts";
+import { exampleBodyOf } from "../../../src/outbox/event.ts";
 import { eventPath, jsonFence, paragraphs, schemaPath } from "../markdown.ts";
 import { memberTable } from "./schemas.ts";
 

@@ -1,6 +1,6 @@
+import type { JsonObject } from "../../../src/api/openapi/document.ts";
+import { servesSamples } from "../../../src/db/registry/manifests.ts";
 import type { DocPage } from "../../../src/docs/page.ts";
-import type { JsonObject } from "../../../src/openapi/document.ts";
-import { servesSamples } from "../../../src/registry/manifests.ts";
 import { figures, withFigures } from "../figures.ts";
 
 const guides = [

@@ -1,5 +1,5 @@
+import { type JsonObject, type Operation, operationsIn } from "../../../src/api/openapi/document.ts";
 import type { DocPage } from "../../../src/docs/page.ts";
-import { type JsonObject, type Operation, operationsIn } from "../../../src/openapi/document.ts";
 import { operationPath, paragraphs } from "../markdown.ts";
 
 export const quickStart = "/docs/guides/quick-start";

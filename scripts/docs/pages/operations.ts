@@ -1,9 +1,9 @@
 import { STATUS_CODES } from "node:http";
+import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../../src/api/openapi/document.ts";
 import { exampleIdNote } from "../../../src/docs/own-ids.ts";
 import { type DocPage, originPlaceholder } from "../../../src/docs/page.ts";
-import { exampleOrigin, explanations } from "../../../src/errors/explanations.ts";
-import type { FailureCode } from "../../../src/errors/failure.ts";
-import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../../src/openapi/document.ts";
+import { exampleOrigin, explanations } from "../../../src/lib/errors/explanations.ts";
+import type { FailureCode } from "../../../src/lib/errors/failure.ts";
 import { errorPath, fence, jsonFence, operationPath, paragraphs, table } from "../markdown.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";

@@ -1,5 +1,5 @@
+import { isObject, type Json, type JsonObject } from "../../../src/api/openapi/document.ts";
 import type { DocPage } from "../../../src/docs/page.ts";
-import { isObject, type Json, type JsonObject } from "../../../src/openapi/document.ts";
 import { jsonFence, paragraphs, schemaPath, table } from "../markdown.ts";
 
 const nameIn = (ref: Json | undefined) => String(ref).split("/").at(-1) ?? "";

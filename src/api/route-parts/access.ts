@@ -1,7 +1,7 @@
-import type { FailureCode } from "../../errors/failure.ts";
 import { principalOf } from "../../http/context.ts";
 import { shareCpu } from "../../http/cpu-share.ts";
 import { accountOwner } from "../../http/share-owner.ts";
+import type { FailureCode } from "../../lib/errors/failure.ts";
 
 export const securityScheme = "apiKey";
 

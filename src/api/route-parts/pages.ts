@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
-import { hashOf } from "../../crypto/hash.ts";
-import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
+import { hashOf } from "../../lib/crypto/hash.ts";
+import { Failure } from "../../lib/errors/failure.ts";
 import type { RouteContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
-import { exampleOrigin } from "../../errors/explanations.ts";
-import { apiCodes, type FailureCode, fieldErrorCodes } from "../../errors/failure.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
+import { exampleOrigin } from "../../lib/errors/explanations.ts";
+import { apiCodes, type FailureCode, fieldErrorCodes } from "../../lib/errors/failure.ts";
 
 // Response parts that route objects share.
 

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 
 /** The schema of a time in a response. */
-export { isoText as time } from "../../time/iso-text.ts";
+export { isoText as time } from "../../lib/time/iso-text.ts";
 
 /**
  * The schema of a secret in a replayed response. The secret is always null. The type also allows a string, because few client generators

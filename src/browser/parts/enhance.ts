@@ -1,4 +1,4 @@
-import { logTime, moment, timeOfDay } from "../../time/moments.ts";
+import { logTime, moment, timeOfDay } from "../../lib/time/moments.ts";
 import { makeSelectable } from "./select-span.ts";
 
 // What a part of a page needs from the script, also a part that arrives after the page.

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
-import type { ReadEntry } from "../../activity/read-activity.ts";
-import { timeOfId } from "../../ids/ids.ts";
+import { timeOfId } from "../../lib/ids.ts";
+import type { ReadEntry } from "../../log/read/read-activity.ts";
 import { duration } from "../format.ts";
 import { StatusCode } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";

@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
-import type { Attempt, Delivery, WithAttempts } from "../../webhooks/read-deliveries.ts";
-import { attemptsAfter, maxAttempts } from "../../webhooks/schedule.ts";
+import type { Attempt, Delivery, WithAttempts } from "../../webhooks/deliveries/read-deliveries.ts";
+import { attemptsAfter, maxAttempts } from "../../webhooks/deliveries/schedule.ts";
 import { counted, integer } from "../format.ts";
 import { Done } from "./notice.tsx";
 import { Code } from "./secret.tsx";

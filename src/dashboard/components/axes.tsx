@@ -1,5 +1,5 @@
 import type { Child } from "hono/jsx";
-import { hourMs } from "../../time/clock.ts";
+import { hourMs } from "../../lib/time/clock.ts";
 import { short } from "../format.ts";
 import { Chart } from "./chart.tsx";
 

@@ -1,6 +1,6 @@
-import { orNull } from "../../errors/failure.ts";
+import { orNull } from "../../lib/errors/failure.ts";
 import type { PageContext } from "../context.ts";
-import { readRequestDetails } from "../read-request.ts";
+import { readRequestDetails } from "../pages/request/read.ts";
 import { RequestView } from "./request-view.tsx";
 
 interface BesideProps {

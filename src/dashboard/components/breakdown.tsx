@@ -1,4 +1,4 @@
-import { dayMs, iso } from "../../time/clock.ts";
+import { dayMs, iso } from "../../lib/time/clock.ts";
 import { rateOf } from "../../usage/figures.ts";
 import type { Dimension, Share } from "../../usage/read-breakdown.ts";
 import type { Span } from "../../usage/windows.ts";

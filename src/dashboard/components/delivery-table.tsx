@@ -1,4 +1,4 @@
-import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
+import type { Attempt, Delivery } from "../../webhooks/deliveries/read-deliveries.ts";
 import { DeliveryState } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 

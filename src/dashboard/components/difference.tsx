@@ -1,5 +1,5 @@
-import type { LimitState } from "../../activity/entry.ts";
-import { iso } from "../../time/clock.ts";
+import { iso } from "../../lib/time/clock.ts";
+import type { LimitState } from "../../log/entry.ts";
 import type { Difference } from "../../usage/differences.ts";
 import type { Span } from "../../usage/windows.ts";
 import { integer, milliseconds } from "../format.ts";

@@ -1,4 +1,4 @@
-import { eventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../outbox/catalogue.ts";
 import { counted } from "../format.ts";
 import type { FormError } from "../forms.ts";
 import { fieldId, Help, isFirstInvalid } from "./fields.tsx";

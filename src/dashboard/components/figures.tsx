@@ -1,6 +1,6 @@
 import type { NearestLimit, RateLimitUsage } from "../../admission/rate-limit-usage.ts";
-import { dayMs, hourMs, minuteMs } from "../../time/clock.ts";
-import { timeOfDay } from "../../time/moments.ts";
+import { dayMs, hourMs, minuteMs } from "../../lib/time/clock.ts";
+import { timeOfDay } from "../../lib/time/moments.ts";
 import type { Hour } from "../../usage/hours.ts";
 import { percent } from "../../usage/percent.ts";
 import type { Usage } from "../../usage/read-usage.ts";

@@ -1,11 +1,11 @@
 import type { Child } from "hono/jsx";
 import { rolesWith } from "../../identity/roles.ts";
 import type { KeyRow } from "../../keys/key.ts";
+import { anyOf, mayTouch, visitorMay, whoMayTouch } from "../access/permissions.tsx";
 import type { PageContext } from "../context.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { counted, integer } from "../format.ts";
-import { anyOf, mayTouch, visitorMay, whoMayTouch } from "../permissions.tsx";
-import type { MadeDelivery, RequestDetails } from "../read-request.ts";
+import type { MadeDelivery, RequestDetails } from "../pages/request/read.ts";
 import { Action, fieldId } from "./fields.tsx";
 
 /** What can be done about a denied request or a failed delivery: a button, or a sentence if nothing is left to do or the visitor may not do it. */

@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { Account } from "../../accounts/account.ts";
-import type { Limit } from "../../admission/window.ts";
+import type { Limit } from "../../budget/limits.ts";
 import { integer } from "../format.ts";
 import type { Form, FormError } from "../forms.ts";
 import { TextField } from "./fields.tsx";

@@ -4,7 +4,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
 import { maskKeys } from "../../credentials/mask-keys.ts";
 import { urlOf } from "../../http/request-url.ts";
-import { giveWay } from "../../time/turns.ts";
+import { giveWay } from "../../lib/time/turns.ts";
 import { assets } from "../assets.ts";
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";

@@ -1,4 +1,4 @@
-import type { LimitUsage } from "../../admission/window.ts";
+import type { LimitUsage } from "../../budget/limits.ts";
 import { percent } from "../../usage/percent.ts";
 import { integer, wholePercent } from "../format.ts";
 import { Ahead } from "./time.tsx";

@@ -1,9 +1,9 @@
-import { dayMs } from "../../time/clock.ts";
+import { dayMs } from "../../lib/time/clock.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
-import { type ActivityQuery, addressOf } from "../activity-query.ts";
-import { stepOfBars } from "../activity-spans.ts";
 import { counted, spanOf } from "../format.ts";
+import { type ActivityQuery, addressOf } from "../pages/activity/query.ts";
+import { stepOfBars } from "../pages/activity/spans.ts";
 import { RequestsChart } from "./requests-chart.tsx";
 
 interface LogChartProps {

@@ -1,4 +1,4 @@
-import { maxOverlapSeconds } from "../../inputs/rotation.ts";
+import { maxOverlapSeconds } from "../../lib/inputs/rotation.ts";
 
 const overlaps = [
   [0, "not at all"],

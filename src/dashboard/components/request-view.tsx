@@ -1,12 +1,12 @@
-import { openMs } from "../../activity/entry.ts";
-import type { ReadEntry } from "../../activity/read-activity.ts";
+import type { Operation } from "../../api/openapi/document.ts";
 import { requestOrigin } from "../../http/request-url.ts";
-import { timeOfId } from "../../ids/ids.ts";
-import type { Operation } from "../../openapi/document.ts";
+import { timeOfId } from "../../lib/ids.ts";
+import { openMs } from "../../log/entry.ts";
+import type { ReadEntry } from "../../log/read/read-activity.ts";
 import type { PageContext } from "../context.ts";
 import { explain } from "../explain-failure.ts";
 import { counted, duration } from "../format.ts";
-import type { RequestDetails } from "../read-request.ts";
+import type { RequestDetails } from "../pages/request/read.ts";
 import { Fixes } from "./fixes.tsx";
 import { Code, CopyButton } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";

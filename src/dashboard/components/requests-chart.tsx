@@ -1,5 +1,5 @@
-import { dayMs, dayStart, hourMs, iso } from "../../time/clock.ts";
-import { hourName } from "../../time/moments.ts";
+import { dayMs, dayStart, hourMs, iso } from "../../lib/time/clock.ts";
+import { hourName } from "../../lib/time/moments.ts";
 import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";

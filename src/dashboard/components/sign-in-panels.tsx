@@ -1,7 +1,7 @@
 import type { Member } from "../../identity/member.ts";
 import type { Passkey } from "../../identity/passkeys.ts";
 import { maxListed, type Session, type SignedIn } from "../../identity/sessions.ts";
-import { deviceOf } from "../device.ts";
+import { deviceOf } from "../access/device.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { Action } from "./fields.tsx";
 import { Age } from "./time.tsx";

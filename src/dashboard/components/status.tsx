@@ -2,10 +2,10 @@ import { STATUS_CODES } from "node:http";
 import type { Child } from "hono/jsx";
 import type { z } from "zod";
 import type { KeyStatus } from "../../keys/key.ts";
-import type { AttemptCounts } from "../../webhooks/health.ts";
-import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
-import { type WebhookData, webhookData } from "../../webhooks/schemas.ts";
-import type { Webhook } from "../../webhooks/webhook.ts";
+import type { Attempt, Delivery } from "../../webhooks/deliveries/read-deliveries.ts";
+import type { AttemptCounts } from "../../webhooks/subscriptions/health.ts";
+import { type WebhookData, webhookData } from "../../webhooks/subscriptions/schemas.ts";
+import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
 import { integer } from "../format.ts";
 import { Ahead } from "./time.tsx";
 

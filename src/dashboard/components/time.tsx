@@ -1,6 +1,6 @@
-import { iso } from "../../time/clock.ts";
-import { logTime, moment, timeOfDay } from "../../time/moments.ts";
-import { age, ahead } from "../../time/relative-time.ts";
+import { iso } from "../../lib/time/clock.ts";
+import { logTime, moment, timeOfDay } from "../../lib/time/moments.ts";
+import { age, ahead } from "../../lib/time/relative-time.ts";
 
 // The server renders all times as text. If JavaScript is enabled, a script updates relative times and can show absolute times in the
 // reader's time zone.

@@ -1,4 +1,4 @@
-import { hourMs } from "../../time/clock.ts";
+import { hourMs } from "../../lib/time/clock.ts";
 import type { Figures } from "../../usage/figures.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";

@@ -1,13 +1,13 @@
 import { STATUS_CODES } from "node:http";
 import type { Child } from "hono/jsx";
-import type { ReadEntry } from "../../activity/read-activity.ts";
-import { actorNameOf } from "../../audit/audit.ts";
-import { timeOfId } from "../../ids/ids.ts";
-import { iso, minuteMs, secondMs } from "../../time/clock.ts";
-import type { Attempt } from "../../webhooks/read-deliveries.ts";
-import type { Webhook } from "../../webhooks/webhook.ts";
+import { timeOfId } from "../../lib/ids.ts";
+import { iso, minuteMs, secondMs } from "../../lib/time/clock.ts";
+import type { ReadEntry } from "../../log/read/read-activity.ts";
+import { actorNameOf } from "../../outbox/audit.ts";
+import type { Attempt } from "../../webhooks/deliveries/read-deliveries.ts";
+import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
 import { counted, integer } from "../format.ts";
-import type { CausedEvent, MadeDelivery, RequestDetails } from "../read-request.ts";
+import type { CausedEvent, MadeDelivery, RequestDetails } from "../pages/request/read.ts";
 import { resultOf } from "./status.tsx";
 
 /** A step of a trace. `atMs`: when it happened. `tone`: how it ended. */

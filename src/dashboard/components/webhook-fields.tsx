@@ -1,5 +1,5 @@
-import { maxUrl } from "../../webhooks/url-rules.ts";
-import type { Webhook } from "../../webhooks/webhook.ts";
+import { maxUrl } from "../../webhooks/subscriptions/url-rules.ts";
+import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
 import type { Form, FormError } from "../forms.ts";
 import { EventChoices } from "./event-choices.tsx";
 import { TextField } from "./fields.tsx";

@@ -1,8 +1,8 @@
-import { eventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../outbox/catalogue.ts";
 import { percent } from "../../usage/percent.ts";
-import type { WebhookHealth } from "../../webhooks/health.ts";
-import { type Attempt, type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
-import type { Webhook } from "../../webhooks/webhook.ts";
+import { type Attempt, type Delivery, deliveryStatuses } from "../../webhooks/deliveries/read-deliveries.ts";
+import type { WebhookHealth } from "../../webhooks/subscriptions/health.ts";
+import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
 import { counted, milliseconds, rate } from "../format.ts";
 import { DeliveryTable } from "./delivery-table.tsx";
 import { Empty } from "./notice.tsx";

@@ -1,4 +1,4 @@
-import { dayMs, dayStart } from "../../time/clock.ts";
+import { dayMs, dayStart } from "../../lib/time/clock.ts";
 
 export const intervals = ["day", "week", "month"] as const;
 export type Interval = (typeof intervals)[number];

@@ -1,7 +1,7 @@
 import { and, count, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../../accounts/actor.ts";
 import { raw } from "../../db/client.ts";
-import { dayMs, hourMs } from "../../time/clock.ts";
+import { dayMs, hourMs } from "../../lib/time/clock.ts";
 import { percent, twoDecimals } from "../../usage/percent.ts";
 import { tasks } from "../tasks/tables.ts";
 import { priorities, type Task, taskStatuses } from "../tasks/task.ts";

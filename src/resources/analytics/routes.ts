@@ -5,9 +5,9 @@ import { costs, requireScope, sharesCpu } from "../../api/route-parts/access.ts"
 import { json } from "../../api/route-parts/responses.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
-import { Failure } from "../../errors/failure.ts";
-import { timeInQuery } from "../../inputs/values.ts";
-import { dayMs, iso } from "../../time/clock.ts";
+import { Failure } from "../../lib/errors/failure.ts";
+import { timeInQuery } from "../../lib/inputs/values.ts";
+import { dayMs, iso } from "../../lib/time/clock.ts";
 import { usageWindowsAt } from "../../usage/windows.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
 import { bucketsOf, intervals } from "./buckets.ts";

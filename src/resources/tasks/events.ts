@@ -1,4 +1,4 @@
-import { type Event, type EventKind, kindsOf, newChangeEvent, newEvent } from "../../events/event.ts";
+import { type Event, type EventKind, kindsOf, newChangeEvent, newEvent } from "../../outbox/event.ts";
 import { manifest } from "./manifest.ts";
 import { TaskData, taskData } from "./schemas.ts";
 import type { Task } from "./task.ts";

@@ -9,8 +9,8 @@ import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
 import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
-import { omitUndefined } from "../../inputs/omit-undefined.ts";
-import { idInput, text, timeInQuery } from "../../inputs/values.ts";
+import { omitUndefined } from "../../lib/inputs/omit-undefined.ts";
+import { idInput, text, timeInQuery } from "../../lib/inputs/values.ts";
 import { listTasks, readTask } from "./read-tasks.ts";
 import * as schemas from "./schemas.ts";
 import { TaskData, taskData } from "./schemas.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { like } from "../../inputs/like.ts";
-import { idInput, text, timeInputOrNull } from "../../inputs/values.ts";
-import { iso, isoOrNull } from "../../time/clock.ts";
-import { isoText, timeOf } from "../../time/iso-text.ts";
+import { like } from "../../lib/inputs/like.ts";
+import { idInput, text, timeInputOrNull } from "../../lib/inputs/values.ts";
+import { iso, isoOrNull } from "../../lib/time/clock.ts";
+import { isoText, timeOf } from "../../lib/time/iso-text.ts";
 import { priorities, type Task, taskStatuses } from "./task.ts";
 
 export const TaskStatus = z.enum(taskStatuses).meta({

@@ -1,5 +1,5 @@
 import { foreignKey, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { accounts } from "../../accounts/tables.ts";
+import { accounts } from "../../db/areas/accounts/tables.ts";
 import { users } from "../users/tables.ts";
 
 export const tasks = sqliteTable(

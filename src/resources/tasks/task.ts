@@ -1,4 +1,4 @@
-import { folded } from "../../inputs/fold.ts";
+import { folded } from "../../lib/inputs/fold.ts";
 import type { tasks } from "./tables.ts";
 
 export type Task = typeof tasks.$inferSelect;

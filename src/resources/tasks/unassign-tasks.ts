@@ -3,7 +3,7 @@ import { isFailedCondition, requireInBatch } from "../../db/batch-condition.ts";
 import { raw } from "../../db/client.ts";
 import { nextUpdate } from "../../db/optimistic-locking.ts";
 import type { OnDelete, PieceOutcome } from "../../jobs/on-delete.ts";
-import type { WriteContext } from "../../webhooks/outbox.ts";
+import type { WriteContext } from "../../outbox/outbox.ts";
 import { eventsOfTask } from "./events.ts";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";

@@ -1,5 +1,5 @@
 import { type Job, withoutCursor } from "../../jobs/job.ts";
-import { minuteMs } from "../../time/clock.ts";
+import { minuteMs } from "../../lib/time/clock.ts";
 import { finishDeletions } from "./delete-user.ts";
 
 export const jobs: readonly Job[] = [

@@ -2,8 +2,8 @@ import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../../accounts/actor.ts";
 import { isOneOf } from "../../db/is-one-of.ts";
 import { newestFirst, type Page } from "../../db/page.ts";
-import { Failure } from "../../errors/failure.ts";
-import { folded } from "../../inputs/fold.ts";
+import { Failure } from "../../lib/errors/failure.ts";
+import { folded } from "../../lib/inputs/fold.ts";
 import { users } from "./tables.ts";
 import type { User } from "./user.ts";
 

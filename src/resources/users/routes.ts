@@ -9,9 +9,9 @@ import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
 import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
-import { omitUndefined } from "../../inputs/omit-undefined.ts";
-import { text } from "../../inputs/values.ts";
-import { onDelete } from "../../references/on-delete.ts";
+import { omitUndefined } from "../../lib/inputs/omit-undefined.ts";
+import { text } from "../../lib/inputs/values.ts";
+import { onDelete } from "../on-delete.ts";
 import { deleteUser } from "./delete-user.ts";
 import { listUsers, readUser } from "./read-users.ts";
 import * as schemas from "./schemas.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { like } from "../../inputs/like.ts";
-import { email, visibleText } from "../../inputs/values.ts";
-import { iso } from "../../time/clock.ts";
-import { timeOf } from "../../time/iso-text.ts";
+import { like } from "../../lib/inputs/like.ts";
+import { email, visibleText } from "../../lib/inputs/values.ts";
+import { iso } from "../../lib/time/clock.ts";
+import { timeOf } from "../../lib/time/iso-text.ts";
 import { roles, type User, userStatuses } from "./user.ts";
 
 export const UserRole = z.enum(roles).meta({

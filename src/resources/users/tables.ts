@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { accounts } from "../../accounts/tables.ts";
+import { accounts } from "../../db/areas/accounts/tables.ts";
 
 export const users = sqliteTable(
   "users",

@@ -1,4 +1,4 @@
-import { folded } from "../../inputs/fold.ts";
+import { folded } from "../../lib/inputs/fold.ts";
 import type { users } from "./tables.ts";
 
 export type User = typeof users.$inferSelect;

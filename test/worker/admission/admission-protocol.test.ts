@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { Admission, AdmissionRequest } from "../../../src/admission/admission.ts";
-import { type Guards, requestAdmission } from "../../../src/admission/guards.ts";
-import { readConfig } from "../../../src/admission/read-config.ts";
+import type { Admission, AdmissionRequest } from "../../../src/guard/decision.ts";
+import { type Guards, requestAdmission } from "../../../src/guard/guards.ts";
+import { readConfig } from "../../../src/guard/read-config.ts";
 import { admissionRequestOf } from "../support/admissions.ts";
 import { call, db, makeTenant } from "../support/client.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Admission, DenialCode } from "../../../src/admission/admission.ts";
 import { DenialCache } from "../../../src/admission/denial-cache.ts";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
 import { KeyVerifier } from "../../../src/credentials/verified-keys.ts";
-import { hashOf } from "../../../src/crypto/hash.ts";
+import type { Admission, DenialCode } from "../../../src/guard/decision.ts";
+import { hashOf } from "../../../src/lib/crypto/hash.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 
 const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true, cost: 1 };

@@ -1,8 +1,8 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
-import type { KeyGuard } from "../../../src/admission/key-guard.ts";
-import { monthStart, secondMs } from "../../../src/time/clock.ts";
+import type { KeyGuard } from "../../../src/guard/key-guard.ts";
+import { monthStart, secondMs } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import { operate } from "../support/operate.ts";

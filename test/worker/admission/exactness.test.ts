@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
-import { hourMs, hourStart } from "../../../src/time/clock.ts";
+import { hourMs, hourStart } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 

@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { hourMs, hourStart } from "../../../src/time/clock.ts";
+import { hourMs, hourStart } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import { register, verifyRequest, waitForRequests } from "../support/receiver.ts";

@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { hourMs, hourStart, secondMs } from "../../../src/time/clock.ts";
+import { hourMs, hourStart, secondMs } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 

@@ -22,8 +22,8 @@ import {
   saidBy,
   settled,
   spend,
-} from "../../../src/admission/rights.ts";
-import { endOf, type FixedPeriod, type Limit } from "../../../src/admission/window.ts";
+} from "../../../src/budget/escrow.ts";
+import { endOf, type FixedPeriod, type Limit } from "../../../src/budget/limits.ts";
 
 // Simulates the guards of an account's keys and the account's budget, with the functions of `rights.ts`. Messages are lost, repeated and late, objects crash at
 // any write and fall asleep, and clocks step. The simulator has its own time, and everything random comes from one seed.

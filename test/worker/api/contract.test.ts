@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import published from "../../../public/api/v1/openapi.json";
 import { openApiDocument } from "../../../scripts/openapi/document.ts";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
-import { routers } from "../../../src/surfaces/mounts.ts";
+import { routers } from "../../../src/resources/routers.ts";
 import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { callOperation, sampleOf } from "../support/operations.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import type { Guards } from "../../../src/admission/guards.ts";
 import { always } from "../../../src/db/optimistic-locking.ts";
+import type { Guards } from "../../../src/guard/guards.ts";
 import { changeKey } from "../../../src/keys/change-key.ts";
-import { commitTo } from "../../../src/webhooks/outbox.ts";
+import { commitTo } from "../../../src/outbox/outbox.ts";
 import { browse, hidden } from "../support/browse.ts";
 import { call, db, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { readKeyRow, updateKeyRow } from "../support/key-rows.ts";

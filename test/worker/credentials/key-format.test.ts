@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { keyIdOf, newKeyId, newSecretKey, signingSecretsIn } from "../../../src/credentials/key-format.ts";
-import { hashOf } from "../../../src/crypto/hash.ts";
+import { hashOf } from "../../../src/lib/crypto/hash.ts";
 
 const secretA = { name: "a", secret: "first secret, of thirty-two characters" };
 const secretB = { name: "b", secret: "second secret, of thirty-two characters" };

@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { newKeyId } from "../../../src/credentials/key-format.ts";
-import { dayMs, hourMs, hourStart, minuteMs } from "../../../src/time/clock.ts";
+import { dayMs, hourMs, hourStart, minuteMs } from "../../../src/lib/time/clock.ts";
 import { type Browser, browse, openRequestPage, requestIdOf, textOf } from "../support/browse.ts";
 import { call, makeTenant, origin } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";

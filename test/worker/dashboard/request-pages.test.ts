@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { hourMs } from "../../../src/time/clock.ts";
+import { hourMs } from "../../../src/lib/time/clock.ts";
 import { type Browser, browse, openRequestPage, requestIdOf, textOf } from "../support/browse.ts";
 import { type Answer, call, makeTenant } from "../support/client.ts";
 import { entryOf, write } from "../support/entries.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { dayMs, hourMs, hourStart } from "../../../src/time/clock.ts";
+import { dayMs, hourMs, hourStart } from "../../../src/lib/time/clock.ts";
 import { browse, textOf } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";

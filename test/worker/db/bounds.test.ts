@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
+import { maxStored } from "../../../src/accounts/storage.ts";
 import { measureDatabases } from "../../../src/db/database-sizes.ts";
-import { eventCatalogue } from "../../../src/events/catalogue.ts";
 import { changeRole } from "../../../src/identity/member.ts";
 import { addPasskey } from "../../../src/identity/passkeys.ts";
-import { maxStored } from "../../../src/storage/storage.ts";
-import { commitTo } from "../../../src/webhooks/outbox.ts";
+import { eventCatalogue } from "../../../src/outbox/catalogue.ts";
+import { commitTo } from "../../../src/outbox/outbox.ts";
 import { call, db, makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import { operatorToken } from "../support/operate.ts";
 import { fakePasskey, makePerson, postForm, sessionCookieOf, withCookie } from "../support/people.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { overQuota } from "../../../src/accounts/storage.ts";
 import { library } from "../../../src/docs/library.ts";
-import { overQuota } from "../../../src/storage/storage.ts";
 import { makeTenant } from "../support/client.ts";
 import { makePerson } from "../support/people.ts";
 

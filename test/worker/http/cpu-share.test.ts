@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../../scripts/seed-random.ts";
 import { bounds, CpuShares, type Place, shares } from "../../../src/http/cpu-share.ts";
-import { beginDecision, endDecision, giveWay, linesOf } from "../../../src/time/turns.ts";
+import { beginDecision, endDecision, giveWay, linesOf } from "../../../src/lib/time/turns.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeTenant } from "../support/client.ts";
 

@@ -6,7 +6,7 @@ import { createApp } from "../../../src/app.ts";
 import { verifyAccess } from "../../../src/identity/access.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { listReceivedInvitations } from "../../../src/identity/join.ts";
-import { hourMs, minuteMs } from "../../../src/time/clock.ts";
+import { hourMs, minuteMs } from "../../../src/lib/time/clock.ts";
 import { hidden } from "../support/browse.ts";
 import { answerOf, call, db, makeTenant, origin } from "../support/client.ts";
 import {

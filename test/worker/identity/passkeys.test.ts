@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { listPasskeys, maxPasskeys } from "../../../src/identity/passkeys.ts";
-import { hourMs } from "../../../src/time/clock.ts";
+import { hourMs } from "../../../src/lib/time/clock.ts";
 import { type Authenticator, type ClientData, makeAuthenticator } from "../support/authenticator.ts";
 import { labelled } from "../support/browse.ts";
 import { db, makeTenant } from "../support/client.ts";

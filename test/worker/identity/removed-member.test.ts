@@ -5,7 +5,7 @@ import { acceptInvitation } from "../../../src/identity/join.ts";
 import { changeRole, type Member, readMember, removeMember } from "../../../src/identity/member.ts";
 import type { Role } from "../../../src/identity/roles.ts";
 import { openSession } from "../../../src/identity/sessions.ts";
-import { commitTo, type WriteContext } from "../../../src/webhooks/outbox.ts";
+import { commitTo, type WriteContext } from "../../../src/outbox/outbox.ts";
 import { type Authenticator, makeAuthenticator } from "../support/authenticator.ts";
 import { hidden, labelled } from "../support/browse.ts";
 import { call, db, makeTenant } from "../support/client.ts";

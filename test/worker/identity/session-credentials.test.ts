@@ -10,7 +10,7 @@ import {
   type Session,
   stepUpMs,
 } from "../../../src/identity/sessions.ts";
-import { commitTo } from "../../../src/webhooks/outbox.ts";
+import { commitTo } from "../../../src/outbox/outbox.ts";
 import { db, makeTenant } from "../support/client.ts";
 import { countAuditRows } from "../support/log-rows.ts";
 import { backdateSessions } from "../support/member-rows.ts";

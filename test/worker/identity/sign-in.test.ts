@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { acceptInvitation } from "../../../src/identity/join.ts";
-import { hourMs, minuteMs } from "../../../src/time/clock.ts";
+import { hourMs, minuteMs } from "../../../src/lib/time/clock.ts";
 import { hidden, labelled } from "../support/browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "../support/client.ts";
 import { countAuditRows } from "../support/log-rows.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { dayMs, minuteMs } from "../../../src/time/clock.ts";
+import { dayMs, minuteMs } from "../../../src/lib/time/clock.ts";
 import { call, cron, makeKey, makeTenant } from "../support/client.ts";
 import { revokeOtherKeyRows } from "../support/key-rows.ts";
 

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { describe, expect, inject, it, onTestFinished, vi } from "vitest";
-import { newId } from "../../../src/ids/ids.ts";
-import { forgetForms, maxMissesPerSecond } from "../../../src/keys/find-imported.ts";
-import { verify as verifyRequest } from "../../../src/verification/verify.ts";
+import { forgetForms, maxMissesPerSecond } from "../../../src/keys/imported/find-imported.ts";
+import { newId } from "../../../src/lib/ids.ts";
+import { verify as verifyRequest } from "../../../src/team/verify/verify.ts";
 import { call, makeTenant, origin, within2s } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { operate } from "../support/operate.ts";

@@ -1,8 +1,8 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { readConfig } from "../../../src/admission/read-config.ts";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
+import { readConfig } from "../../../src/guard/read-config.ts";
 import { call, cron, db, makeKey, makeTenant, signing } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";
 import { readKeyRow, revokeOtherKeyRows, setKeyState, storeUnpushedState } from "../support/key-rows.ts";

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { parseRateLimit } from "ratelimit-header-parser";
 import { describe, expect, it, vi } from "vitest";
-import type { KeyGuard } from "../../../src/admission/key-guard.ts";
+import type { KeyGuard } from "../../../src/guard/key-guard.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { LookUps } from "../../../src/keys/look-ups.ts";
+import { LookUps } from "../../../src/keys/imported/look-ups.ts";
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
-import type { Admission, AdmissionRequest } from "../../../src/admission/admission.ts";
-import { requestAdmission } from "../../../src/admission/guards.ts";
-import { hashOf } from "../../../src/crypto/hash.ts";
+import type { Admission, AdmissionRequest } from "../../../src/guard/decision.ts";
+import { requestAdmission } from "../../../src/guard/guards.ts";
+import { hashOf } from "../../../src/lib/crypto/hash.ts";
 import type { Tenant } from "./client.ts";
 
 /** Returns a request for admission with a secret key. The request requires no scope and counts against the limit. */

@@ -3,13 +3,13 @@ import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { createAccount } from "../../../src/accounts/account.ts";
 import { operatorOn } from "../../../src/accounts/actor.ts";
-import { firstLogWriter } from "../../../src/activity/databases.ts";
-import { logOf } from "../../../src/activity/writers.ts";
 import { signingSecretsIn } from "../../../src/credentials/key-format.ts";
 import { connect } from "../../../src/db/client.ts";
 import { createKey, type NewKey } from "../../../src/keys/create-key.ts";
 import { scopes } from "../../../src/keys/scopes.ts";
-import { commitTo } from "../../../src/webhooks/outbox.ts";
+import { firstLogWriter } from "../../../src/log/databases.ts";
+import { logOf } from "../../../src/log/writers.ts";
+import { commitTo } from "../../../src/outbox/outbox.ts";
 import { invocation } from "./counted.ts";
 import { checkResponse } from "./documented.ts";
 

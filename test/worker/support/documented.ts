@@ -1,7 +1,7 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { expect } from "vitest";
 import { closedDocument } from "../../../scripts/openapi/document.ts";
-import { routers } from "../../../src/surfaces/mounts.ts";
+import { routers } from "../../../src/resources/routers.ts";
 import type { Answer } from "./client.ts";
 
 // The operations of an OpenAPI document. The published document allows unknown properties and codes, because a later release may add new

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
-import { firstLogWriter } from "../../../src/activity/databases.ts";
-import { type Entry, notRecorded } from "../../../src/activity/entry.ts";
-import { writerAt } from "../../../src/activity/writers.ts";
-import { newId } from "../../../src/ids/ids.ts";
+import { newId } from "../../../src/lib/ids.ts";
+import { firstLogWriter } from "../../../src/log/databases.ts";
+import { type Entry, notRecorded } from "../../../src/log/entry.ts";
+import { writerAt } from "../../../src/log/writers.ts";
 import type { Tenant } from "./client.ts";
 
 /** The options of `vi.waitFor` for tests that wait until a request appears in the log. The log may be up to two seconds late. */

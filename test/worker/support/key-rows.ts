@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import type { KeyConfig } from "../../../src/admission/admission.ts";
+import type { KeyConfig } from "../../../src/guard/decision.ts";
 
 // Helpers that read and change the rows of API keys in D1. The helpers do not push changes to the guard of the key.
 

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { systemOn } from "../../../src/accounts/actor.ts";
-import { firstLogWriter } from "../../../src/activity/databases.ts";
-import type { Entry } from "../../../src/activity/entry.ts";
-import { search } from "../../../src/activity/read-activity.ts";
-import { logOf } from "../../../src/activity/writers.ts";
 import { connect } from "../../../src/db/client.ts";
+import { firstLogWriter } from "../../../src/log/databases.ts";
+import type { Entry } from "../../../src/log/entry.ts";
+import { search } from "../../../src/log/read/read-activity.ts";
+import { logOf } from "../../../src/log/writers.ts";
 
 // Reads the request log and the audit log.
 

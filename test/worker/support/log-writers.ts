@@ -1,11 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { onTestFinished } from "vitest";
-import type { Entry } from "../../../src/activity/entry.ts";
-import type { ActivityWriter } from "../../../src/activity/log-writer/activity-writer.ts";
-import { nextCutAt } from "../../../src/activity/log-writer/cut.ts";
-import { logOf } from "../../../src/activity/writers.ts";
-import { minuteMs } from "../../../src/time/clock.ts";
+import { minuteMs } from "../../../src/lib/time/clock.ts";
+import type { Entry } from "../../../src/log/entry.ts";
+import type { ActivityWriter } from "../../../src/log/writer/activity-writer.ts";
+import { nextCutAt } from "../../../src/log/writer/cut.ts";
+import { logOf } from "../../../src/log/writers.ts";
 import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
 import { makeTenant, readingLog, type Tenant } from "./client.ts";

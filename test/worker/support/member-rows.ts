@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
 import type { Role } from "../../../src/identity/roles.ts";
-import { dayMs } from "../../../src/time/clock.ts";
+import { dayMs } from "../../../src/lib/time/clock.ts";
 import { db } from "./client.ts";
 
 // Helpers that read and change rows of members, sessions, invitations and passkeys without the code under test.

@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { expect } from "vitest";
 import { closedTeamDocument } from "../../../scripts/openapi/team-document.ts";
-import { teamRouters } from "../../../src/operator/team-routers.ts";
+import { teamRouters } from "../../../src/team/team-routers.ts";
 import { type Answer, answerOf, origin } from "./client.ts";
 import { documentedIn } from "./documented.ts";
 

@@ -9,8 +9,8 @@ import { acceptInvitation } from "../../../src/identity/join.ts";
 import type { Member } from "../../../src/identity/member.ts";
 import type { Role } from "../../../src/identity/roles.ts";
 import type { Proof } from "../../../src/identity/sessions.ts";
-import { idBound } from "../../../src/ids/ids.ts";
-import { minuteMs } from "../../../src/time/clock.ts";
+import { idBound } from "../../../src/lib/ids.ts";
+import { minuteMs } from "../../../src/lib/time/clock.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
 import { backdateSessions, readLastSeen, setRoleOfOpenInvitations } from "./member-rows.ts";
 

@@ -2,10 +2,10 @@ import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { expect, inject, vi } from "vitest";
 import type { Received } from "../../../scripts/receiving.ts";
-import { type DeliveryContext, deliver } from "../../../src/webhooks/deliver.ts";
-import { encryptionSecrets } from "../../../src/webhooks/encryption.ts";
-import { testEvent } from "../../../src/webhooks/events.ts";
-import { commitEvents } from "../../../src/webhooks/write-events.ts";
+import { commitEvents } from "../../../src/outbox/write-events.ts";
+import { type DeliveryContext, deliver } from "../../../src/webhooks/deliveries/deliver.ts";
+import { encryptionSecrets } from "../../../src/webhooks/subscriptions/encryption.ts";
+import { testEvent } from "../../../src/webhooks/subscriptions/events.ts";
 import { call, db, type Tenant } from "./client.ts";
 import { markAnswered } from "./webhook-rows.ts";
 

@@ -2,7 +2,7 @@
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, aroundEach, beforeEach } from "vitest";
-import { hourMs, hourStart, minuteMs } from "../../../src/time/clock.ts";
+import { hourMs, hourStart, minuteMs } from "../../../src/lib/time/clock.ts";
 import { beginTest, invocation, takeAuditedLate, takeExceeded } from "./counted.ts";
 import { untilClockReaches } from "./real-time.ts";
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { maxStored, type Stored } from "../../../src/storage/storage.ts";
+import { maxStored, type Stored } from "../../../src/accounts/storage.ts";
 import type { RecordedStatement } from "./d1.ts";
 
 // Helpers for the rows of storage counters, stored responses and scheduled jobs. Other helpers read query plans and the schema of D1.

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
-import { newId } from "../../../src/ids/ids.ts";
-import { dayMs } from "../../../src/time/clock.ts";
+import { newId } from "../../../src/lib/ids.ts";
+import { dayMs } from "../../../src/lib/time/clock.ts";
 
 // Helpers for the rows of webhooks, deliveries, attempts and events in D1. Tests use the helpers for states that no API call creates.
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import type { Entry } from "../../../src/activity/entry.ts";
-import { timeOfId } from "../../../src/ids/ids.ts";
-import { dayMs, dayStart, hourMs, hourStart } from "../../../src/time/clock.ts";
+import { timeOfId } from "../../../src/lib/ids.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../../../src/lib/time/clock.ts";
+import type { Entry } from "../../../src/log/entry.ts";
 import { figuresOf, type StatusTotals } from "../../../src/usage/figures.ts";
 import { percentile } from "../../../src/usage/histogram.ts";
 import { busiestOf, readHours } from "../../../src/usage/hours.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { connect } from "../../../src/db/client.ts";
-import { dayMs, minuteMs } from "../../../src/time/clock.ts";
-import type { DeliveryMessage } from "../../../src/webhooks/enqueue.ts";
-import { sweepDeliveries } from "../../../src/webhooks/sweep.ts";
+import { dayMs, minuteMs } from "../../../src/lib/time/clock.ts";
+import type { DeliveryMessage } from "../../../src/outbox/enqueue.ts";
+import { sweepDeliveries } from "../../../src/webhooks/deliveries/sweep.ts";
 import { call, cron, db, makeTenant, type Tenant } from "../support/client.ts";
 import { d1With } from "../support/d1.ts";
 import {

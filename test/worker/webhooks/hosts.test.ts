@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
-import { hourMs, minuteMs, secondMs } from "../../../src/time/clock.ts";
-import { testEvent } from "../../../src/webhooks/events.ts";
-import { commitEvents } from "../../../src/webhooks/write-events.ts";
+import { hourMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
+import { commitEvents } from "../../../src/outbox/write-events.ts";
+import { testEvent } from "../../../src/webhooks/subscriptions/events.ts";
 import { call, db, makeTenant, type Tenant } from "../support/client.ts";
 import {
   attemptDelivery,

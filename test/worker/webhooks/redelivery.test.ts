@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
-import { newId } from "../../../src/ids/ids.ts";
-import { minuteMs } from "../../../src/time/clock.ts";
-import { attempts } from "../../../src/webhooks/tables.ts";
+import { attempts } from "../../../src/db/areas/webhooks/tables.ts";
+import { newId } from "../../../src/lib/ids.ts";
+import { minuteMs } from "../../../src/lib/time/clock.ts";
 import { browse, textOf } from "../support/browse.ts";
 import { call, db, makeKey, makeTenant } from "../support/client.ts";
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { dayMs, hourMs, minuteMs, secondMs } from "../../../src/time/clock.ts";
-import { attemptsAfter, maxAttempts, nextAttemptAt, retryAfterMsOf } from "../../../src/webhooks/schedule.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
+import { attemptsAfter, maxAttempts, nextAttemptAt, retryAfterMsOf } from "../../../src/webhooks/deliveries/schedule.ts";
 
 const now = Date.UTC(2026, 10, 21, 7, 30);
 const delays = [5 * secondMs, 5 * minuteMs, 30 * minuteMs, 2 * hourMs, 5 * hourMs, 10 * hourMs, 14 * hourMs, 20 * hourMs, 24 * hourMs];

@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { newWebhookSecret, signatureHeaders } from "../../../src/webhooks/signature.ts";
+import { newWebhookSecret, signatureHeaders } from "../../../src/webhooks/subscriptions/signature.ts";
 
 const body = '{"type":"task.created","timestamp":"2026-11-21T10:00:00.000Z","data":{"title":"\u00c9t\u00e9 \u2603"}}';
 const verify = (secret: string, headers: object, text = body) => new Webhook(secret).verify(text, headers as Record<string, string>);

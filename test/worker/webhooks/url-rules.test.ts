@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { urlErrorOf } from "../../../src/webhooks/url-rules.ts";
+import { urlErrorOf } from "../../../src/webhooks/subscriptions/url-rules.ts";
 
 const deployed = { ownHosts: ["api.developer-overview.io"], isLocal: false };
 const local = { ownHosts: ["localhost"], isLocal: true };

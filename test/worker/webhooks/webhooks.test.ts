@@ -1,8 +1,8 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { consume } from "../../../src/webhooks/consume.ts";
-import type { DeliveryMessage } from "../../../src/webhooks/enqueue.ts";
+import type { DeliveryMessage } from "../../../src/outbox/enqueue.ts";
+import { consume } from "../../../src/webhooks/deliveries/consume.ts";
 import { call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import {
   deliveriesOf,

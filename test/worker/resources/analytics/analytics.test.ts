@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../../../src/accounts/actor.ts";
+import { dayMs, dayStart, hourMs } from "../../../../src/lib/time/clock.ts";
+import { commitTo } from "../../../../src/outbox/outbox.ts";
 import { bucketsOf } from "../../../../src/resources/analytics/buckets.ts";
 import { priorities, taskStatuses } from "../../../../src/resources/tasks/task.ts";
 import { changeTask, createTask } from "../../../../src/resources/tasks/write-tasks.ts";
-import { dayMs, dayStart, hourMs } from "../../../../src/time/clock.ts";
-import { commitTo } from "../../../../src/webhooks/outbox.ts";
 import { call, db, makeTenant } from "../../support/client.ts";
 
 const taskDefaults = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };

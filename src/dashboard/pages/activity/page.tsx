@@ -1,0 +1,324 @@
+import { Hono } from "hono";
+import { Failure } from "../../../lib/errors/failure.ts";
+import { timeOfId } from "../../../lib/ids.ts";
+import { iso } from "../../../lib/time/clock.ts";
+import { hasStatus } from "../../../log/read/activity-filter.ts";
+import { listActivity, requireComplete } from "../../../log/read/read-activity.ts";
+import { readSeries } from "../../../usage/read-usage.ts";
+import type { Span } from "../../../usage/windows.ts";
+import { needs } from "../../access/needs.ts";
+import { ActivityTable } from "../../components/activity-table.tsx";
+import { Beside } from "../../components/beside.tsx";
+import { PageScript, PauseButton, showPage } from "../../components/layout.tsx";
+import { LogChart } from "../../components/log-chart.tsx";
+import { Empty } from "../../components/notice.tsx";
+import { Moment } from "../../components/time.tsx";
+import type { PageEnv } from "../../context.ts";
+import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
+import { counted, integer } from "../../format.ts";
+import { namesOf, readKeyChoices } from "../../key-choices.ts";
+import { logContext, openLogContext } from "../../operation-contexts.ts";
+import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "./query.ts";
+import { around, isChosen, lastMonth, ranges, spanOfBars, stepOfBars } from "./spans.ts";
+
+const shownAtOnce = 50;
+/** The value of a field for a date and time, in minutes, or in seconds or milliseconds if the time has them. */
+const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).replace(/(?::00)?(?:\.000)?Z$/, ""));
+
+const isCursor = (text: string) => /^req_[0-9a-f]+~?$/.test(text);
+/** The number of pages to which the reader can go back one by one. */
+const maxPagesBefore = 20;
+
+export const activityPages = new Hono<PageEnv>();
+
+activityPages.get("/activity", needs("session"), async (c) => {
+  const context = await openLogContext(c);
+  const { now } = context;
+  const { query, filter, ignored } = queryIn(c);
+  const isReversed = query.from !== undefined && query.to !== undefined && query.from > query.to;
+  const after = c.req.query("after");
+  const pagesBefore = (c.req.query("before") ?? "")
+    .split(".")
+    .filter((each) => isCursor(each))
+    .slice(-maxPagesBefore);
+  const listed = spanOfBars(query, now);
+  const span = around(listed, now);
+  const readBars = (of: Span) =>
+    readSeries(context, of, stepOfBars(of), {
+      keyId: query.key_id,
+      route: query.route,
+      counts: filter.statuses && ((status) => hasStatus(filter.statuses, status)),
+    }).catch(() => []);
+  const [{ entries, next, lookedBackTo, asOf }, keys, latest] = await Promise.all([
+    listActivity(context, { filter, after: after && isCursor(after) ? after : undefined, limit: shownAtOnce }),
+    readKeyChoices(context),
+    readBars(span),
+  ]);
+  // Without a filter, the list can be older than the last 24 hours.
+  const [newestEntry] = entries;
+  const isAnyTime = query.from === undefined && query.to === undefined;
+  const isOlder = isAnyTime && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
+  const shownSpan = isOlder ? lastMonth(now) : span;
+  const series = isOlder ? await readBars(shownSpan) : latest;
+  const opened = c.req.query("open");
+  const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
+  const names = namesOf(keys);
+  const chips = chipsOf(query, names);
+  const newest = entries[0]?.id;
+  const here = addressOf("/activity", query, { after, before: pagesBefore.join(".") || undefined });
+  // Nothing is newer than an older page, or than a time that is over.
+  const isNewest = after === undefined && (query.to === undefined || query.to > now);
+  return showPage(
+    c,
+    {
+      title: "Activity",
+      section: "Activity",
+      action: (
+        <>
+          <PauseButton />
+          <a class="button" href={addressOf("/activity.csv", query)} title={csvTitle}>
+            Download CSV
+          </a>
+        </>
+      ),
+    },
+    <>
+      {ignored.length > 0 && (
+        <div class="note alert" role="alert">
+          <p>
+            Not filtered by <code>{ignored.join(" ")}</code>, because this text is not a filter. You can filter by method:POST, status:404,
+            status:4xx, status:403,404, status:none, key:key_..., path:/api/v1/usage, route:/api/v1/tasks/{"{id}"}, from:TIME and to:TIME.
+          </p>
+        </div>
+      )}
+      {isReversed && (
+        <div class="note alert" role="alert">
+          <p>
+            “From” is later than “To”, so no request can match.{" "}
+            <a href={addressOf("/activity", { ...query, from: query.to, to: query.from })}>Swap them</a>
+          </p>
+        </div>
+      )}
+      {asOf !== null && (
+        <div class="note alert" role="alert">
+          <p>
+            The latest requests cannot be read right now. The list is complete up to <Moment timeMs={asOf} />.
+          </p>
+        </div>
+      )}
+      <form class="panel filter" method="get" action="/activity">
+        <div class="field">
+          <label for="method">Method</label>
+          <select id="method" name="method">
+            <option value="">any</option>
+            {[...new Set([...methods, ...(query.method ? [query.method] : [])])].map((each) => (
+              <option value={each} selected={each === query.method}>
+                {each}
+              </option>
+            ))}
+          </select>
+        </div>
+        <div class="field">
+          <label for="status">Status</label>
+          <input id="status" name="status" value={query.status ?? c.req.query("status")} list="statuses" placeholder="4xx" size={8} />
+          <datalist id="statuses">
+            {statuses.map((each) => (
+              <option value={each} />
+            ))}
+          </datalist>
+        </div>
+        <div class="field">
+          <label for="key_id">Key</label>
+          <select id="key_id" name="key_id">
+            <option value="">any</option>
+            {query.key_id !== undefined && keys.every(({ id }) => id !== query.key_id) && (
+              <option value={query.key_id} selected>
+                {query.key_id}
+              </option>
+            )}
+            {keys.map(({ id }) => (
+              <option value={id} selected={id === query.key_id}>
+                {names.get(id)}
+              </option>
+            ))}
+          </select>
+        </div>
+        <div class="field grow">
+          <label for="path">Path</label>
+          <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
+          {query.route !== undefined && <input type="hidden" name="route" value={query.route} />}
+        </div>
+        <div class="field">
+          <label for="from">From (UTC)</label>
+          <input id="from" name="from" type="datetime-local" step="any" value={inField(query.from)} />
+        </div>
+        <div class="field">
+          <label for="to">To (UTC)</label>
+          <input id="to" name="to" type="datetime-local" step="any" value={inField(query.to)} />
+        </div>
+        <button class="main" type="submit">
+          Filter
+        </button>
+      </form>
+      <div class="toolbar">
+        <nav class="filters" aria-label="Time range">
+          {ranges(now).map(([name, from, to]) => (
+            <a href={addressOf("/activity", { ...query, from, to })} aria-current={isChosen(query, from, to) ? "page" : undefined}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <nav class="filters" aria-label="Requests by status">
+          {statuses.map((each) => (
+            <a href={addressOf("/activity", { ...query, status: each })} aria-current={each === query.status ? "page" : undefined}>
+              {each === "none" ? "not reported" : each}
+            </a>
+          ))}
+        </nav>
+        <details class="as-text" open={ignored.length > 0}>
+          <summary>Filter as text</summary>
+          <form class="filters" method="get" action="/activity">
+            <label class="unseen" for="q">
+              As text
+            </label>
+            <input
+              id="q"
+              name="q"
+              class="grow"
+              value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
+              placeholder="method:POST status:5xx"
+            />
+            <button type="submit">Apply</button>
+          </form>
+        </details>
+      </div>
+      {chips.length > 0 && (
+        <ul class="chips" aria-label="Filters">
+          {chips.map(({ name, value, without }) => (
+            <li>
+              <a href={addressOf("/activity", without)} aria-label={`Remove the filter ${name}: ${value}`}>
+                {name}: <bdi>{value}</bdi> <span aria-hidden="true">×</span>
+              </a>
+            </li>
+          ))}
+          <li>
+            <a class="all" href="/activity">
+              Clear the filter
+            </a>
+          </li>
+        </ul>
+      )}
+      {!isReversed && <LogChart query={query} series={series} span={shownSpan} listed={listed} isOlder={isOlder} />}
+      {isNewest && <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />}
+      <p class="unseen" aria-live="polite" data-news-aloud />
+      <div class={open === undefined ? "log" : "log with-side"} data-log={here}>
+        <section class="panel" aria-label="Requests">
+          {entries.length === 0 ? (
+            <Empty>
+              {next !== null && lookedBackTo !== null ? (
+                <>
+                  Nothing matches since <Moment timeMs={lookedBackTo} />.{" "}
+                  <a href={addressOf("/activity", query, { after: next })}>Look further back</a>
+                </>
+              ) : chips.length > 0 ? (
+                <>
+                  Nothing matches. <a href="/activity">Clear the filter</a>
+                </>
+              ) : (
+                <>No requests yet. The page will announce the first request.</>
+              )}
+            </Empty>
+          ) : (
+            <ActivityTable entries={entries} now={now} open={open} />
+          )}
+        </section>
+        <aside id="side" class="side" aria-labelledby={open === undefined ? undefined : "beside"} hidden={open === undefined}>
+          {open !== undefined && <Beside c={c} id={open} closed={here} now={now} />}
+        </aside>
+      </div>
+      <p class="pages">
+        {after && <a href={addressOf("/activity", query)}>Newest</a>}{" "}
+        {after && pagesBefore.length > 0 && (
+          <a href={addressOf("/activity", query, { after: pagesBefore.at(-1), before: pagesBefore.slice(0, -1).join(".") || undefined })}>
+            Newer
+          </a>
+        )}{" "}
+        {lookedBackTo !== null && (
+          <span>
+            Looked back to <Moment timeMs={lookedBackTo} />.
+          </span>
+        )}
+        {next !== null && (
+          <a
+            href={addressOf("/activity", query, {
+              after: next,
+              before: [...pagesBefore, ...(after ? [after] : [])].join(".") || undefined,
+            })}
+          >
+            {lookedBackTo === null ? "Older" : "Continue"}
+          </a>
+        )}
+      </p>
+      <PageScript name="log" c={c} />
+    </>,
+  );
+});
+
+/** Responds with the number of requests that are newer than `since`, or with 204 if there are none. */
+activityPages.get("/activity/news", needs("session"), async (c) => {
+  const { query, filter } = queryIn(c);
+  const since = c.req.query("since") ?? "";
+  const { entries, next } = await listActivity(logContext(c), { filter, limit: 100 });
+  const fresh = entries.findIndex(({ id }) => id <= since);
+  const count = (fresh === -1 ? entries : entries.slice(0, fresh)).reduce((sum, entry) => sum + entry.count, 0);
+  if (count === 0) return c.body(null, 204);
+  const text = fresh === -1 && next !== null ? `${integer(count)} or more new requests` : counted(count, "new request");
+  return c.json({ text, href: addressOf("/activity", query) });
+});
+
+activityPages.get("/activity.csv", needs("session"), async (c) => {
+  const { filter, ignored } = queryIn(c);
+  if (ignored.length > 0) throw new Failure("invalid_parameter", `The list cannot be filtered by ${ignored.join(" ")}.`);
+  const context = logContext(c);
+  const { rows, areAll } = await readRows(async (position) => {
+    const { entries, next } = requireComplete(await listActivity(context, { filter, ...position }));
+    return { rows: entries, next };
+  });
+  const columns = [
+    "id",
+    "at",
+    "method",
+    "path",
+    "route",
+    "status",
+    "error_code",
+    "duration_ms",
+    "key_id",
+    "key_name",
+    "ip",
+    "country",
+    "user_agent",
+    "counted",
+    "count",
+    "not_reported",
+  ];
+  const csv = await csvOf(columns, rows, (entry) => [
+    entry.id,
+    iso(timeOfId(entry.id)),
+    entry.method,
+    entry.path,
+    entry.route,
+    entry.status,
+    entry.errorCode,
+    entry.durationMs,
+    entry.keyId,
+    entry.keyName,
+    entry.ip,
+    entry.country,
+    entry.userAgent,
+    String(entry.counted),
+    entry.count,
+    String(entry.status === null),
+  ]);
+  return c.body(csv, 200, csvHeaders("activity", areAll));
+});

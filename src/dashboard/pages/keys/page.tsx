@@ -1,0 +1,256 @@
+import { Hono } from "hono";
+import { readLiveUsages } from "../../../admission/rate-limit-usage.ts";
+import { requestOrigin } from "../../../http/request-url.ts";
+import { createKey } from "../../../keys/create-key.ts";
+import { type Key, keyStatuses } from "../../../keys/key.ts";
+import { type KeyPosition, listKeys } from "../../../keys/read-keys.ts";
+import { NewKey, newKeyOf } from "../../../keys/schemas.ts";
+import { defaultScopes, scopes } from "../../../keys/scopes.ts";
+import { readDailyRequests } from "../../../usage/daily-requests.ts";
+import { needs } from "../../access/needs.ts";
+import { grantableScopes, requireGrantableScopes, visitorMay } from "../../access/permissions.tsx";
+import { CodeTabs } from "../../components/code-tabs.tsx";
+import { TextField } from "../../components/fields.tsx";
+import { KeyFields, keyInputOf } from "../../components/key-fields.tsx";
+import { KeyTable } from "../../components/key-list.tsx";
+import { showPage } from "../../components/layout.tsx";
+import { Alert, Empty } from "../../components/notice.tsx";
+import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
+import type { PageContext, PageEnv } from "../../context.ts";
+import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
+import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../../forms.ts";
+import { keyContext, openLogContext } from "../../operation-contexts.ts";
+import { isLongUnused } from "../../unused-keys.ts";
+
+const shownAtOnce = 100;
+
+export const keysPages = new Hono<PageEnv>();
+
+/** Parses the cursor in the query string. Returns undefined if the text is not a valid cursor. The list then starts at the first key. */
+function positionIn(text: string | undefined): KeyPosition | undefined {
+  const [, createdAt, id = ""] = /^(\d{1,15})\.(key_[0-9A-Za-z]{16})$/.exec(text ?? "") ?? [];
+  return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
+}
+
+keysPages.get("/keys", needs("session"), async (c) => {
+  const context = await openLogContext(c);
+  const { now } = context;
+  const status = keyStatuses.find((each) => each === c.req.query("status"));
+  const [keys, days, usages] = await Promise.all([
+    listKeys(context, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
+    // If the log's database is not available, show the table without daily requests.
+    readDailyRequests(context, 7).catch(() => new Map<string, number[]>()),
+    // If a guard does not respond, show the table without the usage of this hour.
+    readLiveUsages(context).catch(() => []),
+  ]);
+  const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
+  const shown = keys.slice(0, shownAtOnce);
+  const last = shown.at(-1);
+  const isUnused = (key: Key) => isLongUnused(key, now);
+  const [unused, others] = [shown.filter(isUnused), shown.filter((key) => !isUnused(key))];
+  return showPage(
+    c,
+    {
+      title: "API Keys",
+      section: "API Keys",
+      action: visitorMay(c, "keys") && (
+        <a class="button main" href="/keys/new">
+          Create key
+        </a>
+      ),
+    },
+    <>
+      <nav class="filters" aria-label="Keys by status">
+        <a href="/keys" aria-current={status ? undefined : "page"}>
+          all
+        </a>
+        {keyStatuses.map((each) => (
+          <a href={`/keys?status=${each}`} aria-current={each === status ? "page" : undefined}>
+            {each}
+          </a>
+        ))}
+      </nav>
+      {shown.length === 0 ? (
+        <Empty>
+          {status ? (
+            <>
+              No key is {status}. <a href="/keys">Show all keys</a>
+            </>
+          ) : (
+            <>
+              No keys yet. A client sends its key with each request. {visitorMay(c, "keys") && <a href="/keys/new">Create the first one</a>}
+            </>
+          )}
+        </Empty>
+      ) : (
+        <section class="panel" aria-label="Keys">
+          <KeyTable keys={others} now={now} days={days} usages={byKey} />
+        </section>
+      )}
+      {unused.length > 0 && (
+        <section class="panel" aria-labelledby="unused">
+          <h2 id="unused">Unused for 90 days</h2>
+          <p class="quiet">An unused key is a risk. Revoke the keys that you no longer need.</p>
+          <KeyTable keys={unused} now={now} days={days} usages={byKey} />
+        </section>
+      )}
+      {keys.length > shownAtOnce && last && (
+        <p class="pages">
+          <a href={`/keys?${new URLSearchParams({ ...(status && { status }), after: `${last.createdAt}.${last.id}` })}`}>Older keys</a>
+        </p>
+      )}
+    </>,
+  );
+});
+
+const presets: Record<string, { name: string; scopes: readonly string[] }> = {
+  default: { name: "Default", scopes: defaultScopes },
+  read: { name: "Read only", scopes: scopes.filter((scope) => scope.endsWith(":read")) },
+  webhooks: { name: "Webhooks", scopes: ["webhooks:read", "webhooks:write"] },
+  full: { name: "Full", scopes },
+};
+
+const Presets = () => (
+  <nav class="presets" aria-label="Presets of scopes">
+    <span class="quiet">Presets:</span>
+    {Object.entries(presets).map(([id, { name, scopes }]) => (
+      <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
+        {name}
+      </a>
+    ))}
+  </nav>
+);
+
+interface Sent {
+  form?: Form;
+  formError?: FormError;
+}
+
+function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
+  const preset = ownValue(presets, c.req.query("preset") ?? "") ?? presets.default;
+  const { account } = c.get("visitor");
+  const ticked = form.has("scopes_shown") ? form.all("scopes") : (form.ticked("scopes") ?? preset?.scopes ?? defaultScopes);
+  return showPage(
+    c,
+    { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: formError ? 422 : 200 },
+    <>
+      <Alert formError={formError} />
+      <form class="panel form wide" method="post" action="/keys">
+        <input type="hidden" name="nonce" value={newNonce()} />
+        <input type="hidden" name="scopes_shown" value="yes" />
+        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} account={account} presets={<Presets />}>
+          <TextField
+            form={form}
+            formError={formError}
+            name="name"
+            label="Name"
+            help="For example, the client that uses the key."
+            required
+            maxlength={100}
+            autofocus={formError === undefined}
+          />
+        </KeyFields>
+        <button class="main" type="submit">
+          Create key
+        </button>
+      </form>
+    </>,
+  );
+}
+
+keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
+
+/**
+ * Returns whether a form has scope checkboxes but none of them is ticked. A form without the checkboxes gets the default scopes. Without default scopes, a
+ * key needs none: it can be for the team's own API.
+ */
+const selectsNoScope = (form: Form) => defaultScopes.length > 0 && form.has("scopes_shown") && form.all("scopes").length === 0;
+const noScope: FormError = { summary: "The key was not created.", fieldErrors: new Map([["scopes", "Select at least one scope."]]) };
+
+keysPages.post("/keys", needs("keys", "always"), async (c) => {
+  const form = await readForm(c);
+  if (selectsNoScope(form)) return showForm(c, { form, formError: noScope });
+  const parsed = parseInput(NewKey, keyInputOf(form));
+  if ("formError" in parsed) return showForm(c, { form, formError: parsed.formError });
+  const newKey = newKeyOf(parsed.input);
+  const made = await attempt(async () => {
+    requireGrantableScopes(c, newKey.scopes ?? []);
+    return runFormIdempotently(
+      c,
+      form,
+      (commit) => createKey(keyContext(c, commit), newKey),
+      ({ key }) => key.id,
+    );
+  });
+  if ("formError" in made) return showForm(c, { form, formError: made.formError });
+  if ("repeated" in made.result)
+    return showPage(
+      c,
+      { title: "Create a key", section: "API Keys", status: 409 },
+      <ShownBefore path={`/keys/${made.result.repeated}`} what="A key" />,
+    );
+  const { key, secretKey } = made.result.result;
+  return showSecret(c, { title: "Copy your key now", key, secretKey, call: "POST /api/v1/keys" });
+});
+
+/** Responds with the page that shows a secret key once. */
+export function showSecret(
+  c: PageContext,
+  { title, key, secretKey, call, done }: { title: string; key: Key; secretKey: string; call: string; done?: string },
+) {
+  const origin = requestOrigin(c);
+  const path = `/keys/${key.id}`;
+  return showPage(
+    c,
+    {
+      title,
+      section: "API Keys",
+      trail: [
+        ["API Keys", "/keys"],
+        [key.name, path],
+      ],
+    },
+    <>
+      <div class="note done" role="status">
+        <p>
+          <span aria-hidden="true">✓</span> {done ?? <>Created. Requests with this key are accepted from now on.</>}
+        </p>
+        <p class="quiet">
+          The same by API: <code>{call}</code>
+        </p>
+      </div>
+      <OneTimeSecret label="Secret key" secret={secretKey} variable="API_KEY" file={`${key.id}.env`}>
+        <h3>Try it</h3>
+        <CodeTabs
+          name="first-call"
+          samples={[
+            ["curl", `curl ${origin}/api/v1/me -H "Authorization: Bearer $API_KEY"`],
+            [
+              "JavaScript",
+              `const response = await fetch("${origin}/api/v1/me", {
+  headers: { Authorization: \`Bearer \${process.env.API_KEY}\` },
+});
+console.log(await response.json());`,
+            ],
+            [
+              "Python",
+              `import json, os, urllib.request
+
+request = urllib.request.Request(
+    "${origin}/api/v1/me",
+    headers={"Authorization": "Bearer " + os.environ["API_KEY"]},
+)
+print(json.load(urllib.request.urlopen(request)))`,
+            ],
+          ]}
+        />
+      </OneTimeSecret>
+      <section class="panel" aria-labelledby="waiting">
+        <h2 id="waiting">First request</h2>
+        <p data-live={`${path}/first-request`} aria-live="polite">
+          Waiting for the first request with this key. <a href={path}>View the key</a>
+        </p>
+      </section>
+    </>,
+  );
+}

@@ -1,0 +1,92 @@
+import { Hono } from "hono";
+import { accessConfig } from "../../../identity/access.ts";
+import { invite, withdrawInvitation } from "../../../identity/invitations.ts";
+import { changeRole, readMember } from "../../../identity/member.ts";
+import { listInvitations } from "../../../identity/open-invitations.ts";
+import { mayManage, roles } from "../../../identity/roles.ts";
+import { Failure } from "../../../lib/errors/failure.ts";
+import { needs } from "../../access/needs.ts";
+import { showForbidden } from "../../access/permissions.tsx";
+import { relyingParty } from "../../access/relying-party.ts";
+import { showPage } from "../../components/layout.tsx";
+import { CopyButton } from "../../components/secret.tsx";
+import { idOf, type PageEnv, roleOf } from "../../context.ts";
+import { runFormIdempotently } from "../../form-idempotency.ts";
+import { attempt, readForm } from "../../forms.ts";
+import { memberEmail } from "../../member-email.ts";
+import { readContext, writeContext } from "../../operation-contexts.ts";
+import { backToSettings, showSettings } from "./page.tsx";
+
+/** The forms that invite members, withdraw invitations and change roles. */
+export const memberPages = new Hono<PageEnv>();
+
+memberPages.post("/settings/invitations", needs("members", "always"), async (c) => {
+  const form = await readForm(c);
+  const role = roles.find((each) => each === (form.optional("role") ?? "viewer"));
+  if (role === undefined)
+    return showSettings(c, {
+      form,
+      formError: { summary: "Nobody was invited.", fieldErrors: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
+    });
+  if (!mayManage(roleOf(c.get("visitor")), role)) return showForbidden(c, "owners");
+  const parsed = memberEmail.safeParse(form.text("email"));
+  if (!parsed.success)
+    return showSettings(c, {
+      form,
+      formError: { summary: "Nobody was invited.", fieldErrors: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
+    });
+  const made = await attempt(() =>
+    runFormIdempotently(c, form, (commit) => invite({ ...readContext(c), commit }, { email: parsed.data, role })),
+  );
+  if ("formError" in made) return showSettings(c, { form, formError: made.formError });
+  if ("repeated" in made.result) return backToSettings(c, "invited-before");
+  const { invitation, token } = made.result.result;
+  const { origin } = relyingParty(c);
+  return showPage(
+    c,
+    { title: "Invited", section: "Settings", trail: [["Settings", "/settings"]] },
+    <section class="panel">
+      {accessConfig(c.env) ? (
+        <p role="status">
+          {invitation.email} can join within seven days with the role {invitation.role}. To join, this person must open {`${origin}/access`}
+          , and sign in to Cloudflare Access with this email address.
+        </p>
+      ) : (
+        <>
+          <p role="status">
+            Send this link to {invitation.email}. The link creates one member with the role {invitation.role}, works only once, and expires
+            after seven days.
+          </p>
+          <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
+          <CopyButton of="#link" />
+          <p class="quiet">
+            The link is shown only this once. If you lose the link, withdraw the invitation and create another invitation.
+          </p>
+        </>
+      )}
+      <p>
+        <a class="button" href="/settings">
+          Back to the settings
+        </a>
+      </p>
+    </section>,
+  );
+});
+
+memberPages.post("/settings/invitations/:id/withdraw", needs("members", "always"), async (c) => {
+  const invitation = (await listInvitations(readContext(c))).find(({ id }) => id === idOf(c));
+  if (!invitation) throw new Failure("not_found", "There is no such invitation.");
+  if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
+  await withdrawInvitation(writeContext(c), invitation.id);
+  return backToSettings(c, "withdrawn");
+});
+
+memberPages.post("/settings/members/:id/role", needs("members", "always"), async (c) => {
+  const form = await readForm(c);
+  const own = roleOf(c.get("visitor"));
+  const member = await readMember(readContext(c), idOf(c));
+  const role = roles.find((each) => each === form.text("role"));
+  if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
+  const changed = await attempt(() => changeRole(writeContext(c), member, role));
+  return "formError" in changed ? showSettings(c, { formError: changed.formError }) : backToSettings(c, "role");
+});

@@ -1,0 +1,314 @@
+import { Hono } from "hono";
+import { highestOf, nearestLimit, readKeyUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
+import { readAccountLimits } from "../../../budget/account-limits.ts";
+import { readKeyRow } from "../../../keys/read-keys.ts";
+import { dayMs, dayStart, hourMs, hourStart, iso } from "../../../lib/time/clock.ts";
+import { listActivity } from "../../../log/read/read-activity.ts";
+import { classes } from "../../../usage/figures.ts";
+import { busiestOf, readHours } from "../../../usage/hours.ts";
+import { type OpenedLog, requireAsOf, requireLatest } from "../../../usage/open-log.ts";
+import { type Dimension, readCells, sharesBy } from "../../../usage/read-breakdown.ts";
+import { readSeries, readUsage } from "../../../usage/read-usage.ts";
+import { type Covered, type Span, spansAt, stepOf, type WindowName, windowHours } from "../../../usage/windows.ts";
+import { needs } from "../../access/needs.ts";
+import { ActivityTable } from "../../components/activity-table.tsx";
+import { Breakdown, breakdownTitles, orders } from "../../components/breakdown.tsx";
+import { DifferenceSentence } from "../../components/difference.tsx";
+import { Figures } from "../../components/figures.tsx";
+import { PauseButton, showPage } from "../../components/layout.tsx";
+import { LimitTable } from "../../components/limit-table.tsx";
+import { Empty } from "../../components/notice.tsx";
+import { beforeOf, chartOf, RequestsChart, SeriesTable } from "../../components/requests-chart.tsx";
+import { TimeOfDay } from "../../components/time.tsx";
+import { TimesChart } from "../../components/times-chart.tsx";
+import type { PageContext, PageEnv } from "../../context.ts";
+import { csvHeaders, csvOf } from "../../csv.ts";
+import { counted, integer, milliseconds, spanOf } from "../../format.ts";
+import { namesOf, readKeyChoices } from "../../key-choices.ts";
+import { budgetContext, openLogContext } from "../../operation-contexts.ts";
+import { readDifference } from "../../read-difference.ts";
+import { queryIn } from "../activity/query.ts";
+
+const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
+const entriesShown = 10;
+
+const windowOf = (c: PageContext): WindowName =>
+  (Object.keys(windowHours) as WindowName[]).find((name) => name === c.req.query("window")) ?? "30d";
+
+/** The longest time that a span may lie in the past. */
+const longestAgoMs = 400 * dayMs;
+
+/** Returns the span in the query, rounded to whole hours. Returns null if there is none, or if it is not a span of the past. */
+function selectedIn(c: PageContext, now: number): Span | null {
+  const { from: first, to: last } = queryIn(c).query;
+  if (first === undefined || last === undefined) return null;
+  const from = Math.max(hourStart(first), hourStart(now - longestAgoMs));
+  const to = Math.min(hourStart(last + hourMs - 1), hourStart(now) + hourMs);
+  return from < to ? { from, to } : null;
+}
+
+export const usagePages = new Hono<PageEnv>();
+
+usagePages.get("/usage", needs("session"), async (c) => {
+  const window = windowOf(c);
+  const context = await openLogContext(c);
+  const { now } = context;
+  const selected = selectedIn(c, now);
+  const covered: Covered = selected ?? window;
+  const spans = spansAt(covered, now);
+  const keyId = c.req.query("key_id") || undefined;
+  const key = keyId === undefined ? null : await readKeyRow(context, keyId);
+  const [usage, usages, shared, keys, hours, cells, formerCells, around, log] = await Promise.all([
+    readUsage(context, { window: covered, keyId }),
+    // If a guard does not respond, only the rate-limit figure is missing.
+    (keyId === undefined ? readLiveUsages(context) : readKeyUsage(context, keyId).then((ofKey) => [ofKey])).catch(() => null),
+    readAccountLimits(budgetContext(c)).catch(() => null),
+    readKeyChoices(context),
+    readHours(context, { window: covered, keyId }),
+    readCells(context, spans.window, keyId),
+    readCells(context, spans.previous, keyId),
+    selected && readSeriesAround(context, selected, keyId),
+    selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
+  ]);
+  const limit = usages && highestOf(usages, now);
+  const names = namesOf(keys);
+  const order = orders.find((each) => each === c.req.query("sort"));
+  const bare = { window, ...(keyId && { key_id: keyId }), ...(order && { sort: order }) };
+  const here = { ...bare, ...(selected && { from: iso(selected.from), to: iso(selected.to) }) };
+  const address = (more: Record<string, string>) => `/usage?${new URLSearchParams({ ...here, ...more })}`;
+  const list = `/usage?${new URLSearchParams(bare)}`;
+  const title = selected ? spanOf(selected) : `Last ${windowNames[window]}`;
+  const before = selected ? beforeOf(spans.window.from - spans.previous.from) : `in the ${windowNames[window]} before`;
+  const { difference, limit: denying } = await readDifference(context, spans.window, cells, formerCells);
+  const total = usage.totalRequests.value;
+  const chart = around ?? chartOf(usage, window);
+  const breakdown = (by: Dimension) => (
+    <Breakdown by={by} shares={sharesBy(by, cells)} names={names} order={order} address={address} span={spans.window} keyId={keyId} />
+  );
+  return showPage(
+    c,
+    {
+      title: key ? `Usage of ${key.name}` : "Usage",
+      section: "Usage",
+      trail: key ? [["Usage", "/usage"]] : [],
+      action: (
+        <>
+          <PauseButton />
+          <a class="button" href="/limits">
+            Limits
+          </a>
+          <a class="button" href={address({}).replace("/usage?", "/usage.csv?")}>
+            Download CSV
+          </a>
+        </>
+      ),
+    },
+    <>
+      <nav class="filters" aria-label="Window">
+        {(Object.keys(windowHours) as WindowName[]).map((name) => (
+          <a
+            href={`/usage?${new URLSearchParams({ ...bare, window: name })}`}
+            aria-current={name === window && selected === null ? "page" : undefined}
+          >
+            {windowNames[name]}
+          </a>
+        ))}
+        <form class="inline" method="get" action="/usage">
+          {Object.entries(here).map(([name, value]) => name !== "key_id" && <input type="hidden" name={name} value={value} />)}
+          <label class="unseen" for="key_id">
+            Key
+          </label>
+          <select id="key_id" name="key_id">
+            <option value="">all keys</option>
+            {keys.map(({ id }) => (
+              <option value={id} selected={id === keyId}>
+                {names.get(id)}
+              </option>
+            ))}
+          </select>
+          <button type="submit">Show</button>
+        </form>
+        <span class="quiet">
+          as of <TimeOfDay timeMs={requireAsOf(context)} />
+        </span>
+      </nav>
+      {selected && (
+        <p class="chips">
+          <a href={list} aria-label={`Remove the span ${spanOf(selected)} UTC`}>
+            {spanOf(selected)} UTC <span aria-hidden="true">✕</span>
+          </a>
+        </p>
+      )}
+      <p class="difference" id="difference" data-refresh>
+        {selected ? `${spanOf(selected)}: ` : difference && "Biggest change: "}
+        {difference ? (
+          <DifferenceSentence
+            difference={difference}
+            keys={new Map(keys.map((each) => [each.id, each]))}
+            limit={denying}
+            span={spans.window}
+            keyId={keyId}
+            before={before}
+          />
+        ) : (
+          selected && (
+            <>
+              {total > 0 && formerCells.length === 0 ? `${counted(total, "request")}, none` : "nothing differs notably from"} {before}.
+            </>
+          )
+        )}
+        {selected && selected.to > now && <> The span ends with the current hour, which is not over yet.</>}
+      </p>
+      <div id="figures" data-refresh>
+        <Figures
+          usage={usage}
+          highest={limit}
+          nearest={nearestLimit(usages ?? [], shared?.limits ?? [])}
+          now={now}
+          busiest={busiestOf(hours)}
+          title={`API Usage - ${title}`}
+          page=""
+          before={selected ? spanOf(spans.previous) : window === "30d" ? undefined : before}
+          isPast={selected !== null && selected.to <= hourStart(now)}
+          isOfKey={key !== null}
+          isUsual={selected !== null && difference === null}
+        />
+      </div>
+      {key && limit?.limits && limit.limits.length > 1 && (
+        <section class="panel" aria-labelledby="limits" id="limits-part" data-refresh>
+          <h2 id="limits">Limits of this key</h2>
+          <LimitTable limits={limit.limits} now={now} />
+        </section>
+      )}
+      <section class="panel" aria-labelledby="requests" id="requests-part" data-refresh>
+        <h2 id="requests">Requests</h2>
+        {total === 0 && selected === null ? (
+          <Empty>No requests in the last {windowNames[window]}.</Empty>
+        ) : (
+          <RequestsChart {...chart} selected={selected ?? undefined} list={list} />
+        )}
+        <dl class="facts inline">
+          {classes.map((name) => (
+            <div>
+              <dt>{name === "4xx" ? "4xx without 429" : name}</dt>
+              <dd>{integer(usage.byClass[name])}</dd>
+            </div>
+          ))}
+          {usage.notReported > 0 && (
+            <div>
+              <dt>not reported</dt>
+              <dd>{integer(usage.notReported)}</dd>
+            </div>
+          )}
+        </dl>
+      </section>
+      {selected && (
+        <section class="panel" aria-labelledby="log" id="log-part" data-refresh>
+          <header>
+            <h2 id="log">Requests in this period</h2>
+            <a
+              href={`/activity?${new URLSearchParams({ ...(keyId && { key_id: keyId }), from: iso(selected.from), to: iso(selected.to) })}`}
+            >
+              All in the log
+            </a>
+          </header>
+          {!log || log.entries.length === 0 ? (
+            <Empty>The log has no requests of this period. Figures are kept longer than the log.</Empty>
+          ) : (
+            <ActivityTable entries={log.entries} now={now} />
+          )}
+        </section>
+      )}
+      <section class="panel" aria-labelledby="times" id="times-part" data-refresh>
+        <h2 id="times">Response time</h2>
+        {usage.avgResponseTimeMs.value === null ? (
+          <Empty>No request was admitted.</Empty>
+        ) : (
+          <TimesChart usage={usage} series={chart.series} stepMs={chart.stepMs} covered={chart.covered} list={list} />
+        )}
+        {usage.avgResponseTimeMs.value !== null && (
+          <details>
+            <summary>Show as a table</summary>
+            <SeriesTable series={chart.series} stepMs={chart.stepMs} covered={chart.covered} list={list} />
+          </details>
+        )}
+        <dl class="facts inline">
+          <div>
+            <dt>average</dt>
+            <dd>{milliseconds(usage.avgResponseTimeMs.value)}</dd>
+          </div>
+          <div>
+            <dt>p50</dt>
+            <dd>{milliseconds(usage.p50Ms)}</dd>
+          </div>
+          <div>
+            <dt>p95</dt>
+            <dd>{milliseconds(usage.p95Ms)}</dd>
+          </div>
+          <div>
+            <dt>p99</dt>
+            <dd>{milliseconds(usage.p99Ms)}</dd>
+          </div>
+        </dl>
+        <p class="quiet">
+          The times cover only admitted requests, because denials are fast and would lower the times. A lower time is better. Percentiles
+          are accurate to 5 %.
+        </p>
+      </section>
+      <div class="columns" id="breakdowns" data-refresh>
+        {[["key", "status"] as const, ["route"] as const].map((together) => (
+          <div class="stack">
+            {together.map((by) => (
+              <section class="panel" aria-labelledby={`by-${by}`}>
+                <h2 id={`by-${by}`}>{breakdownTitles[by]}</h2>
+                {breakdown(by)}
+              </section>
+            ))}
+          </div>
+        ))}
+      </div>
+      <section class="panel" aria-labelledby="by-day" id="days-part" data-refresh>
+        <h2 id="by-day">{breakdownTitles.day}</h2>
+        <details open={order !== undefined}>
+          <summary>Show {counted(sharesBy("day", cells).length, "day")}</summary>
+          {breakdown("day")}
+        </details>
+      </section>
+    </>,
+  );
+});
+
+/** Returns the chart around a selected span: the hours of its days if it is short, and else the days of the span. */
+async function readSeriesAround(context: OpenedLog, selected: Span, keyId: string | undefined) {
+  const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
+  const stepMs = stepOf(covered);
+  const { previous } = spansAt(covered, context.now);
+  const [series, earlier] = await Promise.all([
+    readSeries(context, covered, stepMs, { keyId }),
+    readSeries(context, previous, stepMs, { keyId }),
+  ]);
+  return { series, stepMs, covered, earlier: { series: earlier, ms: covered.from - previous.from } };
+}
+
+usagePages.get("/usage.csv", needs("session"), async (c) => {
+  const context = await openLogContext(c);
+  requireLatest(context);
+  const keyId = c.req.query("key_id") || undefined;
+  if (keyId !== undefined) await readKeyRow(context, keyId);
+  const { series } = await readUsage(context, { window: selectedIn(c, context.now) ?? windowOf(c), keyId });
+  const csv = await csvOf(
+    ["start", "requests", "successes", "not_reported", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
+    series,
+    (point) => [
+      iso(point.start),
+      point.requests,
+      point.successes,
+      point.notReported,
+      point.averageMs,
+      point.p50Ms,
+      point.p95Ms,
+      point.p99Ms,
+    ],
+  );
+  return c.body(csv, 200, csvHeaders("usage", true));
+});

@@ -1,0 +1,141 @@
+import { sql } from "drizzle-orm";
+import {
+  candidatesOf,
+  type ImportSecrets,
+  importedHashOf,
+  isStoredAs,
+  plainAlgorithms,
+  type Strip,
+} from "../../credentials/imported-secret.ts";
+import { isKeyForm } from "../../credentials/key-format.ts";
+import { hasForm, setMaskedForms } from "../../credentials/secret-form.ts";
+import type { Db } from "../../db/client.ts";
+import { manifests } from "../../db/registry/manifests.ts";
+import { hashOf } from "../../lib/crypto/hash.ts";
+import { Failure } from "../../lib/errors/failure.ts";
+import { networkOf } from "../../lib/net/network.ts";
+import { secondMs } from "../../lib/time/clock.ts";
+import { withDeadline } from "../../lib/time/deadline.ts";
+import { LookUps } from "./look-ups.ts";
+import { type KeyForm, listKeyForms } from "./secret-patterns.ts";
+
+/** The time for which an isolate uses the registered forms without reading them again, in milliseconds. */
+const formsMs = 10 * secondMs;
+const timeoutMs = 3 * secondMs;
+/** The maximum number of look-ups without a result in a second, for the clients of one network in an isolate. */
+export const maxMissesPerSecond = 20;
+
+/** A key that has an imported secret, and the value that its guard compares. */
+export interface FoundKey {
+  keyId: string;
+  secretHash: string;
+}
+
+const lookUps = new LookUps<FoundKey>();
+let forms: { list: readonly KeyForm[]; inUse: ReadonlySet<string>; readAt: number } | null = null;
+/** After D1 has not responded, this isolate does not ask it again for a second. */
+let unreadableUntil = 0;
+/** How many look-ups of each network have found nothing in a second. */
+let misses = { second: 0, ofNetwork: new Map<string, number>() };
+
+/** Makes this isolate read the registered forms and the algorithms in use again. */
+export const forgetForms = (): void => {
+  forms = null;
+  unreadableUntil = 0;
+};
+
+/** The beginnings of this service's own ids. A form with such a prefix is not masked, because ids would be masked, too. */
+const idPrefixes = manifests.flatMap(({ ids = {} }) => Object.keys(ids).map((prefix) => `${prefix}_`));
+
+/** Returns the registered forms. Reads them at most once in ten seconds. From then on, this isolate masks secrets of these forms in its logs. */
+export async function knownForms(db: Db, now: number): Promise<readonly KeyForm[]> {
+  if (!forms || now >= forms.readAt + formsMs || now < forms.readAt) {
+    // Other requests go on with the forms that this isolate knows.
+    if (forms) forms = { ...forms, readAt: now };
+    // While D1 does not respond, the forms that this isolate knows stay in use.
+    if (!forms && now < unreadableUntil) throw new Error("the forms of imported keys cannot be read");
+    const reading = Promise.all([listKeyForms(db), algorithmsInUse(db)]);
+    const [list, inUse] = await withDeadline(reading, timeoutMs, "Reading the forms of imported keys").catch((error: unknown) => {
+      unreadableUntil = Date.now() + secondMs;
+      if (!forms) throw error;
+      return [forms.list, forms.inUse] as const;
+    });
+    forms = { list, inUse, readAt: now };
+    setMaskedForms(list.filter(({ prefix }) => !idPrefixes.includes(prefix)));
+  }
+  return forms.list;
+}
+
+/** Returns those algorithms without a secret under which a hash is stored. Reads at most one row for each. */
+async function algorithmsInUse(db: Db): Promise<Set<string>> {
+  const rows = await db.all<{ name: string }>(
+    sql`SELECT value AS name FROM json_each(${JSON.stringify(plainAlgorithms)})
+      WHERE EXISTS (SELECT 1 FROM imported_secrets WHERE algorithm = value)`,
+  );
+  return new Set(rows.map(({ name }) => name));
+}
+
+/** Returns whether a text has a registered form. */
+async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
+  if (text === "" || isKeyForm(text)) return false;
+  return (await knownForms(db, now)).some((form) => hasForm(text, form));
+}
+
+/**
+ * Returns the key that has a text as its imported secret, or null if there is none. Text of no registered form costs no query. An isolate remembers what it has
+ * found, because the mapping from a secret to a key never changes. `ip`: the address of the client, or an empty text if it is not known. Throws
+ * `too_many_unknown_keys` if more than 20 look-ups in a second for its network find nothing. Throws `unavailable` if D1 does not respond, because only a
+ * look-up can tell that a key is unknown.
+ */
+export async function findImported(db: Db, secrets: ImportSecrets, text: string, ip: string): Promise<FoundKey | null> {
+  try {
+    if (!(await isRegistered(db, text, Date.now()))) return null;
+    const hash = hashOf(text);
+    const known = lookUps.known(hash);
+    if (known) return known;
+    // The look-up counts as a miss until it has found something, because many look-ups can run at the same time.
+    const uncount = countMiss(ip);
+    const found = await lookUps.find(hash, text, (texts) =>
+      withDeadline(lookUpAll(db, secrets, texts), timeoutMs, "Looking for imported keys"),
+    );
+    if (found) uncount();
+    return found;
+  } catch (cause) {
+    if (cause instanceof Failure) throw cause;
+    throw new Failure("unavailable", "The service cannot look for this API key right now. Try again in a moment.", { cause });
+  }
+}
+
+/** Counts a look-up as a miss. Returns a function that takes the miss back. Throws if the network has had its share of this second. */
+function countMiss(ip: string): () => void {
+  if (ip === "") return () => {};
+  const second = Math.floor(Date.now() / secondMs);
+  if (misses.second !== second) misses = { second, ofNetwork: new Map() };
+  const { ofNetwork } = misses;
+  const network = networkOf(ip);
+  const before = ofNetwork.get(network) ?? 0;
+  if (before >= maxMissesPerSecond)
+    throw new Failure("too_many_unknown_keys", "Too many keys that do not exist came from your IP address. Try again in a moment.", {
+      headers: { "Retry-After": "1" },
+    });
+  ofNetwork.set(network, before + 1);
+  return () => void ofNetwork.set(network, (ofNetwork.get(network) ?? 1) - 1);
+}
+
+async function lookUpAll(db: Db, secrets: ImportSecrets, texts: readonly string[]): Promise<(FoundKey | null)[]> {
+  const candidates = texts.map((text) => candidatesOf(text, secrets, forms?.inUse));
+  const rows = await db.all<{ algorithm: string; digest: string; key_id: string; strip: Strip; prefix: string }>(
+    sql`SELECT imported_secrets.algorithm, imported_secrets.digest, key_id, strip, prefix
+      FROM json_each(${JSON.stringify(candidates.flat().map(({ algorithm, digest }) => [algorithm, digest]))}) AS candidate
+      CROSS JOIN imported_secrets ON imported_secrets.algorithm = candidate.value ->> 0 AND imported_secrets.digest = candidate.value ->> 1`,
+  );
+  const stored = Map.groupBy(rows, importedHashOf);
+  return candidates.map((ofText) => {
+    for (const candidate of ofText) {
+      const secretHash = importedHashOf(candidate);
+      const row = stored.get(secretHash)?.find((each) => isStoredAs(candidate, each));
+      if (row) return { keyId: row.key_id, secretHash };
+    }
+    return null;
+  });
+}

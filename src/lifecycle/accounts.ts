@@ -1,0 +1,156 @@
+import { eq } from "drizzle-orm";
+import { type Account, insertAccount, newAccount, readAccount, updateAccount } from "../accounts/account.ts";
+import { defaultQuotaBytes, maxStored, type Stored } from "../accounts/storage.ts";
+import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
+import { isKeyId } from "../credentials/key-format.ts";
+import { accounts } from "../db/areas/accounts/tables.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
+import type { Db, Statement } from "../db/client.ts";
+import { isDuplicate } from "../db/failures.ts";
+import { accountStorage } from "../db/registry/tables.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
+import { newSetupLink } from "../identity/invitations.ts";
+import { pushKeysOf } from "../keys/push-key.ts";
+import { raiseVersions } from "../keys/raise-versions.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { type AuditTarget, auditEntry } from "../outbox/audit.ts";
+import { actorOf, type Operating, operatorCommit } from "./operating.ts";
+
+// Account changes that only an operator may make.
+
+type NewAccount = Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>;
+
+/** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
+export async function makeAccount(operating: Operating, input: NewAccount): Promise<{ account: Account; setupToken: string }> {
+  const account = newAccount(operating.now, input);
+  const { token: setupToken, statements } = newSetupLink(operating, account.id);
+  const made = { account, setupToken };
+  await storeAccount(operating, account, made, statements);
+  return made;
+}
+
+/** Creates an account without a setup link. Throws `conflict` if another account has the external id. */
+export async function makeTeamAccount(operating: Operating, input: NewAccount): Promise<Account> {
+  const account = newAccount(operating.now, input);
+  await storeAccount(operating, account, account, []);
+  return account;
+}
+
+const storeAccount = <Result>(operating: Operating, account: Account, result: Result, more: Statement[]): Promise<unknown> => {
+  const { db } = operating;
+  const commit = operatorCommit(operating, "account.made", { accountId: account.id });
+  const statements = [insertAccount(db, account), ...more];
+  return orExternalIdTaken(commit({ evenWhereFull: true, result, events: [], statements }));
+};
+
+/** The values of an account that the team sets through the team API. */
+export type TeamValues = Pick<Account, "name" | "email" | "externalId" | "metadata" | "onUnavailable" | "maxLiveKeys">;
+
+/** Throws `conflict` if a write fails because another account has the external id. */
+export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isDuplicate(error, "accounts.external_id")) throw new Failure("conflict", "Another account has this external id.");
+    throw error;
+  }
+}
+
+/**
+ * Creates a setup link for an additional owner of an account. If the account has an earlier setup link that is unused, the earlier link stops
+ * working. Returns the token for the setup link. Throws `not_found`.
+ */
+export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
+  await readAccount(operating.db, accountId);
+  const { token, statements } = newSetupLink(operating, accountId);
+  await operatorCommit(operating, "owner.linked", { accountId })({ evenWhereFull: true, result: token, events: [], statements });
+  return token;
+}
+
+export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
+
+/**
+ * Suspends an account. After the promise resolves, the account's keys are denied, its deliveries are paused, and its members cannot change
+ * anything. An account that is already suspended stays suspended. Throws `not_found` or `unavailable`. Returns the number of keys that were
+ * pushed to their guards.
+ */
+export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
+  changeSuspension(operating, accountId, operating.now);
+
+/**
+ * Resumes a suspended account. A paused delivery resumes when the delivery is due. The errors and the result are the same as for
+ * `suspendAccount`.
+ */
+export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
+  changeSuspension(operating, accountId, null);
+
+async function changeSuspension(operating: Operating & { guards: Guards }, accountId: string, suspendedAt: number | null): Promise<number> {
+  const { db, now } = operating;
+  const account = await readAccount(db, accountId);
+  const action = suspendedAt === null ? "account.resumed" : "account.suspended";
+  const when = changesSuspension(accountId, suspendedAt);
+  const commit = operatorCommit(operating, action, { accountId });
+  await commit({
+    evenWhereFull: true,
+    result: null,
+    events: [],
+    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, action, targetOf(account))],
+    statements: [raiseVersions(db, accountId, now, when), setSuspension(db, accountId, suspendedAt)],
+    when,
+  });
+  return pushKeysOf(operating, accountId);
+}
+
+/**
+ * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
+ * but cannot add more data. Throws `not_found`.
+ */
+export async function changeStorageQuota(operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> {
+  const { db, now } = operating;
+  const account = await readAccount(db, accountId);
+  const details = { storage_quota_bytes: storageQuotaBytes };
+  const commit = operatorCommit(operating, "account.changed", { accountId, details });
+  await commit({
+    evenWhereFull: true,
+    result: null,
+    events: [],
+    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
+    statements: [updateAccount(db, accountId, { storageQuotaBytes })],
+  });
+}
+
+/** The number of bytes and rows that an account stores, and the maximum of each number. */
+export interface AccountStorage {
+  bytes: { stored: number; most: number };
+  rows: Record<Stored, { stored: number; most: number }>;
+  /** The number of events that were not stored because the account had used up its quota and its reserve. */
+  droppedEvents: number;
+}
+
+/** Returns the number of bytes and rows that an account stores, and the maximum of each number. Throws `not_found`. */
+export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
+  const { storageQuotaBytes } = await readAccount(db, accountId);
+  const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
+  const names = Object.keys(maxStored) as Stored[];
+  const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: maxStored[name] }]);
+  return {
+    bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? defaultQuotaBytes },
+    rows: Object.fromEntries(each) as AccountStorage["rows"],
+    droppedEvents: row?.droppedEvents ?? 0,
+  };
+}
+
+/**
+ * Returns the account of a key, or null if the key does not exist. If D1 has lost the key's row, `hasRow` is false, and the key's guard names the
+ * account.
+ */
+export async function accountOfKey(
+  { db, guards }: { db: Db; guards: Guards },
+  keyId: string,
+): Promise<{ account: Account; hasRow: boolean } | null> {
+  if (!isKeyId(keyId)) return null;
+  const [row] = await db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
+  const accountId = row?.accountId ?? (await callGuard(guards, keyId, (guard) => guard.configuration()))?.accountId;
+  const [account] = accountId === undefined ? [] : await db.select().from(accounts).where(eq(accounts.id, accountId));
+  return account ? { account, hasRow: row !== undefined } : null;
+}

@@ -1,0 +1,32 @@
+import { type Actor, operatorOn, tokenOn } from "../accounts/actor.ts";
+import type { Db } from "../db/client.ts";
+import { type NewOperation, storeOperation } from "../identity/audit/operator-audit.ts";
+import { type Commit, commitChange, type Outbox } from "../outbox/outbox.ts";
+
+/** The context of an operator's action. `operator`: the name of the operator token or service token in the request. */
+export interface Operating {
+  db: Db;
+  now: number;
+  operator: string;
+  /** The id of the service token in the request. Undefined if the request has an operator token. */
+  tokenId?: string | undefined;
+  outbox: Outbox;
+}
+
+/** Returns the actor of an operator's action on an account. */
+export const actorOf = ({ tokenId }: Pick<Operating, "tokenId">, accountId: string): Actor =>
+  tokenId === undefined ? operatorOn(accountId) : tokenOn(accountId, tokenId);
+
+/** Returns a `Commit` function that also writes an entry to the operator audit. The entry and the change are written in the same batch. */
+export const operatorCommit =
+  (
+    { db, now, operator, tokenId, outbox }: Operating,
+    action: string,
+    about: Omit<NewOperation, "now" | "operator" | "tokenId" | "action">,
+  ): Commit =>
+  (change) => {
+    const target = change.audit?.find(({ targetType }) => targetType !== "account")?.targetId;
+    return commitChange(outbox, change, [
+      storeOperation(db, { now, operator, tokenId, action, targetId: target ?? null, ...about }, change.when),
+    ]);
+  };

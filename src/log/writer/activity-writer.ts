@@ -1,0 +1,390 @@
+import { DurableObject } from "cloudflare:workers";
+import { connect, type Db } from "../../db/client.ts";
+import { fullBytes } from "../../db/database-sizes.ts";
+import { messagesOf } from "../../db/failures.ts";
+import { objectNamed } from "../../db/region.ts";
+import { minuteMs, secondMs } from "../../lib/time/clock.ts";
+import { withDeadline } from "../../lib/time/deadline.ts";
+import type { OpenTallies } from "../../usage/log-context.ts";
+import type { LastUses } from "../../usage/store-totals.ts";
+import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
+import type { Entry } from "../entry.ts";
+import type { Retention } from "../retention.ts";
+import { isEncodable } from "../segments/codec.ts";
+import type { Found, Query } from "../segments/scan.ts";
+import { type AccountLog, AccountLogs } from "./account-logs.ts";
+import { checkLate } from "./check-late.ts";
+import type { Counters, Lost } from "./counters.ts";
+import { cutAccount, cutDue, cutEveryMs, cutLargest, nextCutAt } from "./cut.ts";
+import { deleteOldSegments } from "./delete-old-segments.ts";
+import { GroupCommit } from "./group-commit.ts";
+import type { Report, Reported } from "./head.ts";
+import { Hints } from "./hints.ts";
+import { mergeOldSegments } from "./merge.ts";
+import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
+import { reportAll } from "./report.ts";
+import type { Failures, Served, Versions } from "./served.ts";
+import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
+
+/** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */
+const mergeEveryMs = 20 * secondMs;
+const firstRetryMs = secondMs;
+const maxRetryMs = 30 * secondMs;
+/** If a database is full, its size is measured again after this time, in milliseconds. */
+const fullProbeMs = minuteMs;
+/**
+ * The maximum size of a log writer's own database, in bytes. Before it is reached, the accounts that hold the most lose their new entries, which are
+ * counted. Entries for other log writers take at most half of it.
+ */
+const maxStoredBytes = 1e9;
+/** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
+const maxBatches = 50;
+/** The maximum number of accounts whose late entries one alarm checks. Each of them needs about two statements. */
+const maxLateAccounts = 50;
+/** The maximum memory of late entries that are not checked, in bytes. If it is reached, senders keep their entries or use the next log writer. */
+const maxUncheckedBytes = 16 * 1024 * 1024;
+const maxAlarmMs = minuteMs;
+const d1TimeoutMs = 10 * secondMs;
+const maxHintsAtOnce = 20;
+
+/** The status that a log writer reports to `/health` and to operators. */
+export interface WriterStatus {
+  /** The number of accounts that have entries or cuts in this log writer. */
+  accounts: number;
+  /** The number of entries that were added in the last minutes. New accounts go to the log writer with the fewest. */
+  recentEntries: number;
+  /** The number of entries that are in no cut. */
+  headEntries: number;
+  /** The time of the oldest cut that D1 has not confirmed, in milliseconds since the epoch. Null if D1 has confirmed all cuts. */
+  oldestWaitingAt: number | null;
+  /** The number of entries that wait for another log writer. */
+  hinted: number;
+  /** The entries and reports that are not in the log. */
+  lost: Lost;
+  /** The number of rows of the write-ahead log that this release cannot read. */
+  unreadable: number;
+  /** Whether the database of this log writer is full. */
+  isFull: boolean;
+}
+
+/** The requests that a log writer has counted, for `/metrics`. */
+export interface WriterCounts {
+  served: Served;
+  versions: Versions;
+  refusedOptions: number;
+}
+
+/**
+ * Owns the request log of some accounts. Collects entries, commits them to its own disk, and moves them to its activity database in segments.
+ * Isolates do not write to D1 themselves, because each of them would write small batches. The name of a log writer consists of the binding of its
+ * database and a number, for example `ACTIVITY_0/3`.
+ */
+export class ActivityWriter extends DurableObject<Env> {
+  readonly #name: string;
+  readonly #logs: AccountLogs;
+  readonly #hints: Hints;
+  /** The time from which an alarm cuts accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
+  #cutsAt = 0;
+  readonly #commits = new GroupCommit((entries) => {
+    const kept = this.#logs.withinShare(entries, maxStoredBytes);
+    if (kept.length < entries.length) this.#drop(entries.length - kept.length, `because the disk of ${this.#name} is full`);
+    this.#append(kept);
+  });
+  #isChecking = false;
+  /** The memory of late entries at the last commit or check, in bytes. Adding it up for each call would take too long. */
+  #uncheckedBytes = 0;
+  #recent = { entries: 0, before: 0, since: Date.now() };
+  #isFull = false;
+  #measuredAt = 0;
+  #retryMs = firstRetryMs;
+  #alarmAt: number | null = null;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#name = ctx.id.name ?? "";
+    this.#logs = new AccountLogs(ctx.storage);
+    this.#hints = new Hints(ctx.storage.sql);
+    ctx.blockConcurrencyWhile(async () => {
+      this.#alarmAt = await ctx.storage.getAlarm();
+      if (this.#hasWork) this.#setAlarmBy(Date.now() + firstRetryMs);
+    });
+  }
+
+  // Append
+
+  /**
+   * Adds entries. Resolves when they are on disk, or when they were dropped because the disk is full. Throws if too many entries wait already.
+   * `dropped` is the number of entries that the sender has dropped since its last call. `version` is the id of the sender's version.
+   */
+  write(entries: readonly Entry[], dropped = 0, version = ""): Promise<void> {
+    if (this.#uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
+    const committed = this.#commits.add(entries);
+    // If a call is rejected, the sender reports its dropped entries again.
+    if (version !== "") this.#counters.addVersion(version, entries, Date.now());
+    if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
+    return committed;
+  }
+
+  /** Completes open entries. A report that arrives before its entry waits for it. Returns one outcome for each report. */
+  async report(reports: readonly Report[]): Promise<Reported[]> {
+    this.#commits.commit();
+    const outcomes = await reportAll({ logs: this.#logs, db: this.#db, now: Date.now() }, reports);
+    const closedReports = outcomes.filter((outcome) => outcome === "closed" || outcome === "refused").length;
+    if (closedReports > 0) this.#counters.addLost({ closedReports }, Date.now());
+    return outcomes;
+  }
+
+  /** Keeps entries for the log writer that owns them, until it can be reached. Throws if the disk is half full. */
+  keepFor(owner: number, entries: readonly Entry[]): void {
+    if (this.#logs.wal.bytes > maxStoredBytes / 2) throw new Error(`the disk of ${this.#name} is full`);
+    const encodable = entries.filter(isEncodable);
+    this.#hints.add(owner, encodable);
+    if (encodable.length < entries.length) this.#drop(entries.length - encodable.length, `because ${this.#name} cannot store them`);
+    this.#setAlarmBy(Date.now() + this.#backOff());
+  }
+
+  #append(entries: readonly Entry[]): void {
+    const { tooOld, unfit } = this.#logs.append(entries);
+    if (unfit > 0) this.#drop(unfit, `because ${this.#name} cannot store them`);
+    if (tooOld > 0) {
+      console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
+      this.#counters.addLost({ tooOld }, Date.now());
+    }
+    this.#uncheckedBytes = this.#logs.uncheckedBytes;
+    this.#count(entries.length);
+    const cuts = cutLargest(this.#logs, Date.now());
+    this.#setAlarmBy(cuts > 0 ? Date.now() : this.#nextCutAt());
+    if (!this.#isChecking && this.#late().length > 0) this.ctx.waitUntil(this.#checkLate(this.#late().slice(0, maxLateAccounts)));
+  }
+
+  /** Decides about late entries. If D1 does not respond, they are decided before the next cut. */
+  async #checkLate(logs: readonly AccountLog[]): Promise<void> {
+    this.#isChecking = true;
+    const endsAt = Date.now() + 2 * d1TimeoutMs;
+    for (const log of logs) {
+      if (Date.now() > endsAt) break;
+      try {
+        await withDeadline(checkLate(this.#logs, log, this.#db), d1TimeoutMs, "Looking for late entries in D1");
+      } catch (error) {
+        console.error(`${this.#name} cannot check late entries of ${log.state.accountId}:`, messagesOf(error));
+      }
+    }
+    this.#isChecking = false;
+    this.#uncheckedBytes = this.#logs.uncheckedBytes;
+  }
+
+  #late(): AccountLog[] {
+    return [...this.#logs.accounts.values()].filter(({ unchecked }) => unchecked.size > 0);
+  }
+
+  // Cut
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null;
+    const endsAt = Date.now() + maxAlarmMs;
+    try {
+      // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm again.
+      this.#setAlarmBy(endsAt + this.#retryMs);
+      await this.#checkLate(this.#late().slice(0, maxLateAccounts));
+      if (Date.now() >= this.#cutsAt) {
+        cutDue(this.#logs, Date.now());
+        this.#cutsAt = this.#nextCutAt();
+      }
+      await this.#storeWaiting(endsAt);
+      await this.#forwardHints(endsAt);
+      const isMoreToMerge = await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
+      this.#retryMs = firstRetryMs;
+      await this.#setNextAlarm();
+      if (isMoreToMerge) this.#setAlarmBy(Date.now() + mergeEveryMs);
+    } catch (error) {
+      console.error(`an alarm of the log writer ${this.#name} failed:`, messagesOf(error));
+      await this.#setNextAlarm(Date.now() + this.#backOff());
+      this.#retryMs = Math.min(2 * this.#retryMs, maxRetryMs);
+    }
+  }
+
+  /** Stores the waiting cuts in D1, the oldest cut of each account first. Throws if D1 does not respond. */
+  async #storeWaiting(endsAt: number): Promise<void> {
+    for (let batches = 0; batches < maxBatches && Date.now() < endsAt; batches++) {
+      const cuts = nextCuts(this.#logs);
+      if (cuts.length === 0 || (await this.#isDatabaseFull())) return;
+      await storeWaitingCuts({ db: this.#db, logs: this.#logs, hints: this.#hints, owner: numberOf(this.#name) }, cuts);
+    }
+  }
+
+  /** Gives hints to their owners. A hint whose owner cannot be reached stays. */
+  async #forwardHints(endsAt: number): Promise<void> {
+    let hint = this.#hints.next(0);
+    for (let count = 0; hint && count < maxHintsAtOnce && Date.now() < endsAt; count++) {
+      try {
+        const owner = objectNamed(this.env.ACTIVITY_WRITER, `${databaseOf(this.#name)}/${hint.owner}`, this.env);
+        await withDeadline(owner.write(hint.entries), d1TimeoutMs, "Forwarding entries");
+        this.#hints.remove(hint.row);
+      } catch (error) {
+        console.error(`${this.#name} cannot forward ${hint.entries.length} entries:`, messagesOf(error));
+      }
+      hint = this.#hints.next(hint.row);
+    }
+  }
+
+  // Read
+
+  /** Returns the tallies of an account that D1 may not have yet. */
+  openTallies(accountId: string): Promise<OpenTallies> {
+    return this.#read(accountId, (log) => readOpenTallies(this.#logs, log));
+  }
+
+  /**
+   * Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. Late entries count as soon as
+   * they are checked.
+   */
+  openTalliesOf(accountIds: readonly string[]): Map<string, OpenTallies> {
+    this.#commits.commit();
+    const logs = accountIds.map((id) => this.#logs.accounts.get(id)).filter((log) => log !== undefined);
+    return new Map(logs.filter(hasEntries).map((log) => [log.state.accountId, readOpenTallies(this.#logs, log)]));
+  }
+
+  /** Returns keys that were used in requests that D1 may not have yet, sorted by account and key, after the key `after`. */
+  usedKeys(after: UsedKey, limit: number): UsedKey[] {
+    this.#commits.commit();
+    return readUsedKeys(this.#logs, after, limit);
+  }
+
+  /** Returns the latest admitted entry of each key of an account that D1 may not have yet. */
+  lastUses(accountId: string): Promise<LastUses> {
+    return this.#read(accountId, (log) => readOpenUses(this.#logs, log));
+  }
+
+  /** Searches the entries of an account that D1 may not have yet. */
+  search(accountId: string, query: Query): Promise<Found> {
+    return this.#read(accountId, (log) => searchHead(this.#logs, log, query));
+  }
+
+  /** Reads after a commit. Everything that a reader sees is therefore on disk. */
+  async #read<Result>(accountId: string, read: (log: AccountLog) => Result | Promise<Result>): Promise<Result> {
+    this.#commits.commit();
+    const log = this.#logs.of(accountId);
+    if (log.unchecked.size > 0) await this.#checkLate([log]);
+    return read(log);
+  }
+
+  // Commands
+
+  /** Stores everything that the log writer has of an account in D1, except entries whose responses can still be reported. */
+  async flush(accountId: string): Promise<void> {
+    this.#commits.commit();
+    const log = this.#logs.of(accountId);
+    await checkLate(this.#logs, log, this.#db);
+    cutAccount(this.#logs, log, Date.now());
+    // The cuts of other accounts may be stuck.
+    if (log.waiting.length === 0) return;
+    await this.#storeWaiting(Date.now() + maxAlarmMs);
+    if (log.waiting.length > 0) throw new Error(`the cuts of ${accountId} could not be stored`);
+  }
+
+  /** Deletes the segments whose retention has ended. Returns whether there may be more. */
+  async deleteOld(retentions: readonly Retention[], now: number): Promise<boolean> {
+    return deleteOldSegments({ db: this.#db, logs: this.#logs, now }, retentions);
+  }
+
+  /** Removes everything that the log writer has of an account. Returns the number of removed entries. */
+  erase(accountId: string): number {
+    this.#commits.commit();
+    return this.#logs.erase(accountId, Date.now()) + this.#hints.erase(accountId);
+  }
+
+  /** Sets the alarm again if it is missing or late. The platform gives an alarm up after several failures. */
+  wake(): void {
+    const isMissing = this.#alarmAt === null || this.#alarmAt < Date.now() - minuteMs;
+    if (!this.#hasWork || !isMissing) return;
+    this.#alarmAt = null;
+    this.#setAlarmBy(Date.now());
+  }
+
+  status(): WriterStatus {
+    this.#counters.store(Date.now());
+    const logs = [...this.#logs.accounts.values()];
+    const oldest = logs.flatMap(({ waiting: [cut] }) => (cut ? [cut.at] : []));
+    return {
+      accounts: logs.filter(hasEntries).length,
+      recentEntries: this.#recent.entries + this.#recent.before,
+      headEntries: logs.reduce((sum, { head, unchecked }) => sum + head.entries.size + unchecked.size, 0),
+      oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),
+      hinted: this.#hints.entries,
+      lost: this.#counters.lost,
+      unreadable: this.#logs.wal.unreadable,
+      isFull: this.#isFull,
+    };
+  }
+
+  /** Returns the counters of requests. They never decrease. */
+  counts(): WriterCounts {
+    this.#commits.commit();
+    this.#counters.store(Date.now());
+    return { served: this.#logs.served(), versions: this.#counters.versions, refusedOptions: this.#counters.refusedOptions };
+  }
+
+  /** Counts requests that are in no log. `version` is the id of the sender's version. */
+  countFailures(failures: readonly Failures[], version: string): void {
+    this.#counters.addFailures(failures, version, Date.now());
+  }
+
+  get #counters(): Counters {
+    return this.#logs.wal.counters;
+  }
+
+  get #db(): Db {
+    return connect(activityDatabase(this.env, this.#name));
+  }
+
+  get #hasWork(): boolean {
+    return this.#hints.entries > 0 || [...this.#logs.accounts.values()].some(hasEntries);
+  }
+
+  #drop(count: number, why: string): void {
+    this.#counters.addLost({ dropped: count }, Date.now());
+    console.error(`${count} activity entries were dropped ${why}`);
+  }
+
+  /** Counts the entries of the last five to ten minutes. */
+  #count(entries: number): void {
+    if (Date.now() - this.#recent.since > cutEveryMs) this.#recent = { entries: 0, before: this.#recent.entries, since: Date.now() };
+    this.#recent.entries += entries;
+  }
+
+  async #isDatabaseFull(): Promise<boolean> {
+    if (Math.abs(Date.now() - this.#measuredAt) < fullProbeMs) return this.#isFull;
+    const { meta } = await withDeadline(this.#db.$client.prepare("SELECT 1").run(), d1TimeoutMs, "Measuring a database");
+    this.#measuredAt = Date.now();
+    this.#isFull = (meta.size_after ?? 0) >= fullBytes.activity;
+    return this.#isFull;
+  }
+
+  #nextCutAt(): number {
+    return nextCutAt(this.#name, Date.now());
+  }
+
+  /** Returns a delay before the next retry, in milliseconds. Log writers that failed at the same time retry at different times. */
+  #backOff(): number {
+    return this.#retryMs * (0.5 + Math.random());
+  }
+
+  /** Sets the alarm of this Durable Object, unless an earlier alarm is already set. */
+  #setAlarmBy(at: number): void {
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return;
+    this.#alarmAt = at;
+    this.ctx.waitUntil(this.ctx.storage.setAlarm(at));
+  }
+
+  /** Sets the alarm to the time at which there is work again, or deletes it if there is none. */
+  async #setNextAlarm(retryAt?: number): Promise<void> {
+    const logs = [...this.#logs.accounts.values()];
+    const isWaiting = logs.some(({ waiting }) => waiting.length > 0);
+    const at =
+      retryAt ?? (isWaiting || this.#hints.entries > 0 ? Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()) : this.#nextCutAt());
+    this.#alarmAt = logs.some(hasEntries) || this.#hints.entries > 0 ? at : null;
+    await (this.#alarmAt === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(this.#alarmAt));
+  }
+}
+
+const hasEntries = ({ head, unchecked, waiting }: AccountLog): boolean => head.entries.size > 0 || unchecked.size > 0 || waiting.length > 0;

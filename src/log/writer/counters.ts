@@ -1,0 +1,120 @@
+import { secondMs } from "../../lib/time/clock.ts";
+import type { Entry } from "../entry.ts";
+import { addAllServed, addServed, addVersion, type Failures, nothingServed, type Served, type Versions } from "./served.ts";
+
+const table = "CREATE TABLE IF NOT EXISTS counters (only INTEGER PRIMARY KEY CHECK (only = 1), counts TEXT NOT NULL)";
+
+/** The counts of versions and of lost entries are stored after this time, in milliseconds. Each time costs one written row. */
+const storeEveryMs = 10 * secondMs;
+
+/** Entries and reports that are not in the log. */
+export interface Lost {
+  /** The number of entries that were dropped, for example because the storage was full. */
+  dropped: number;
+  /** When an entry was last dropped, in milliseconds since the epoch. */
+  droppedAt: number | null;
+  /** The number of entries that were older than their account's log, and were therefore rejected. */
+  tooOld: number;
+  /** The number of reports that came too late, or that found too many waiting reports. */
+  closedReports: number;
+}
+
+interface Counts {
+  /** The requests of all entries that were ever cut. */
+  served: Served;
+  versions: Versions;
+  lost: Lost;
+  /** The calls of forward auth whose options were not valid. */
+  refusedOptions: number;
+}
+
+/**
+ * The counters of one log writer. They never decrease, even if the object restarts, because readers see only counts that are on disk. A restart loses
+ * at most the last ten seconds of the counts of versions. The counts of `served` are exact, because the entries that are not cut yet are on disk.
+ */
+export class Counters {
+  readonly #sql: SqlStorage;
+  #stored: Counts;
+  #versions: Versions;
+  #lost: Lost;
+  #storedAt = Date.now();
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    sql.exec(table);
+    const [row] = sql.exec<{ counts: string }>("SELECT counts FROM counters");
+    this.#stored = row
+      ? (JSON.parse(row.counts) as Counts)
+      : { served: nothingServed(), versions: {}, lost: { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 }, refusedOptions: 0 };
+    this.#versions = this.#stored.versions;
+    this.#lost = this.#stored.lost;
+  }
+
+  /** What was served in all requests, with those whose entries are not cut yet. */
+  served(uncut: Iterable<Entry>): Served {
+    const sums = nothingServed();
+    addAllServed(sums, this.#stored.served);
+    for (const entry of uncut) addServed(sums, entry);
+    return sums;
+  }
+
+  get versions(): Versions {
+    return this.#stored.versions;
+  }
+
+  get lost(): Lost {
+    return this.#stored.lost;
+  }
+
+  get refusedOptions(): number {
+    return this.#stored.refusedOptions;
+  }
+
+  addVersion(version: string, entries: readonly Entry[], now: number): void {
+    this.#versions = addVersion(this.#versions, version, entries, now);
+  }
+
+  /** Counts requests that failed and have no entry. Costs one written row. A status below 500 is that of options of forward auth that were not valid. */
+  addFailures(given: readonly Failures[], version: string, now: number): void {
+    const served = this.served([]);
+    const failures = given.filter(({ status }) => status >= 500);
+    for (const failure of failures) addServed(served, { ...failure, durationMs: null });
+    if (version !== "") this.#versions = addVersion(this.#versions, version, failures, now);
+    const refused = given.reduce((sum, { status, count }) => (status < 500 ? sum + count : sum), this.refusedOptions);
+    this.#store(served, refused);
+  }
+
+  addLost(lost: Partial<Pick<Lost, "dropped" | "tooOld" | "closedReports">>, now: number): void {
+    const { dropped = 0, tooOld = 0, closedReports = 0 } = lost;
+    this.#lost = {
+      dropped: this.#lost.dropped + dropped,
+      droppedAt: dropped > 0 ? now : this.#lost.droppedAt,
+      tooOld: this.#lost.tooOld + tooOld,
+      closedReports: this.#lost.closedReports + closedReports,
+    };
+    try {
+      this.#store(this.#stored.served);
+    } catch {
+      // The disk is full. The count is stored with the next counts.
+    }
+  }
+
+  /** Stores the counts of entries that leave the heads. Call it in the transaction that removes them from the write-ahead log. */
+  addCut(entries: Iterable<Entry>): void {
+    this.#store(this.served(entries));
+  }
+
+  /** Stores what has changed, unless it was stored a moment ago. */
+  store(now: number): void {
+    const isChanged = this.#versions !== this.#stored.versions || this.#lost !== this.#stored.lost;
+    if (!isChanged || Math.abs(now - this.#storedAt) < storeEveryMs) return;
+    this.#store(this.#stored.served);
+    this.#storedAt = now;
+  }
+
+  #store(served: Served, refusedOptions = this.refusedOptions): void {
+    const counts = { served, versions: this.#versions, lost: this.#lost, refusedOptions };
+    this.#sql.exec("INSERT OR REPLACE INTO counters (only, counts) VALUES (1, ?)", JSON.stringify(counts));
+    this.#stored = counts;
+  }
+}

@@ -1,0 +1,99 @@
+import { timeOfId } from "../../lib/ids.ts";
+import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
+import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
+import type { Entry } from "../entry.ts";
+import { otherRoutes } from "./route-names.ts";
+
+/** The report of a response that the service did not see. `durationMs`: the response time in milliseconds. */
+export interface Report {
+  accountId: string;
+  /** The id of the entry. */
+  id: string;
+  status: number;
+  durationMs: number;
+  /** The route of the request, if the entry should get another route. */
+  route?: string;
+}
+
+/**
+ * The outcome of a report. `completed`: the entry has the reported values now, or it had them before. `different`: another report completed the
+ * entry before. `closed`: the entry stays without a status, because the report came too late or the memory of the log writer was full. `unknown`:
+ * there is no such entry yet, and the report waits for it. `refused`: there is no such entry, and the report does not wait, because it came too late, the
+ * account was erased, or too many reports wait already.
+ */
+export type Reported = "completed" | "different" | "closed" | "unknown" | "refused";
+
+/**
+ * The memory of an entry in a head without its path and problem, in bytes. Entries share their other texts (shared-strings.ts). Measured on
+ * 2026-11-26 at commit 84c40cd: a full head of 132,986 usual entries held 28 MiB.
+ */
+const entryBytes = 200;
+
+/** Returns the memory that an entry needs, in bytes. Paths have one byte per character, and problems have two at most. */
+export const bytesOf = ({ path, problem }: Entry): number =>
+  entryBytes + path.length + (problem === null ? 0 : 2 * JSON.stringify(problem).length);
+
+/** Returns whether the response of an entry can still be reported. */
+export const isOpen = ({ status }: Entry): boolean => status === null;
+
+/** Returns the outcome of a report about an entry that cannot be changed anymore. */
+export function reportedOn(entry: Entry, { status, durationMs, route = entry.route }: Report): Reported {
+  if (isOpen(entry)) return "closed";
+  const isSameRoute = entry.route === route || entry.route === otherRoutes;
+  return entry.status === status && entry.durationMs === durationMs && isSameRoute ? "completed" : "different";
+}
+
+/** The entries of one account that are in no cut yet, and their tallies. */
+export class Head {
+  readonly #entries = new Map<string, Entry>();
+  readonly #tallies: HourlyTallies = new Map();
+  readonly #lastUses: LastUses = new Map();
+  #bytes = 0;
+
+  get entries(): ReadonlyMap<string, Entry> {
+    return this.#entries;
+  }
+
+  /** The tallies of the entries, by UTC hour. */
+  get tallies(): HourlyTallies {
+    return this.#tallies;
+  }
+
+  /** The latest admitted entry of each key since the log writer started. */
+  get lastUses(): LastUses {
+    return this.#lastUses;
+  }
+
+  /** The memory of the entries, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Adds an entry. An entry whose id is already in the head is not added again. */
+  add(entry: Entry): void {
+    if (this.#entries.has(entry.id)) return;
+    this.#entries.set(entry.id, entry);
+    this.#bytes += bytesOf(entry);
+    addEntryByHour(this.#tallies, entry, timeOfId(entry.id));
+    if (entry.admitted) addLastUse(this.#lastUses, entry.keyId, { id: entry.id, path: entry.path });
+  }
+
+  remove(id: string): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    this.#entries.delete(id);
+    this.#bytes -= bytesOf(entry);
+    addEntryByHour(this.#tallies, entry, timeOfId(id), -1);
+  }
+
+  /** Completes an open entry. The first report of an entry wins. */
+  complete(report: Report): Reported {
+    const { id, status, durationMs, route } = report;
+    const entry = this.#entries.get(id);
+    if (!entry) return "unknown";
+    if (!isOpen(entry)) return reportedOn(entry, report);
+    this.remove(id);
+    this.add({ ...entry, status, durationMs, route: route ?? entry.route });
+    return "completed";
+  }
+}

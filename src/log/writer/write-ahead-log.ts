@@ -1,0 +1,351 @@
+import { messagesOf } from "../../db/failures.ts";
+import { dayMs } from "../../lib/time/clock.ts";
+import type { LastUses, NewTotals } from "../../usage/store-totals.ts";
+import { storedKeys, talliesFrom } from "../../usage/tallies.ts";
+import type { Entry } from "../entry.ts";
+import { decodeEntries, encodeEntries } from "../segments/codec.ts";
+import type { Segment } from "../segments/segment.ts";
+import { Counters } from "./counters.ts";
+import type { Report } from "./head.ts";
+
+// A log writer keeps everything that it has acknowledged in its own SQLite database, until D1 has confirmed it. Each function runs
+// synchronously. The Durable Object acknowledges a call only after its writes are on disk.
+
+/** The maximum size of the entries in a row, in bytes before compression. SQLite stores at most 2 MB in a row. */
+const maxRowBytes = 1_000_000;
+
+/** The time for which entries of an erased account are rejected, in milliseconds. */
+const erasedMs = 30 * dayMs;
+
+/** What the log writer has acknowledged and not cut yet. */
+export interface Acknowledged {
+  entries: readonly Entry[];
+  /** Reports that arrived before their entry. */
+  reports: readonly Report[];
+}
+
+/** A cut with everything that it adds to D1. */
+export interface NewCut extends NewTotals {
+  /** One higher than the number of the account's cut before it. */
+  number: number;
+  /** A random id. It shows whether D1 has this cut, or another cut with the same number. */
+  id: string;
+  /** The time when the cut was recorded, in milliseconds since the epoch. */
+  at: number;
+  /** The log writer has no entry from before this time that is not in this cut or an earlier one. In milliseconds since the epoch. */
+  completeTo: number;
+  segments: readonly Segment[];
+}
+
+/**
+ * A recorded cut that D1 has not confirmed yet, as far as it is in memory. Its contents stay on disk, because a log writer has thousands of waiting
+ * cuts after an outage of D1.
+ */
+export interface WaitingCut {
+  /** The row on disk. */
+  row: number;
+  accountId: string;
+  number: number;
+  id: string;
+  at: number;
+  completeTo: number;
+  segments: readonly { firstId: string; lastId: string; entries: number }[];
+  /** The size of the bodies of its segments, in bytes. */
+  bytes: number;
+}
+
+/** What a log writer knows about the log of an account. */
+export interface LogState {
+  accountId: string;
+  /** The number of the account's last cut. */
+  cut: number;
+  /** The highest id that was ever cut. */
+  highestId: string;
+  /** Entries whose id sorts before this id are older than the log. */
+  startId: string;
+}
+
+const tables = `
+  CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB, reports TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS merged (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, complete_to INTEGER NOT NULL,
+    tallies TEXT NOT NULL, last_uses TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS cut_segments (row INTEGER PRIMARY KEY, cut INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
+    entries INTEGER NOT NULL, requests INTEGER NOT NULL, summary BLOB NOT NULL, body BLOB NOT NULL);
+  CREATE TABLE IF NOT EXISTS erased (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS cut_segments_by_cut ON cut_segments (cut, part);
+`;
+
+interface CutRow extends Record<string, SqlStorageValue> {
+  row: number;
+  account_id: string;
+  number: number;
+  id: string;
+  at: number;
+  complete_to: number;
+  tallies: string;
+  last_uses: string;
+}
+
+interface SegmentRow extends Record<string, SqlStorageValue> {
+  first_id: string;
+  last_id: string;
+  entries: number;
+  requests: number;
+  summary: ArrayBuffer;
+  body: ArrayBuffer;
+}
+
+interface SegmentRefRow extends Record<string, SqlStorageValue> {
+  cut: number;
+  first_id: string;
+  last_id: string;
+  entries: number;
+  bytes: number;
+}
+
+export class WriteAheadLog {
+  readonly #storage: DurableObjectStorage;
+  readonly #sql: SqlStorage;
+  readonly counters: Counters;
+  /** The rows that this release cannot read. They stay for a later release. */
+  readonly #unreadable: number[] = [];
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#sql = storage.sql;
+    this.#sql.exec(tables);
+    this.counters = new Counters(storage.sql);
+  }
+
+  /** The number of rows that this release cannot read. */
+  get unreadable(): number {
+    return this.#unreadable.length;
+  }
+
+  /** The size of the log writer's database, in bytes. */
+  get bytes(): number {
+    return this.#sql.databaseSize;
+  }
+
+  /** Adds entries and reports in one transaction. */
+  append({ entries, reports }: Acknowledged): void {
+    this.#storage.transactionSync(() => this.#insert({ entries, reports }));
+  }
+
+  /** Returns everything that was added and not cut since. Reports rows that this release cannot read. */
+  readAll(): Acknowledged {
+    const entries: Entry[] = [];
+    const reports: Report[] = [];
+    for (const row of this.#sql.exec<{ row: number; entries: ArrayBuffer | null; reports: string }>("SELECT * FROM wal ORDER BY row")) {
+      try {
+        if (row.entries !== null) entries.push(...decodeEntries(new Uint8Array(row.entries)));
+        reports.push(...(JSON.parse(row.reports) as Report[]));
+      } catch (error) {
+        this.#unreadable.push(row.row);
+        console.error(`row ${row.row} of the write-ahead log cannot be read:`, messagesOf(error));
+      }
+    }
+    return { entries, reports };
+  }
+
+  /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. Returns the recorded cuts. */
+  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], carriedOver: Acknowledged, taken: readonly Entry[]): WaitingCut[] {
+    return this.#storage.transactionSync(() => {
+      const recorded = cuts.map((cut) => this.#insertCut(cut));
+      this.counters.addCut(taken);
+      for (const state of states) this.#storeState(state);
+      this.#checkpoint(carriedOver);
+      return recorded;
+    });
+  }
+
+  /**
+   * Removes everything of an account in one transaction. `left`: the entries and reports of all other accounts. `erased`: the entries of the account that
+   * are in no cut. They stay in the counters, which know no accounts.
+   */
+  erase(accountId: string, now: number, left: Acknowledged, erased: readonly Entry[]): void {
+    this.#storage.transactionSync(() => {
+      this.counters.addCut(erased);
+      this.#sql.exec("DELETE FROM cut_segments WHERE cut IN (SELECT row FROM cuts WHERE account_id = ?)", accountId);
+      this.#sql.exec("DELETE FROM cuts WHERE account_id = ?", accountId);
+      this.#sql.exec("DELETE FROM logs WHERE account_id = ?", accountId);
+      this.#sql.exec("DELETE FROM merged WHERE account_id = ?", accountId);
+      this.#sql.exec("DELETE FROM erased WHERE until < ?", now);
+      this.#sql.exec("INSERT OR REPLACE INTO erased (account_id, until) VALUES (?, ?)", accountId, now + erasedMs);
+      this.#checkpoint(left);
+    });
+  }
+
+  /** Returns the ids of the accounts that were erased in the last 30 days. */
+  erased(now: number): string[] {
+    return [...this.#sql.exec<{ id: string }>("SELECT account_id AS id FROM erased WHERE until >= ?", now)].map(({ id }) => id);
+  }
+
+  storeState(state: LogState): void {
+    this.#storage.transactionSync(() => this.#storeState(state));
+  }
+
+  states(): LogState[] {
+    const rows = this.#sql.exec<{ account_id: string; cut: number; highest_id: string; start_id: string }>("SELECT * FROM logs");
+    return [...rows].map((row) => ({ accountId: row.account_id, cut: row.cut, highestId: row.highest_id, startId: row.start_id }));
+  }
+
+  /** Records that the small segments of an account before a time are merged. */
+  storeMerged(accountId: string, until: number): void {
+    this.#sql.exec("INSERT OR REPLACE INTO merged (account_id, until) VALUES (?, ?)", accountId, until);
+  }
+
+  /** Returns until when the small segments of each account are merged. */
+  merged(): { accountId: string; until: number }[] {
+    return [...this.#sql.exec<{ accountId: string; until: number }>("SELECT account_id AS accountId, until FROM merged")];
+  }
+
+  /** Returns the recorded cuts that were not removed, oldest first. */
+  waitingCuts(): WaitingCut[] {
+    const segments = [
+      ...this.#sql.exec<SegmentRefRow>(
+        "SELECT cut, first_id, last_id, entries, length(body) AS bytes FROM cut_segments ORDER BY cut, part",
+      ),
+    ];
+    const segmentsOf = Map.groupBy(segments, ({ cut }) => cut);
+    const rows = this.#sql.exec<Pick<CutRow, "row" | "account_id" | "number" | "id" | "at" | "complete_to">>(
+      "SELECT row, account_id, number, id, at, complete_to FROM cuts ORDER BY row",
+    );
+    return [...rows].map(({ row, account_id, number, id, at, complete_to }) => {
+      const own = segmentsOf.get(row) ?? [];
+      return {
+        ...{ row, accountId: account_id, number, id, at, completeTo: complete_to },
+        segments: own.map(({ first_id, last_id, entries }) => ({ firstId: first_id, lastId: last_id, entries })),
+        bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
+      };
+    });
+  }
+
+  /** Returns the totals that a recorded cut adds to D1. */
+  totalsOf({ row, accountId }: WaitingCut): NewTotals {
+    const cut = this.#sql.exec<Pick<CutRow, "tallies" | "last_uses">>("SELECT tallies, last_uses FROM cuts WHERE row = ?", row).one();
+    const hours = JSON.parse(cut.tallies) as [number, ReturnType<typeof storedKeys>][];
+    return {
+      accountId,
+      tallies: new Map(hours.map(([start, keys]) => [start, talliesFrom(keys)])),
+      lastUses: new Map(JSON.parse(cut.last_uses)) as LastUses,
+    };
+  }
+
+  /** Returns the segments of a recorded cut. */
+  segmentsOf({ row }: WaitingCut): Segment[] {
+    const rows = this.#sql.exec<SegmentRow>(
+      "SELECT first_id, last_id, entries, requests, summary, body FROM cut_segments WHERE cut = ? ORDER BY part",
+      row,
+    );
+    return [...rows].map(({ first_id, last_id, entries, requests, summary, body }) => ({
+      ...{ firstId: first_id, lastId: last_id, entries, requests },
+      summary: new Uint8Array(summary),
+      body: new Uint8Array(body),
+    }));
+  }
+
+  /** Returns the summaries of the segments of a recorded cut. */
+  summariesOf({ row }: WaitingCut): Uint8Array[] {
+    const rows = this.#sql.exec<Pick<SegmentRow, "summary">>("SELECT summary FROM cut_segments WHERE cut = ? ORDER BY part", row);
+    return [...rows].map(({ summary }) => new Uint8Array(summary));
+  }
+
+  /** Returns the body of a segment of a recorded cut. `part`: the position of the segment in the cut. */
+  bodyOf({ row }: WaitingCut, part: number): Uint8Array {
+    const { body } = this.#sql.exec<Pick<SegmentRow, "body">>("SELECT body FROM cut_segments WHERE cut = ? AND part = ?", row, part).one();
+    return new Uint8Array(body);
+  }
+
+  /** Raises the numbers of an account's recorded cuts. */
+  renumberCuts(state: LogState, by: number): void {
+    this.#storage.transactionSync(() => {
+      this.#sql.exec("UPDATE cuts SET number = number + ? WHERE account_id = ?", by, state.accountId);
+      this.#storeState(state);
+    });
+  }
+
+  /** Removes recorded cuts after D1 has confirmed them. */
+  removeCuts(cuts: readonly WaitingCut[]): void {
+    this.#storage.transactionSync(() => {
+      for (const { row } of cuts) {
+        this.#sql.exec("DELETE FROM cut_segments WHERE cut = ?", row);
+        this.#sql.exec("DELETE FROM cuts WHERE row = ?", row);
+      }
+    });
+  }
+
+  #insertCut({ accountId, number, id, at, completeTo, tallies, lastUses, segments }: NewCut): WaitingCut {
+    const { row } = this.#sql
+      .exec<{ row: number }>(
+        "INSERT INTO cuts (account_id, number, id, at, complete_to, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING row",
+        ...[accountId, number, id, at, completeTo],
+        JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
+        JSON.stringify([...lastUses]),
+      )
+      .one();
+    segments.forEach(({ firstId, lastId, entries, requests, summary, body }, part) => {
+      this.#sql.exec(
+        "INSERT INTO cut_segments (cut, part, first_id, last_id, entries, requests, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ...[row, part, firstId, lastId, entries, requests, bufferOf(summary), bufferOf(body)],
+      );
+    });
+    const bytes = segments.reduce((sum, { body }) => sum + body.length, 0);
+    return {
+      row,
+      accountId,
+      number,
+      id,
+      at,
+      completeTo,
+      segments: segments.map(({ firstId, lastId, entries }) => ({ firstId, lastId, entries })),
+      bytes,
+    };
+  }
+
+  #storeState({ accountId, cut, highestId, startId }: LogState): void {
+    this.#sql.exec(
+      `INSERT INTO logs (account_id, cut, highest_id, start_id) VALUES (?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET cut = excluded.cut, highest_id = excluded.highest_id, start_id = excluded.start_id`,
+      ...[accountId, cut, highestId, startId],
+    );
+  }
+
+  /** Replaces all entries and reports that this release can read. */
+  #checkpoint(left: Acknowledged): void {
+    this.#sql.exec("DELETE FROM wal WHERE row NOT IN (SELECT value FROM json_each(?))", JSON.stringify(this.#unreadable));
+    this.#insert(left);
+  }
+
+  #insert({ entries, reports }: Acknowledged): void {
+    for (const some of rowsOf(entries)) this.#insertRow(bufferOf(encodeEntries(some)), []);
+    if (reports.length > 0) this.#insertRow(null, reports);
+  }
+
+  #insertRow(entries: ArrayBuffer | null, reports: readonly Report[]): void {
+    this.#sql.exec("INSERT INTO wal (entries, reports) VALUES (?, ?)", entries, JSON.stringify(reports));
+  }
+}
+
+/** Divides entries into groups that fit into a row. */
+function rowsOf(entries: readonly Entry[]): Entry[][] {
+  const groups: Entry[][] = [];
+  let bytes = maxRowBytes;
+  for (const entry of entries) {
+    // A character takes at most three bytes as UTF-8.
+    const size = 200 + 3 * (entry.path.length + entry.route.length + (entry.userAgent?.length ?? 0)) + sizeOfProblem(entry);
+    if (bytes + size > maxRowBytes) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)?.push(entry);
+    bytes += size;
+  }
+  return groups;
+}
+
+const sizeOfProblem = ({ problem }: Entry): number => (problem === null ? 0 : 3 * JSON.stringify(problem).length);
+
+const bufferOf = (bytes: Uint8Array): ArrayBuffer => bytes.slice().buffer as ArrayBuffer;

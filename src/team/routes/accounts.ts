@@ -1,0 +1,384 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { type Account, accountsAfter, readAccount, readAccountByExternalId } from "../../accounts/account.ts";
+import { defaultQuotaBytes } from "../../accounts/storage.ts";
+import { etagOfContent, preconditionOf, respondOne } from "../../api/conditional.ts";
+import { respondJson } from "../../api/respond.ts";
+import { failsWith } from "../../api/route-parts/access.ts";
+import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { fixedPeriods, inPeriodOrder } from "../../budget/limits.ts";
+import { connect } from "../../db/client.ts";
+import { conflicted, requirePrecondition, retryOnConflict } from "../../db/optimistic-locking.ts";
+import { accountsWithMembers } from "../../identity/invitations.ts";
+import { externalId, limitsInput, metadata, metadataPatch, patched } from "../../keys/schemas.ts";
+import { Failure } from "../../lib/errors/failure.ts";
+import { omitUndefined } from "../../lib/inputs/omit-undefined.ts";
+import { email, visibleText } from "../../lib/inputs/values.ts";
+import { iso, isoOrNull } from "../../lib/time/clock.ts";
+import { makeAccount, makeTeamAccount } from "../../lifecycle/accounts.ts";
+import { changeAccount } from "../../lifecycle/change-account.ts";
+import { requireNotErased } from "../../lifecycle/erase-account.ts";
+import { databaseOf, numberOf } from "../../log/databases.ts";
+import { retentionDays as retention } from "../../log/retention.ts";
+import { leastBusyWriter } from "../../log/writers.ts";
+import { accountFor, type OperatorContext, operating, requireScope, setupUrl } from "../context.ts";
+import { runTeamPost } from "../idempotency.ts";
+import { accountPath, createTeamRouter, requireTokenScope, teamBase, teamJson, teamNotModified, teamPostJson } from "../team-router.ts";
+import { mayActOn, scopeOf } from "../tokens/token.ts";
+
+const bodyOf = (account: Account): z.infer<typeof AccountData> => ({
+  id: account.id,
+  external_id: account.externalId,
+  name: account.name,
+  email: account.email === "" ? null : account.email,
+  metadata: account.metadata,
+  status: account.suspendedAt === null ? "active" : "suspended",
+  on_unavailable: account.onUnavailable,
+  plan_id: account.planId,
+  limits: account.limitsInForce,
+  own_limits: account.ownTerms.limits ?? [],
+  pending_limits: account.pushedLimitsVersion < account.limitsVersion ? account.sharedLimits : null,
+  limit_ceiling: account.limitCeiling,
+  max_live_keys: account.maxLiveKeys,
+  key_limits: account.keyLimits,
+  retention_days: account.retentionDays,
+  storage_quota_bytes: account.storageQuotaBytes ?? defaultQuotaBytes,
+  activity_database: databaseOf(account.logWriter),
+  log_writer: numberOf(account.logWriter),
+  suspended_at: isoOrNull(account.suspendedAt),
+  created_at: iso(account.createdAt),
+});
+
+const tags = ["Accounts"];
+const limitData = z.strictObject({ per: z.string(), limit: z.int() });
+const AccountData = z
+  .strictObject({
+    id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    external_id: z.string().nullable().meta({ description: "The id of the account in your own system, or null.", example: "cus_4711" }),
+    name: z.string().meta({ description: "The name of the account.", example: "Acme" }),
+    email: z.string().nullable().meta({ description: "The email address of the account, or null.", example: "ops@acme.dev" }),
+    metadata: z.record(z.string(), z.unknown()).meta({ description: "Your own values.", example: { plan: "pro" } }),
+    status: z.enum(["active", "suspended"]).meta({ description: "Whether the account is suspended.", example: "active" }),
+    on_unavailable: z
+      .enum(["deny", "known"])
+      .meta({ description: "What `verify` does with a request while the guard of its key cannot be reached.", example: "deny" }),
+    plan_id: z.string().nullable().meta({ description: "The plan of the account, or null.", example: null }),
+    limits: z.array(limitData).meta({
+      description: "The limits that the keys share, as the budget and all guards have confirmed them.",
+      example: [{ per: "hour", limit: 5000 }],
+    }),
+    own_limits: z.array(limitData).meta({
+      description: "Limits of the account itself, which replace single limits of its plan.",
+      example: [{ per: "hour", limit: 5000 }],
+    }),
+    pending_limits: z
+      .array(limitData)
+      .nullable()
+      .meta({ description: "Limits that are stored but not yet in force, or null.", example: null }),
+    limit_ceiling: z.int().meta({ description: "The highest limit per hour of a key.", example: 5000 }),
+    max_live_keys: z.int().meta({ description: "The maximum number of live keys.", example: 50 }),
+    key_limits: z.array(limitData).meta({ description: "The highest limits of a key.", example: [] }),
+    retention_days: z
+      .int()
+      .nullable()
+      .meta({ description: "The retention of the request log in days, or null for the default.", example: null }),
+    storage_quota_bytes: z.int().meta({ description: "The storage quota in the main database, in bytes.", example: 104857600 }),
+    activity_database: z.string().meta({ description: "The database of the request log.", example: "ACTIVITY_0" }),
+    log_writer: z.int().meta({ description: "The number of the log writer.", example: 0 }),
+    suspended_at: time.nullable().meta({ description: "The time when the account was suspended, or null." }),
+    created_at: time.meta({ description: "The time when the account was created." }),
+  })
+  .openapi("Account", { description: "An account: one customer of your API." });
+
+const nameInput = visibleText(1, 200).meta({ description: "The name of the account.", example: "Acme" });
+const emailInput = email.meta({ description: "The email address of the account.", example: "ops@acme.dev" });
+const NewAccount = z.strictObject({
+  name: nameInput,
+  email: emailInput,
+  external_id: externalId.nullable().optional(),
+  metadata: metadata.optional(),
+});
+const AccountUpsert = z.strictObject({ name: nameInput, email: emailInput.nullable().optional(), metadata: metadata.optional() });
+const AccountPatch = z.strictObject({
+  name: nameInput.optional(),
+  email: emailInput.nullable().optional(),
+  external_id: externalId.nullable().optional(),
+  metadata: metadataPatch.optional(),
+  on_unavailable: z
+    .enum(["deny", "known"], {
+      error: ({ input }) =>
+        input === "allow"
+          ? 'Must be "deny" or "known". "allow" does not exist anymore, because it let requests through whose key nobody had checked.'
+          : 'Must be "deny" or "known".',
+    })
+    .optional()
+    .meta({
+      description: "What `verify` does while a guard cannot be reached. With `known`, D1 decides without counting.",
+      example: "known",
+    }),
+  max_live_keys: z.int().min(1).max(1000).optional().meta({ description: "The maximum number of live keys.", example: 1000 }),
+  plan_id: z.string().nullable().optional().meta({ description: "The new plan, or null for none.", example: null }),
+  limit_ceiling: z
+    .int()
+    .min(1)
+    .max(999_999_999)
+    .nullable()
+    .optional()
+    .meta({ description: "The highest limit per hour of a key. With `null`, that of the plan applies.", example: 5000 }),
+  limits: limitsInput(fixedPeriods)
+    .optional()
+    .meta({ description: "Own limits in place of single limits of the plan. An empty list leaves those of the plan.", example: [] }),
+  retention_days: z
+    .int()
+    .min(retention.min)
+    .max(retention.max)
+    .nullable()
+    .optional()
+    .meta({ description: "The retention of the request log in days. With `null`, the default applies.", example: null }),
+});
+const lowered = z
+  .array(z.string())
+  .meta({ description: "The keys whose limits were lowered, because the account now allows less.", example: [] });
+const ChangedAccount = z.strictObject({ ...AccountData.shape, lowered });
+
+export const setupUrlData = z.string().nullable().meta({
+  description: "The setup link for an owner. It is shown only once, so the response to a repeated request has null.",
+  example: "https://overview.acme.dev/setup#x",
+});
+
+/** The members of a change that set the terms of an account. */
+const ofTerms = ["on_unavailable", "plan_id", "max_live_keys", "limit_ceiling", "limits", "retention_days"] as const;
+
+const etagOf = (account: Account) => etagOfContent(bodyOf(account));
+const createdHeaders = (account: Account) => ({ Location: `${teamBase}/accounts/${account.id}`, ETag: etagOf(account) });
+const requireMatch = (c: OperatorContext, account: Account) => {
+  const tag = etagOf(account);
+  requirePrecondition({ revision: tag.slice(1, -1) }, preconditionOf(c), "account");
+};
+
+export const routes = createTeamRouter();
+
+const list = createRoute({
+  method: "get",
+  path: "/accounts",
+  operationId: "listAccounts",
+  summary: "List accounts",
+  description: "Lists the accounts, oldest first.",
+  tags,
+  ...requireTokenScope("accounts:read", "handler"),
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      external_id: z
+        .string()
+        .min(1)
+        .max(200)
+        .optional()
+        .meta({ description: "Returns only the account with this external id.", example: "cus_4711" }),
+      email: z
+        .string()
+        .min(1)
+        .max(254)
+        .optional()
+        .meta({ description: "Returns only accounts with this email address.", example: "ops@acme.dev" }),
+      q: z
+        .string()
+        .min(1)
+        .max(100)
+        .optional()
+        .meta({ description: "Returns only accounts whose name, email address or external id contains this text.", example: "acme" }),
+    }),
+  },
+  responses: {
+    200: teamJson(
+      pageOf(
+        z.strictObject({
+          ...AccountData.shape,
+          is_claimed: z.boolean().meta({ description: "Whether a member has joined.", example: true }),
+        }),
+        "AccountPage",
+      ),
+      "A page of accounts.",
+      "Link",
+    ),
+  },
+});
+
+routes.openapi(list, async (c) => {
+  const { limit, cursor, external_id: external, email, q } = c.req.valid("query");
+  const db = connect(c.env.DB);
+  const after = positionAt(c, cursor, z.string());
+  const filter = { externalId: external, email, q, ids: c.get("token").accountIds };
+  const page = await accountsAfter(db, after ?? "", limit + 1, filter);
+  const shown = page.slice(0, limit);
+  const claimed = await accountsWithMembers(
+    db,
+    shown.map(({ id }) => id),
+  );
+  const data = shown.map((account) => ({ ...bodyOf(account), is_claimed: claimed.has(account.id) }));
+  return respondPage(c, data, page.length > limit ? (shown.at(-1)?.id ?? null) : null);
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/accounts",
+  operationId: "createAccount",
+  summary: "Create an account",
+  description:
+    "Creates an account. The response contains a setup link for its first owner. If nobody of the customer uses the overview, ignore the link.",
+  tags,
+  ...requireTokenScope("accounts:write", "handler"),
+  ...withIdempotencyKey,
+  ...failsWith("conflict", "forbidden"),
+  request: { body: body(NewAccount) },
+  responses: {
+    201: teamPostJson(z.strictObject({ ...AccountData.shape, setup_url: setupUrlData }), "The new account.", "ETag", "Location"),
+  },
+});
+
+routes.openapi(create, async (c) => {
+  if (c.get("token").accountIds !== null) throw boundToken();
+  const { name, email, external_id: external, metadata: values } = c.req.valid("json");
+  // If `PUBLIC_ORIGIN` is not set, this call throws before anything is created.
+  setupUrl(c, "");
+  const input = omitUndefined({ name, email, externalId: external, metadata: values });
+  const logWriter = await leastBusyWriter(c.env);
+  return runTeamPost(
+    c,
+    (context) => makeAccount(context, { ...input, name, email, logWriter }),
+    ({ account, setupToken }) => {
+      const shown = { ...bodyOf(account), setup_url: null };
+      const body = { ...shown, setup_url: setupUrl(c, setupToken) as string | null };
+      return { status: 201, body, stored: shown, headers: createdHeaders(account) };
+    },
+  );
+});
+
+const boundToken = () => new Failure("forbidden", "A service token that is bound to accounts cannot create accounts.");
+
+const upsert = createRoute({
+  method: "put",
+  path: "/accounts/by-external-id/{external_id}",
+  operationId: "putAccountByExternalId",
+  summary: "Create or update an account by its external id",
+  description:
+    "Creates the account with this external id, or updates its name, its email address and its metadata. Members that are absent stay as they are. Sending the same request again changes nothing.",
+  tags,
+  ...requireTokenScope("accounts:write", "handler"),
+  ...failsWith("conflict"),
+  ...withConditions,
+  request: {
+    params: z.object({
+      external_id: externalId.meta({
+        param: { name: "external_id", in: "path", description: "The id of the account in your own system." },
+        example: "cus_4711",
+      }),
+    }),
+    body: body(AccountUpsert),
+  },
+  responses: {
+    200: teamJson(AccountData, "The updated account.", "ETag"),
+    201: teamJson(AccountData, "The new account.", "ETag", "Location"),
+  },
+});
+
+routes.openapi(upsert, async (c) => {
+  const { name, email, metadata: values } = c.req.valid("json");
+  const { external_id: external } = c.req.valid("param");
+  const db = connect(c.env.DB);
+  const given = omitUndefined({ name, email: email === null ? "" : email, metadata: values });
+  return retryOnConflict(async () => {
+    const found = await readAccountByExternalId(db, external);
+    if (found && mayActOn(c.get("token"), found.id)) {
+      await requireNotErased(db, found.id);
+      let isMoved = false;
+      await changeAccount(operating(c), found.id, (before) => {
+        isMoved = before.externalId !== external;
+        if (isMoved) return {};
+        requireMatch(c, before);
+        return given;
+      });
+      if (isMoved) return conflicted;
+      const account = await readAccount(db, found.id);
+      return respondJson(c, bodyOf(account), 200, { ETag: etagOf(account) });
+    }
+    // For a bound token, the accounts of others do not exist, and it cannot create any.
+    if (c.get("token").accountIds !== null) throw new Failure("not_found", "There is no such account.");
+    if (c.req.header("If-Match") !== undefined) throw new Failure("precondition_failed", "There is no account with this external id yet.");
+    const input = { ...given, email: email ?? "", name, externalId: external, logWriter: await leastBusyWriter(c.env) };
+    // If another request creates the account at the same moment, this request updates it.
+    const account = await makeTeamAccount(operating(c), input).catch((error: unknown) => {
+      if (error instanceof Failure && error.code === "conflict") return null;
+      throw error;
+    });
+    return account === null ? conflicted : respondJson(c, bodyOf(account), 201, createdHeaders(account));
+  });
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/accounts/{id}",
+  operationId: "getAccount",
+  summary: "Get an account",
+  description: "Returns one account.",
+  tags,
+  ...requireTokenScope("accounts:read", "path"),
+  ...withConditions,
+  request: { params: accountPath },
+  responses: { 200: teamJson(AccountData, "The account.", "ETag"), ...teamNotModified },
+});
+
+routes.openapi(read, async (c) => {
+  const account = await accountFor(c, c.req.valid("param").id);
+  return respondOne(c, bodyOf(account), etagOf(account));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/accounts/{id}",
+  operationId: "updateAccount",
+  summary: "Change an account",
+  description:
+    "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `limits`, `limit_ceiling`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
+  tags,
+  ...requireTokenScope("accounts:write", "path"),
+  ...failsWith("conflict"),
+  ...withConditions,
+  request: { params: accountPath, body: mergePatch(AccountPatch) },
+  responses: { 200: teamJson(ChangedAccount, "The account after the change.", "ETag") },
+});
+
+routes.openapi(change, async (c) => {
+  const {
+    name,
+    email,
+    external_id: external,
+    metadata: changes,
+    on_unavailable: onUnavailable,
+    max_live_keys: maxKeys,
+    ...terms
+  } = c.req.valid("json");
+  if (ofTerms.some((member) => c.req.valid("json")[member] !== undefined)) requireScope(c.get("token"), scopeOf.accountTerms);
+  const { id } = c.req.valid("param");
+  await accountFor(c, id);
+  await requireNotErased(connect(c.env.DB), id);
+  const { plan_id: planId, limit_ceiling: limitCeiling, limits, retention_days: days } = terms;
+  const changed = await changeAccount(operating(c), id, (before) => {
+    requireMatch(c, before);
+    return omitUndefined({
+      name,
+      email: email === null ? "" : email,
+      externalId: external,
+      metadata: patched(before.metadata, changes),
+      onUnavailable,
+      maxLiveKeys: maxKeys,
+      planId,
+      limitCeiling,
+      limits: limits && inPeriodOrder(limits),
+      retentionDays: days,
+    });
+  });
+  const account = await readAccount(connect(c.env.DB), id);
+  return respondJson(c, { ...bodyOf(account), lowered: changed }, 200, { ETag: etagOf(account) });
+});

@@ -1,0 +1,53 @@
+import { createRoute, type z } from "@hono/zod-openapi";
+import { respondJson } from "../../api/respond.ts";
+import { body } from "../../api/route-parts/requests.ts";
+import { publicOrigin } from "../../http/request-url.ts";
+import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
+import { report } from "../verify/reports.ts";
+import * as schemas from "../verify/schemas.ts";
+import { verify } from "../verify/verify.ts";
+
+export const routes = createTeamRouter();
+
+const tags = ["Verify"];
+
+const verifyRequest = createRoute({
+  method: "post",
+  path: "/verify",
+  operationId: "verify",
+  summary: "Verify a request",
+  description:
+    "Decides whether a request that your API has received may run, and counts it. The response is always 200 if the service could look at the request: `allowed` is the decision. Send the same `request_id` again if the answer was lost: within ten seconds, the request counts only once.",
+  tags,
+  ...requireTokenScope("verify", "handler"),
+  request: { body: body(schemas.VerifyRequest) },
+  responses: { 200: teamJson(schemas.VerifyAnswer, "The decision.") },
+});
+
+routes.openapi(verifyRequest, async (c) => {
+  const caller = {
+    accountIds: c.get("token").accountIds,
+    origin: publicOrigin(c),
+    requestId: c.get("requestId"),
+    waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
+  };
+  return respondJson(c, (await verify(c.env, caller, c.req.valid("json"))) as z.infer<typeof schemas.VerifyAnswer>, 200);
+});
+
+const reportResponses = createRoute({
+  method: "post",
+  path: "/reports",
+  operationId: "report",
+  summary: "Report responses",
+  description:
+    "Adds the responses of your API to the request log. Each report is decided by itself. The first report of a receipt wins: the same report again is 200, a different one 409, and a report after ten minutes 422.",
+  tags,
+  ...requireTokenScope("verify", "handler"),
+  request: { body: body(schemas.ReportsRequest) },
+  responses: { 200: teamJson(schemas.ReportsAnswer, "One result for each report, in order.") },
+});
+
+routes.openapi(reportResponses, async (c) => {
+  const data = await report(c.env, c.get("token").accountIds, c.req.valid("json").reports);
+  return respondJson(c, { data }, 200);
+});

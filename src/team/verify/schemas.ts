@@ -1,0 +1,175 @@
+import { z } from "zod";
+import "../../lib/inputs/values.ts";
+
+// The requests of the team's own API. The team API and the RPC entrypoint validate them with the same schemas.
+
+/** The characters that the challenge of RFC 6750 allows in a scope. */
+export const scopeForm = /^[!#-[\]-~]{1,100}$/;
+
+/** A value that only describes a request, as text. `described` cuts it, encodes it or leaves it out. */
+const description = (maxLength: number, text: string, example: string) =>
+  z
+    .string()
+    .optional()
+    .meta({ description: `${text} A value that does not fit is cut or left out, and never rejected.`, maxLength, example });
+
+export const VerifyRequest = z.strictObject({
+  key: z.string().meta({
+    description:
+      "The credential as the client sent it, with or without `Bearer`. An empty text if there is none. Text of more than 4,096 characters is no key.",
+    example: "Bearer dvo_...",
+  }),
+  scope: z
+    .string()
+    .regex(scopeForm, "Must be the name of a scope.")
+    .optional()
+    .meta({ description: "The scope that the key needs.", example: "orders:read" }),
+  ip: description(64, "The IP address of the client, also with a port. Keys with `allowed_ips` need it.", "203.0.113.7"),
+  method: description(32, "The method of the request, for the log.", "GET"),
+  path: description(1024, "The path of the request, for the log. Its query is left out.", "/orders/7"),
+  route: description(200, "The route of the request, for the log and the figures.", "/orders/{id}"),
+  cost: z.int().min(1).max(1000).default(1).meta({ description: "The units that the request uses of each limit.", example: 1 }),
+  request_id: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: "Your own id of the request. Calls with the same id count once within ten seconds.", example: "b51d0a9e" }),
+  report: z
+    .boolean()
+    .default(true)
+    .meta({ description: "Whether you will report the response. Without a report, there is no receipt.", example: true }),
+});
+export type VerifyRequest = z.output<typeof VerifyRequest>;
+
+export const maxReports = 500;
+
+const maxDurationMs = 86_400_000;
+
+/** A report of a response, as the contract describes it. */
+export interface ReportRequest {
+  receipt: string;
+  status: number;
+  duration_ms: number;
+  route?: string | undefined;
+}
+
+/** Returns a number, or NaN for a value that is neither a number nor text. */
+const numberIn = (value: unknown): number => (typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN);
+
+/** Reads a report. A row is decided by itself, and a bad value never rejects it: all but the receipt is replaced by the nearest value that is possible. */
+export function reportIn(row: unknown): ReportRequest {
+  const { receipt, status, duration_ms: durationMs, route } = (row ?? {}) as Record<string, unknown>;
+  const sent = Math.floor(numberIn(status));
+  return {
+    receipt: typeof receipt === "string" ? receipt : "",
+    status: sent >= 100 && sent <= 599 ? sent : 599,
+    duration_ms: Math.min(maxDurationMs, Math.max(0, Math.round(numberIn(durationMs)) || 0)),
+    route: typeof route === "string" && route !== "" ? route : undefined,
+  };
+}
+
+const report = {
+  type: "object",
+  required: ["receipt", "status", "duration_ms"],
+  properties: {
+    receipt: { type: "string", description: "The receipt of the verification.", example: "aWyJhY2Nf..." },
+    status: {
+      type: "integer",
+      minimum: 100,
+      maximum: 599,
+      description: "The status of your response. Another value is stored as 599.",
+      example: 200,
+    },
+    duration_ms: {
+      type: "number",
+      minimum: 0,
+      maximum: maxDurationMs,
+      description: "The time that your API took, in milliseconds. It is rounded, and at most a day.",
+      example: 12.5,
+    },
+    route: {
+      type: "string",
+      maxLength: 200,
+      description: "The route, if the verification did not name it. It is cut.",
+      example: "/orders/{id}",
+    },
+  },
+};
+
+export const ReportsRequest = z.strictObject({
+  reports: z
+    .array(z.unknown())
+    .min(1)
+    .max(maxReports)
+    .meta({ description: "The reports, at most 500. Each is decided by itself.", items: report }),
+});
+
+const meta = (description: string, example: unknown) => ({ description, example });
+
+export const VerifyAnswer = z.strictObject({
+  allowed: z.boolean().meta(meta("Whether the request may run.", true)),
+  status: z.int().meta(meta("The status for the client: 200, or that of the denial.", 200)),
+  code: z.string().nullable().meta(meta("The error code of the denial, or null.", null)),
+  degraded: z.boolean().meta(meta("Whether D1 decided without counting the request, because its guard could not be reached.", false)),
+  request_id: z.string().meta(meta("The id of the log entry.", "req_019a1b2c3d4e7f8091a2b3c4d5e6f708")),
+  receipt: z.string().nullable().meta(meta("The receipt for your report, or null if there is nothing to report.", "aWyJhY2Nf...")),
+  account: z
+    .strictObject({
+      id: z.string().meta(meta("The id of the account.", "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708")),
+      external_id: z.string().nullable().meta(meta("The id of the account in your own system, or null.", "cus_4711")),
+      name: z.string().meta(meta("The name of the account.", "Acme")),
+      metadata: z.record(z.string(), z.unknown()).meta(meta("Your own values of the account.", { plan: "pro" })),
+    })
+    .nullable()
+    .meta({ description: "The account of the key, or null if the key is not known." }),
+  key: z
+    .strictObject({
+      id: z.string().meta(meta("The id of the key.", "key_4fPq2rT8vX0zB6dH")),
+      external_id: z.string().nullable().meta(meta("The id of the key in your own system, or null.", null)),
+      name: z.string().meta(meta("The name of the key.", "Continuous integration")),
+      scopes: z.array(z.string()).meta(meta("The scopes of the key.", ["orders:read"])),
+      metadata: z.record(z.string(), z.unknown()).meta(meta("Your own values of the key.", {})),
+      expires_at: z.string().nullable().meta(meta("The time when the key expires, or null.", null)),
+    })
+    .nullable()
+    .meta({ description: "The key, or null if it is not known." }),
+  rate_limits: z
+    .array(
+      z.strictObject({
+        name: z.string().meta(meta("The name of the limit.", "hour")),
+        limit: z.int().meta(meta("The units of a window.", 5000)),
+        used: z.int().meta(meta("The units that are used, with this request.", 3350)),
+        remaining: z.int().meta(meta("The units that are left.", 1650)),
+        resets_at: z.string().meta(meta("The time when the window ends.", "2026-01-31T10:00:00.000Z")),
+      }),
+    )
+    .meta({ description: "The limits of the key and of its account after the request. Empty if they are not known." }),
+  headers: z
+    .record(z.string(), z.string())
+    .meta(meta("The headers for the response to the client.", { "X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "1650" })),
+  problem: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .meta(meta("The body of the response to the client, if the request is denied, or null.", null)),
+});
+
+export const ReportsAnswer = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      index: z.int().meta(meta("The place of the report in the request, from 0.", 0)),
+      status: z
+        .union([z.literal(200), z.literal(409), z.literal(422), z.literal(503)])
+        .meta(meta("200 if the response is in the log, 503 if you should send the report again.", 200)),
+      code: z
+        .string()
+        .nullable()
+        .meta(
+          meta(
+            "Why the report was rejected: `conflict`, `invalid_receipt`, `expired_receipt` or `unavailable`. Null if it was taken.",
+            null,
+          ),
+        ),
+    }),
+  ),
+});

@@ -1,0 +1,3 @@
+import type { webhooks } from "../../db/areas/webhooks/tables.ts";
+
+export type Webhook = typeof webhooks.$inferSelect;

@@ -1,3 +1,0 @@
-import type { webhooks } from "./tables.ts";
-
-export type Webhook = typeof webhooks.$inferSelect;
