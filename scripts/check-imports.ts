@@ -83,7 +83,7 @@ function reasonAgainst(file: string, imported: string): string | null {
 const imports = /(?:\bfrom|\bimport)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g;
 
 /** Returns the files of `src` that a file imports. Files outside `src` contain only data. */
-const importsOf = (file: string, text: string): string[] =>
+export const importsOf = (file: string, text: string): string[] =>
   [...text.matchAll(imports)].map(([, specifier = ""]) => join(dirname(file), specifier)).filter((path) => !path.startsWith(".."));
 
 /** Returns all violations in a file: forbidden imports and forbidden writes. `file` is a path relative to `src`. */

@@ -1,8 +1,9 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type JsonObject, operationsIn, parametersOf } from "../src/api/openapi/document.ts";
 import type { Manifest } from "../src/db/manifest.ts";
 import { asciiJson, asciiYaml } from "./openapi/portable.ts";
+import { withTrustedFiles } from "./trusted.ts";
 
 // `npm run generate` writes all files that are derived from other files. The modules that import the resources by name are derived from
 // `src/resources.ts`. The OpenAPI document and the client's standard methods are derived from the routes. A test fails if a generated file
@@ -147,7 +148,10 @@ async function derived(): Promise<Record<string, string>> {
 }
 
 /** Returns the contents of all generated files. The keys are file paths. */
-export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await derived()) });
+export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await derived()), ...documented() });
+
+/** Returns the documents with parts that are derived from the code. The keys are file paths. */
+const documented = () => ({ "ARCHITECTURE.md": withTrustedFiles(readFileSync(join(root, "ARCHITECTURE.md"), "utf8")) });
 
 const write = (files: Record<string, string>) => {
   for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text);
@@ -156,4 +160,5 @@ const write = (files: Record<string, string>) => {
 if (import.meta.main) {
   write(await modules());
   write(await derived());
+  write(documented());
 }

@@ -2,7 +2,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
-import { deployedAtOf, readJobRuns, silentSince } from "../db/job-runs.ts";
+import { deployedAtOf, readJobRuns } from "../db/job-runs.ts";
 import { requireReady } from "../db/ready.ts";
 import { callGuard, guardsOf } from "../guard/guards.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
@@ -13,9 +13,11 @@ import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { respond, standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
-import { hourMs, iso, minuteMs, secondMs } from "../lib/time/clock.ts";
+import { iso, secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { allWriters, readWriters } from "../log/writers.ts";
+import { conditionsOf } from "../monitoring/conditions.ts";
+import { type DeploymentStatus, noStatus } from "../monitoring/deployment-status.ts";
 
 const path = "/health";
 const cacheMs = 2 * secondMs;
@@ -70,10 +72,6 @@ async function askGuards(env: Env): Promise<null> {
   return null;
 }
 
-/** A cut that D1 has not confirmed after this time is a problem, in milliseconds. */
-const lateMs = minuteMs;
-const isLate = (waitingAt: number | null): waitingAt is number => waitingAt !== null && waitingAt < Date.now() - lateMs;
-
 /** Everybody may call `/health`, so it asks at most this number of log writers. */
 const maxWritersAsked = 8;
 
@@ -84,21 +82,19 @@ function someWriters(env: Env): string[] {
   return [...all.slice(first), ...all.slice(0, first)].slice(0, maxWritersAsked);
 }
 
-/**
- * Returns a warning in these cases: log entries are waiting or were dropped, a log writer is not available, or a log database is full. API
- * requests are served even without the log.
- */
+/** Returns what the conditions say about the part, or null if none holds. */
+function warningOf(env: Env, health: "activity:log" | "cron:jobs", status: Partial<DeploymentStatus>): string | null {
+  const facts = { ...noStatus, recent: null, needsLost: null, deployedAt: deployedAtOf(env.VERSION), now: Date.now(), ...status };
+  return (
+    conditionsOf(facts, health)
+      .map(({ summary }) => summary)
+      .join(" ") || null
+  );
+}
+
+/** API requests are served even without the log. */
 async function askWriters(env: Env): Promise<string | null> {
-  const { oldestWaitingAt, hinted, lost, unreadable, full, unreachable } = await readWriters(env, someWriters(env));
-  const problems = [
-    ...unreachable.map((writer) => `the log writer ${writer} cannot be reached`),
-    ...full.map((store) => `${store} is full`),
-    ...(isLate(oldestWaitingAt) ? [`log entries have waited for a database since ${iso(oldestWaitingAt)}`] : []),
-    ...(hinted > 0 ? [`${hinted} log entries wait for their log writer`] : []),
-    ...(unreadable > 0 ? [`${unreadable} rows of write-ahead logs cannot be read`] : []),
-    ...(lost.droppedAt !== null && lost.droppedAt > Date.now() - hourMs ? [`entries were dropped at ${iso(lost.droppedAt)}`] : []),
-  ];
-  return problems.length === 0 ? null : `${problems.join("; ")}.`;
+  return warningOf(env, "activity:log", { log: await readWriters(env, someWriters(env)) });
 }
 
 async function askQueue(env: Env): Promise<null> {
@@ -109,8 +105,7 @@ async function askQueue(env: Env): Promise<null> {
 /** Cron cannot report its own death, so `/health` compares the time of its last run. */
 async function askCron(env: Env): Promise<string | null> {
   const runs = await withDeadline(readJobRuns(connect(env.DB)), timeoutMs, "Reading the times of the scheduled jobs");
-  const since = silentSince([...runs.values()], deployedAtOf(env.VERSION), Date.now());
-  return since === null ? null : `No scheduled job has run since ${iso(since)}.`;
+  return warningOf(env, "cron:jobs", { jobs: [...runs.values()] });
 }
 
 async function check(env: Env, name: string, now: number): Promise<Check[]> {

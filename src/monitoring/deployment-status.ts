@@ -76,6 +76,21 @@ export interface DeploymentStatus {
   unknown: string[];
 }
 
+/** The status of a deployment of which nothing is known but that it has no secrets missing. */
+export const noStatus: DeploymentStatus = {
+  accounts: 0,
+  suspended: 0,
+  liveKeys: 0,
+  waitingKeys: 0,
+  missingSecrets: [],
+  backlog: null,
+  log: noHealth(),
+  databases: [],
+  jobs: [],
+  signInFailures: {},
+  unknown: [],
+};
+
 export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number): Promise<DeploymentStatus> {
   const unknown: string[] = [];
   const orElse = async <Seen>(what: string, value: Promise<Seen>, otherwise: Seen): Promise<Seen> => {

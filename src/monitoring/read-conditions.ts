@@ -19,7 +19,10 @@ export async function readConditions(
   now: number,
 ): Promise<{ conditions: Condition[]; recent: RecentRequests | null }> {
   const [recent, needsLost] = await Promise.all([readRecentRequests(db, env, now), findOneNeedingLost(db, env, now)]);
-  return { conditions: conditionsOf(status, recent, { now, deployedAt: deployedAtOf(env.VERSION), needsLost: needsLost ?? null }), recent };
+  return {
+    conditions: conditionsOf({ ...status, recent, now, deployedAt: deployedAtOf(env.VERSION), needsLost: needsLost ?? null }),
+    recent,
+  };
 }
 
 /**

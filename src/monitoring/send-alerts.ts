@@ -6,12 +6,11 @@ import { minuteMs } from "../lib/time/clock.ts";
 import type { WriterEnv } from "../log/writers.ts";
 import { readAlerting, storeAlerting } from "./alerting.ts";
 import { type Alerting, announced, announcementsOf, nextStates, sampled } from "./alerts.ts";
-import { type Condition, conditionsOf, type RecentRequests, unreadParts } from "./conditions.ts";
-import { type DeploymentStatus, readDeploymentStatus } from "./deployment-status.ts";
+import { type Condition, conditionsOf, type Facts, unreadParts } from "./conditions.ts";
+import { readDeploymentStatus } from "./deployment-status.ts";
 import { type AlertEnv, alertUrl, inRequests, postAlerts } from "./post-alerts.ts";
 import { findOneNeedingLost } from "./read-conditions.ts";
 import { countRequests } from "./recent-requests.ts";
-import type { Needing } from "./signers.ts";
 
 /**
  * What could not be stored, and is remembered as long as this isolate lives. Otherwise, while D1 refuses changes, each run would post the same alerts.
@@ -35,12 +34,8 @@ export async function sendAlerts(db: Db, env: WriterEnv & AlertEnv, now: number)
   // Looking for what needs a lost secret reads all keys, so it happens once an hour. An alert about secrets goes on until then.
   const isLooking = Math.floor(now / minuteMs) % 60 === 0;
   const needsLost = isLooking ? await findOneNeedingLost(db, env, now) : undefined;
-  const holding = await holdingNow(db, status, recent, {
-    before,
-    now,
-    deployedAt: deployedAtOf(env.VERSION),
-    needsLost: needsLost ?? null,
-  });
+  const facts = { ...status, recent, now, deployedAt: deployedAtOf(env.VERSION), needsLost: needsLost ?? null };
+  const holding = await holdingNow(db, facts, before);
   const unread = unreadParts(status, recent);
   const states = nextStates(before.states, holding, needsLost === undefined ? unread.add("secrets") : unread, now);
   const announcements = announcementsOf(states, now);
@@ -58,13 +53,8 @@ export async function sendAlerts(db: Db, env: WriterEnv & AlertEnv, now: number)
 }
 
 /** Returns the conditions that hold. Cron runs, so if no run is noted, the main database refuses changes. */
-async function holdingNow(
-  db: Db,
-  status: DeploymentStatus,
-  recent: RecentRequests | null,
-  { before, ...about }: { before: Alerting; now: number; deployedAt: number | null; needsLost: Needing | null },
-): Promise<Condition[]> {
-  const holding = conditionsOf(status, recent, about).filter(({ name }) => name !== "CronDead");
+async function holdingNow(db: Db, facts: Facts, before: Alerting): Promise<Condition[]> {
+  const holding = conditionsOf(facts).filter(({ name }) => name !== "CronDead");
   try {
     await storeAlerting(db, before);
     return holding;

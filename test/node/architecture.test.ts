@@ -6,6 +6,7 @@ import { bundle, moduleOf } from "../../scripts/build-browser.ts";
 import { circlesIn, layers, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
 import { generated } from "../../scripts/generate.ts";
 import { missingStatements } from "../../scripts/storage-counting.ts";
+import { trustedFiles, withTrustedFiles } from "../../scripts/trusted.ts";
 import { root, run } from "./project.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "developer-overview-architecture-"));
@@ -195,6 +196,19 @@ describe("Every published file", () => {
     const repository = ["github.com", "developer-overview"].join("/");
     expect(files.length).toBeGreaterThan(400);
     expect(files.filter((file) => readFileSync(join(root, file), "utf8").includes(repository))).toEqual([]);
+  });
+});
+
+describe("What a reviewer must read", () => {
+  it("is at most 8,000 lines, and is listed in ARCHITECTURE.md, which has at most 12,000 bytes", () => {
+    const files = trustedFiles();
+    expect(files.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(["guard/key-guard.ts", "admission/verify.ts", "keys/acting-key.ts"]),
+    );
+    expect(files.reduce((sum, { lines }) => sum + lines, 0)).toBeLessThanOrEqual(8000);
+    const document = readFileSync(join(root, "ARCHITECTURE.md"), "utf8");
+    expect(withTrustedFiles(document)).toBe(document);
+    expect(Buffer.byteLength(document)).toBeLessThanOrEqual(12_000);
   });
 });
 

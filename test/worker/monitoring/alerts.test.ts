@@ -32,7 +32,7 @@ const healthy: DeploymentStatus = {
 };
 
 const namesOf = (changes: Partial<DeploymentStatus>, recent = { requests: 1000, failed: 0 }) =>
-  conditionsOf({ ...healthy, ...changes }, recent, { now, deployedAt: null }).map(({ name }) => name);
+  conditionsOf({ ...healthy, ...changes, recent, now, deployedAt: null, needsLost: null }).map(({ name }) => name);
 
 describe("The conditions that need a person", () => {
   it("are none in a healthy deployment", () => expect(namesOf({})).toEqual([]));
