@@ -76,7 +76,7 @@ export interface DeploymentStatus {
   unknown: string[];
 }
 
-/** The status of a deployment of which nothing is known but that it has no secrets missing. */
+/** The status of a deployment about which nothing is known. */
 export const noStatus: DeploymentStatus = {
   accounts: 0,
   suspended: 0,
