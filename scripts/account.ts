@@ -23,7 +23,7 @@ await run(async () => {
     const { account, setupToken } = await makeAccount(operating, { name, email, logWriter });
     const commit = operatorCommit(operating, "key.made", { accountId: account.id });
     const { secretKey } = await createKey(
-      { ...operating, actor: operatorOn(account.id), commit, signing },
+      { ...operating, actor: operatorOn(account.id), commit, signing: () => signing },
       { name: "First key", scopes: [...scopes] },
     );
     return `${account.id}\n${secretKey}\nhttp://localhost:${process.env.PORT || 8787}/setup#${setupToken}`;

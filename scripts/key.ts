@@ -40,7 +40,7 @@ await run(async () => {
         accountId === undefined ? "There is no account yet. Run npm start, which creates one." : `There is no account ${accountId}.`,
       );
     const commit = operatorCommit(operating, "key.made", { accountId: account.id });
-    const { secretKey } = await createKey({ ...operating, actor: operatorOn(account.id), commit, signing }, input);
+    const { secretKey } = await createKey({ ...operating, actor: operatorOn(account.id), commit, signing: () => signing }, input);
     return secretKey;
   });
 });

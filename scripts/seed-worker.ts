@@ -12,7 +12,7 @@ export default {
     env: { DB: D1Database; ACTIVITY_0: D1Database; KEY_SIGNING_SECRETS: string; KEY_SIGNING_SECRETS_2: string },
   ): Promise<Response> {
     const [signing] = signingSecretsIn(env);
-    const encryption = encryptionSecrets(env);
+    const encryption = () => encryptionSecrets(env);
     const [db, now] = [connect(env.DB), Date.now()];
     if (new URL(request.url).pathname === "/empty") return new Response(await seedEmpty({ db, signing, now }));
     return new Response(await seedDemo({ db, activity: connect(env.ACTIVITY_0), signing, encryption, now }));

@@ -25,7 +25,7 @@ const only = (...names: string[]) => scopes.filter((scope) => names.includes(sco
 /** Creates an account without sample data. Returns the secret of its only key, which has every scope. */
 export async function seedEmpty({ db, signing, now }: { db: Db; signing: SigningSecret; now: number }): Promise<string> {
   const account = await createAccount({ db, now }, { name: "My account", email: "owner@example.com", logWriter: firstLogWriter });
-  const context = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing };
+  const context = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing: () => signing };
   return (await createKey(context, { name: "First key", scopes: [...scopes] })).secretKey;
 }
 
@@ -55,7 +55,7 @@ export async function seedDemo({
   );
   const at = (time: number): WriteContext => ({ db, now: time, actor: operatorOn(account.id), commit: commitTo({ db }) });
   const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number, expiresAt: number | null = null) =>
-    createKey({ ...at(madeAt), signing }, { name, scopes: [...given], hourlyLimit, expiresAt });
+    createKey({ ...at(madeAt), signing: () => signing }, { name, scopes: [...given], hourlyLimit, expiresAt });
 
   const backend = await key("Production backend", scopes, 5000, startsAt);
   const mobile = await key("Mobile app", only("users:read", "tasks:read", "tasks:write"), 2000, startsAt + hourMs);

@@ -51,7 +51,7 @@ export default {
             .bind(JSON.stringify(sharedLimits))
             .run();
       }
-      const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing };
+      const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing: () => signing };
       keys.push(
         (await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit, ...(otherLimits && { otherLimits }) }))
           .secretKey,

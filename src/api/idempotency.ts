@@ -8,7 +8,7 @@ import type { StoredResponse } from "../outbox/idempotency/store.ts";
 import { commitTo, type Outbox, type WriteContext } from "../outbox/outbox.ts";
 import { canonicalJsonOf } from "./canonical-json.ts";
 import type { ApiContext, RouteContext } from "./context.ts";
-import { actorOf, outboxOf, readContext } from "./operation-contexts.ts";
+import { actorOf, contextOf, outboxOf } from "./operation-contexts.ts";
 import { respondJson } from "./respond.ts";
 
 /** The pattern of a valid Idempotency-Key. */
@@ -107,10 +107,10 @@ export const runIdempotentPost = <Result, Body extends object, Status extends 20
     c,
     { id: actorOf(c).accountId, isCounted: true, outbox: outboxOf(c) },
     {
-      run: (outbox) => run({ ...readContext(c), commit: commitTo(outbox) }),
+      run: (outbox) => run(contextOf(c, commitTo(outbox))),
       respond,
       beforeReplay: async (first: Body) => {
-        await authorize(readContext(c), first);
+        await authorize(contextOf(c), first);
         await beforeReplay();
       },
     },

@@ -4,8 +4,7 @@ import { originOf } from "../http/client-address.ts";
 import { principalOf } from "../http/context.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { authorityOfKey } from "../keys/acting-key.ts";
-import type { Commit, Outbox, WriteContext } from "../outbox/outbox.ts";
-import type { WebhookContext } from "../webhooks/subscriptions/write-webhooks.ts";
+import type { Commit, Outbox } from "../outbox/outbox.ts";
 import type { ApiContext } from "./context.ts";
 
 // These functions create the contexts that operations like `createTask` need in a request with an API key. A write commits only if the API
@@ -30,10 +29,6 @@ function actingOf(c: ApiContext): contexts.Acting {
   };
 }
 
-export const readContext = (c: ApiContext) => contexts.readContext(c, { actor: actorOf(c) });
-export const budgetContext = (c: ApiContext) => contexts.budgetContext(c, { actor: actorOf(c) });
-export const logContext = (c: ApiContext) => contexts.logContext(c, actingOf(c));
 export const outboxOf = (c: ApiContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
-export const writeContext = (c: ApiContext): WriteContext => contexts.writeContext(c, actingOf(c));
-export const keyContext = (c: ApiContext, commit?: Commit) => contexts.keyContext(c, actingOf(c), commit);
-export const webhookContext = (c: ApiContext, commit?: Commit): WebhookContext => contexts.webhookContext(c, actingOf(c), commit);
+/** Returns the context of a verb. */
+export const contextOf = (c: ApiContext, commit?: Commit) => contexts.contextFor(c, actingOf(c), commit);

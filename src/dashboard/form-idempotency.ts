@@ -4,7 +4,7 @@ import { runIdempotently } from "../outbox/idempotency/run-idempotently.ts";
 import { type Commit, commitTo } from "../outbox/outbox.ts";
 import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";
-import { outbox, readContext } from "./operation-contexts.ts";
+import { contextOf, outbox } from "./operation-contexts.ts";
 
 /**
  * Returns a nonce for a form. A form with a nonce acts only once, even if the visitor presses the button twice, reloads the page or goes
@@ -25,7 +25,7 @@ export async function runFormIdempotently<Result>(
 ): Promise<{ result: Result } | { repeated: string }> {
   const nonce = form.text("nonce");
   if (nonce === "") return { result: await run(commitTo(outbox(c))) };
-  const { actor, now } = readContext(c);
+  const { actor, now } = contextOf(c);
   const outcome = await runIdempotently({
     outbox: outbox(c),
     now,

@@ -1,6 +1,6 @@
-import { operatorOn, type ReadContext } from "../accounts/actor.ts";
+import { operatorOn } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
-import { type Guards, guardsOf } from "../guard/guards.ts";
+import { guardsOf } from "../guard/guards.ts";
 import { originOf } from "../http/client-address.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { authorityOfSession } from "../identity/acting-session.ts";
@@ -8,9 +8,8 @@ import { may } from "../identity/roles.ts";
 import { knownScopes } from "../keys/scopes.ts";
 import type { Finishing } from "../lifecycle/removal.ts";
 import { logOf } from "../log/writers.ts";
-import type { Commit, Outbox, WriteContext } from "../outbox/outbox.ts";
+import type { Commit, Outbox } from "../outbox/outbox.ts";
 import { openLog } from "../usage/open-log.ts";
-import type { WebhookContext } from "../webhooks/subscriptions/write-webhooks.ts";
 import { type PageContext, roleOf } from "./context.ts";
 
 // Builds the read and write contexts for the operations that pages run. The actor is the signed-in member. In an overview without sign-in,
@@ -29,17 +28,13 @@ function actingOf(c: PageContext): contexts.Acting {
   };
 }
 
-export const readContext = (c: PageContext): ReadContext & { guards: Guards } => contexts.readContext(c, actingOf(c));
-export const budgetContext = (c: PageContext) => contexts.budgetContext(c, actingOf(c));
-export const logContext = (c: PageContext) => contexts.logContext(c, actingOf(c));
+/** Returns the context of a verb. */
+export const contextOf = (c: PageContext, commit?: Commit) => contexts.contextFor(c, actingOf(c), commit);
 /** Returns a context for pages that read usage figures. */
-export const openLogContext = (c: PageContext) => openLog(logContext(c));
+export const openLogContext = (c: PageContext) => openLog(contextOf(c));
 /** Returns an outbox that writes changes without a valid session, for example during sign-in and sign-out. */
 export const unboundOutbox = (c: PageContext): Outbox => contexts.outboxFor(c);
 export const outbox = (c: PageContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
-export const writeContext = (c: PageContext): WriteContext => contexts.writeContext(c, actingOf(c));
-export const keyContext = (c: PageContext, commit?: Commit) => contexts.keyContext(c, actingOf(c), commit);
-export const webhookContext = (c: PageContext, commit?: Commit): WebhookContext => contexts.webhookContext(c, actingOf(c), commit);
 
 /**
  * Returns the context for finishing the removal of a member. A signed-in member already decided on the removal, so the remaining work needs

@@ -31,7 +31,7 @@ type Settings = Permissions & Pick<KeyRow, "limitsFrom">;
  * Throws `limit_reached` if the account has 50 live keys, or if it has created 1,000 keys in 24 hours.
  */
 export async function createKey(
-  context: WriteContext & { signing: SigningSecret },
+  context: WriteContext & { signing: () => SigningSecret },
   input: NewKey,
 ): Promise<{ key: Key; secretKey: string }> {
   return retryOnConflict(async () => {
@@ -55,12 +55,13 @@ export async function authorizeNewKey(context: ReadContext, input: NewKey): Prom
 
 /** Inserts the key. Returns null if the account has reached a limit, or if the acting key or the terms have changed since they were read. */
 async function insertKey(
-  context: WriteContext & { signing: SigningSecret },
+  context: WriteContext & { signing: () => SigningSecret },
   input: NewKey,
   own: KeyRow | null,
   terms: KeyTerms,
 ): Promise<{ key: Key; secretKey: string } | null> {
-  const { db, actor, now, commit, signing } = context;
+  const { db, actor, now, commit } = context;
+  const signing = context.signing();
   const permissions = permissionsOf(input, own, terms);
   if (own) requireGrantable(permissions, own);
   const id = newKeyId();

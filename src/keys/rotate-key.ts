@@ -19,11 +19,12 @@ import { type KeyContext, writeKey } from "./write-key.ts";
  * errors as `writeKey`.
  */
 export async function rotateKey(
-  context: KeyContext & { signing: SigningSecret },
+  context: KeyContext & { signing: () => SigningSecret },
   id: string,
   overlapMs: number,
 ): Promise<{ key: Key; secretKey: string }> {
-  const secretKey = newSecretKey(id, context.signing);
+  const signing = context.signing();
+  const secretKey = newSecretKey(id, signing);
   await readKeyRow(context, id);
   // If the change were stored but not pushed, the caller would never see the new secret. This call therefore checks that the guard can be
   // reached. The change is stored only after this check.
@@ -40,7 +41,7 @@ export async function rotateKey(
       // A rotation without an overlap makes the old secret invalid immediately. In a full account, such a rotation may use the storage
       // reserve. The reserve is only for changes that delete or end something.
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
-      const signers = { signedBy: context.signing.name, previousSignedBy: before.signedBy };
+      const signers = { signedBy: signing.name, previousSignedBy: before.signedBy };
       return {
         members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), importedPrefix: null, ...overlap, ...signers },
         event: keyRotated,

@@ -32,7 +32,7 @@ export const operating = (c: OperatorContext): Operating & { guards: Guards; bud
  */
 export function keyContext(c: OperatorContext, { id, logWriter }: Account, action: string, targetId?: string, context = operating(c)) {
   const commit = operatorCommit(context, action, { accountId: id, ...(targetId !== undefined && { targetId }) });
-  return contexts.keyContext(c, { actor: actorOf(operating(c), id), logWriter, scopes: null }, commit);
+  return contexts.contextFor(c, { actor: actorOf(operating(c), id), logWriter, scopes: null }, commit);
 }
 
 /** Returns an account. Throws `not_found` if there is no such account, or if the token of the request may not act on it. */

@@ -10,7 +10,7 @@ import { isDegraded } from "../../log/entry.ts";
 import { listActivity, type ReadEntry, readEntry } from "../../log/read/read-activity.ts";
 import { notReported } from "../../usage/tallies.ts";
 import { etagOfContent, respondOne } from "../conditional.ts";
-import { logContext } from "../operation-contexts.ts";
+import { contextOf } from "../operation-contexts.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
@@ -157,7 +157,7 @@ routes.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
   const filter = { ...rest, keyId, statuses: status?.map(statusOf) };
   const after = positionAt(c, cursor, z.string());
-  const context = logContext(c);
+  const context = contextOf(c);
   if (keyId !== undefined) await requireKey(context, keyId);
   const { entries, next, lookedBackTo, asOf } = await listActivity(context, { filter, after, limit });
   return respondPage(c, entries.map(entryJson), next, {
@@ -181,6 +181,6 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const entry = entryJson(await readEntry(logContext(c), c.req.valid("param").id));
+  const entry = entryJson(await readEntry(contextOf(c), c.req.valid("param").id));
   return respondOne(c, entry, etagOfContent(entry));
 });

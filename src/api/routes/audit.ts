@@ -3,7 +3,7 @@ import { timeOfId } from "../../lib/ids.ts";
 import { idInput, text, timeSpan } from "../../lib/inputs/values.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { listAudit, partyTypes, type ReadAuditEntry } from "../../outbox/audit.ts";
-import { readContext } from "../operation-contexts.ts";
+import { contextOf } from "../operation-contexts.ts";
 import { requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { json } from "../route-parts/responses.ts";
@@ -98,6 +98,6 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listAudit(readContext(c), { filter, after, limit });
+  const { rows, next } = await listAudit(contextOf(c), { filter, after, limit });
   return respondPage(c, rows.map(entryJson), next);
 });

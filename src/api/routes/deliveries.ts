@@ -13,7 +13,7 @@ import { attemptNow, authorizeRedelivery, authorizeTest, redeliver, sendTest } f
 import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";
-import { readContext, scopesOf, webhookContext } from "../operation-contexts.ts";
+import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
@@ -134,7 +134,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses, event_type: eventTypes } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listDeliveries(readContext(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
+  const { rows, next } = await listDeliveries(contextOf(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
   return respondPage(c, rows.map(deliveryJson), next);
 });
 
@@ -154,7 +154,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const delivery = await readDelivery(readContext(c), c.req.valid("param").id);
+  const delivery = await readDelivery(contextOf(c), c.req.valid("param").id);
   // A receiver's response can contain data of the event, so the key needs the scope for reading the event.
   eventCatalogue.requireReadable([delivery.eventType], scopesOf(c));
   const body = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
@@ -186,7 +186,7 @@ routes.openapi(again, (c) => {
   const { id } = c.req.valid("param");
   return runIdempotentPost(c, {
     authorize: (context) => authorizeRedelivery({ ...context, scopes: scopesOf(c) }, id),
-    run: ({ commit }) => redeliver(webhookContext(c, commit), id),
+    run: ({ commit }) => redeliver(contextOf(c, commit), id),
     respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
   });
 });
@@ -216,7 +216,7 @@ routes.openapi(attempt, (c) => {
   const { id } = c.req.valid("param");
   return runIdempotentPost(c, {
     authorize: (context) => authorizeRedelivery({ ...context, scopes: scopesOf(c) }, id),
-    run: ({ commit }) => attemptNow(webhookContext(c, commit), id),
+    run: ({ commit }) => attemptNow(contextOf(c, commit), id),
     respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
   });
 });
@@ -258,8 +258,8 @@ routes.openapi(test, (c) => {
   const { id } = c.req.valid("param");
   const { event_type: type } = c.req.valid("json");
   return runIdempotentPost(c, {
-    authorize: () => authorizeTest({ ...readContext(c), scopes: scopesOf(c) }, type),
-    run: ({ commit }) => sendTest(webhookContext(c, commit), id, type),
+    authorize: () => authorizeTest(contextOf(c), type),
+    run: ({ commit }) => sendTest(contextOf(c, commit), id, type),
     respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),
   });
 });

@@ -10,7 +10,7 @@ import { eventCatalogue } from "../../outbox/catalogue.ts";
 import { type CataloguedEvent, type Event as EventRow, exampleBodyOf, previousShape, shapeOf } from "../../outbox/event.ts";
 import { listEvents, readEvent } from "../../outbox/read-events.ts";
 import { etagOf, respondOne } from "../conditional.ts";
-import { readContext, scopesOf } from "../operation-contexts.ts";
+import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
@@ -143,7 +143,7 @@ routes.openapi(list, async (c) => {
   if (type !== undefined) eventCatalogue.requireReadable(type, scopesOf(c));
   const types = type ?? eventCatalogue.readableWith(scopesOf(c));
   const after = positionAt(c, cursor, z.int());
-  const { rows, next } = await listEvents(readContext(c), { types, order, after, limit });
+  const { rows, next } = await listEvents(contextOf(c), { types, order, after, limit });
   return respondPage(c, rows.map(eventJson), next);
 });
 
@@ -162,7 +162,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const event = await readEvent(readContext(c), c.req.valid("param").id);
+  const event = await readEvent(contextOf(c), c.req.valid("param").id);
   eventCatalogue.requireReadable([event.type], scopesOf(c));
   return respondOne(c, eventJson(event), etagOf(hashOf(event.id).slice(0, 16)));
 });

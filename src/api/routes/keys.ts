@@ -13,7 +13,7 @@ import { secondMs } from "../../lib/time/clock.ts";
 import { openLog } from "../../usage/open-log.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";
-import { keyContext, logContext, readContext } from "../operation-contexts.ts";
+import { contextOf } from "../operation-contexts.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
@@ -94,7 +94,7 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
   const after = positionAt(c, cursor, Position);
-  const context = await openLog(logContext(c));
+  const context = await openLog(contextOf(c));
   const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
     createdAt,
     id,
@@ -126,7 +126,7 @@ routes.openapi(create, (c) => {
   const newKey = schemas.newKeyOf(c.req.valid("json"));
   return runIdempotentPost(c, {
     authorize: (context) => authorizeNewKey(context, newKey),
-    run: ({ commit }) => createKey(keyContext(c, commit), newKey),
+    run: ({ commit }) => createKey(contextOf(c, commit), newKey),
     respond: (made) => {
       const { etag, ...response } = withSecret(made);
       return { status: 201, ...response, headers: { Location: `${c.req.path}/${made.key.id}`, ETag: etag } };
@@ -148,7 +148,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const context = await openLog(logContext(c));
+  const context = await openLog(contextOf(c));
   const key = await readKey(context, c.req.valid("param").id);
   return respondOne(c, schemas.keyData(key, context.now), keyEtag(key, context.now));
 });
@@ -169,7 +169,7 @@ const change = createRoute({
 });
 
 routes.openapi(change, async (c) => {
-  const changing = keyContext(c);
+  const changing = contextOf(c);
   const patch = schemas.keyPatchOf(c.req.valid("json"));
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, schemas.keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
@@ -191,7 +191,7 @@ const revoke = createRoute({
 });
 
 routes.openapi(revoke, async (c) => {
-  await revokeKey(keyContext(c), c.req.valid("param").id, preconditionOf(c));
+  await revokeKey(contextOf(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
 
@@ -215,11 +215,11 @@ routes.openapi(rotate, (c) => {
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
   return runIdempotentPost(c, {
     authorize: (context) => authorizeRotation(context, id),
-    run: ({ commit }) => rotateKey(keyContext(c, commit), id, overlapMs),
+    run: ({ commit }) => rotateKey(contextOf(c, commit), id, overlapMs),
     respond: (rotated) => {
       const { etag, ...response } = withSecret(rotated);
       return { status: 200, ...response, headers: { ETag: etag } };
     },
-    beforeReplay: () => pushIfWaiting(readContext(c), id),
+    beforeReplay: () => pushIfWaiting(contextOf(c), id),
   });
 });

@@ -4,7 +4,7 @@ import { fixedPeriods } from "../../budget/limits.ts";
 import { remainingOf } from "../../http/rate-limit-headers.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { percent } from "../../usage/percent.ts";
-import { budgetContext } from "../operation-contexts.ts";
+import { contextOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
 import { json } from "../route-parts/responses.ts";
@@ -76,7 +76,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const { plan, limits, byKey } = await readAccountLimits(budgetContext(c));
+  const { plan, limits, byKey } = await readAccountLimits(contextOf(c));
   const policies = limits.map(({ per, limit, used, resetsAt }) => ({
     name: `account-${per}` as const,
     limit,

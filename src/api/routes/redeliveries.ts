@@ -6,7 +6,7 @@ import { countRedeliveries, redeliverAll } from "../../webhooks/redeliveries/red
 import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";
-import { readContext, scopesOf, webhookContext } from "../operation-contexts.ts";
+import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { failsWith, requireScope } from "../route-parts/access.ts";
 import { body, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
@@ -104,7 +104,7 @@ routes.openapi(redeliverMany, async (c) => {
   if (isDryRun)
     return runIdempotentPost(c, {
       authorize: requireFilter,
-      run: ({ commit }) => countRedeliveries(webhookContext(c, commit), id, filter),
+      run: ({ commit }) => countRedeliveries(contextOf(c, commit), id, filter),
       respond: ({ count }) => ({ status: 200, body: { count } }),
     });
   return runIdempotentPost(c, {
@@ -112,7 +112,7 @@ routes.openapi(redeliverMany, async (c) => {
       requireFilter();
       await authorizeRedeliveries({ ...context, scopes: scopesOf(c) }, made);
     },
-    run: ({ commit }) => redeliverAll(webhookContext(c, commit), id, filter),
+    run: ({ commit }) => redeliverAll(contextOf(c, commit), id, filter),
     respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),
   });
 });
@@ -132,6 +132,6 @@ const progress = createRoute({
 });
 
 routes.openapi(progress, async (c) => {
-  const redelivery = await readRedelivery(readContext(c), c.req.valid("param").id);
+  const redelivery = await readRedelivery(contextOf(c), c.req.valid("param").id);
   return respondOne(c, redelivery, etagOfContent(redelivery));
 });

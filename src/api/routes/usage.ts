@@ -9,7 +9,7 @@ import { percent } from "../../usage/percent.ts";
 import { dimensions, readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
-import { logContext, readContext } from "../operation-contexts.ts";
+import { contextOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { json } from "../route-parts/responses.ts";
@@ -203,7 +203,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const context = await openLog(logContext(c));
+  const context = await openLog(contextOf(c));
   const [figures, rateLimit] = await Promise.all([
     readUsage(context, { window, keyId: key_id }),
     key_id === undefined ? readHighestUsage(context) : readKeyUsage(context, key_id),
@@ -267,8 +267,8 @@ const breakdown = createRoute({
 
 routes.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
-  if (key_id !== undefined) await requireKey(readContext(c), key_id);
-  const context = await openLog(logContext(c));
+  if (key_id !== undefined) await requireKey(contextOf(c), key_id);
+  const context = await openLog(contextOf(c));
   const { window, shares } = await readBreakdown(context, { window: name, by, keyId: key_id });
   return respondJson(
     c,

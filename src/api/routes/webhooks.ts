@@ -23,7 +23,7 @@ import {
 } from "../../webhooks/subscriptions/write-webhooks.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";
-import { readContext, scopesOf, webhookContext } from "../operation-contexts.ts";
+import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
@@ -105,7 +105,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = pageFrom(await listWebhooks(readContext(c), { after, limit: limit + 1 }), limit, ({ id }) => id);
+  const { rows, next } = pageFrom(await listWebhooks(contextOf(c), { after, limit: limit + 1 }), limit, ({ id }) => id);
   return respondPage(c, rows.map(webhookData), next);
 });
 
@@ -130,7 +130,7 @@ routes.openapi(create, (c) => {
   const newWebhook = { ...input, eventTypes: event_types };
   return runIdempotentPost(c, {
     authorize: (context) => authorizeNewWebhook({ ...context, scopes: scopesOf(c) }, newWebhook),
-    run: ({ commit }) => createWebhook(webhookContext(c, commit), newWebhook),
+    run: ({ commit }) => createWebhook(contextOf(c, commit), newWebhook),
     respond: (made) => ({
       status: 201,
       ...withSecret(made),
@@ -153,7 +153,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const webhook = await readWebhook(readContext(c), c.req.valid("param").id);
+  const webhook = await readWebhook(contextOf(c), c.req.valid("param").id);
   return respondOne(c, webhookData(webhook), webhookEtag(webhook));
 });
 
@@ -180,7 +180,7 @@ routes.openapi(change, async (c) => {
     eventTypes: input.event_types,
     state: input.status,
   });
-  const webhook = await changeWebhook(webhookContext(c), c.req.valid("param").id, patch, preconditionOf(c));
+  const webhook = await changeWebhook(contextOf(c), c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
 });
 
@@ -199,7 +199,7 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteWebhook(webhookContext(c), c.req.valid("param").id, preconditionOf(c));
+  await deleteWebhook(contextOf(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
 
@@ -225,7 +225,7 @@ routes.openapi(rotate, (c) => {
   const { id } = c.req.valid("param");
   return runIdempotentPost(c, {
     authorize: (context) => authorizeWebhook({ ...context, scopes: scopesOf(c) }, id),
-    run: ({ commit }) => rotateWebhookSecret(webhookContext(c, commit), id, overlapMs),
+    run: ({ commit }) => rotateWebhookSecret(contextOf(c, commit), id, overlapMs),
     respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
   });
 });

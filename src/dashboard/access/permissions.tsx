@@ -6,13 +6,13 @@ import { Failure } from "../../lib/errors/failure.ts";
 import { eventCatalogue } from "../../outbox/catalogue.ts";
 import { showPage } from "../components/layout.tsx";
 import { type PageContext, roleOf } from "../context.ts";
-import { readContext, webhookContext } from "../operation-contexts.ts";
+import { contextOf } from "../operation-contexts.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
 
 /** Returns whether the visitor may read events of all given types. Some types need a permission, because they say what members did. */
 export function mayReadEvents(c: PageContext, ...types: string[]): boolean {
-  const { scopes } = webhookContext(c);
+  const { scopes } = contextOf(c);
   return scopes === null || eventCatalogue.scopesFor(types).every((scope) => scopes.includes(scope));
 }
 
@@ -62,7 +62,7 @@ export async function requirePermission(c: PageContext, permission: Permission |
 /** Responds with the "Not allowed" page, which lists the members who have the permission. */
 export async function showForbidden(c: PageContext, permission: Permission) {
   const roles = rolesWith(permission);
-  const members = (await listMembers(readContext(c))).filter(({ role }) => roles.includes(role));
+  const members = (await listMembers(contextOf(c))).filter(({ role }) => roles.includes(role));
   return showPage(
     c,
     { title: "Not allowed", status: 403 },

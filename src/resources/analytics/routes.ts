@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readContext } from "../../api/operation-contexts.ts";
+import { contextOf } from "../../api/operation-contexts.ts";
 import { respondJson } from "../../api/respond.ts";
 import { costs, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { json } from "../../api/route-parts/responses.ts";
@@ -130,7 +130,7 @@ routes.openapi(read, async (c) => {
   if ((to - from) / dayMs > maxPoints * 31 || bucketsOf(from, to, interval).length > maxPoints) {
     throw invalidSpan("interval", `The span has more than ${maxPoints} points at this interval. Use a longer interval or a shorter span.`);
   }
-  const figures = await readAnalytics(readContext(c), { from, to, interval });
+  const figures = await readAnalytics(contextOf(c), { from, to, interval });
   const { tasks } = figures;
   return respondJson(
     c,

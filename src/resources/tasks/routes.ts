@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { etagOf, preconditionOf, respondOne } from "../../api/conditional.ts";
 import { runIdempotentPost } from "../../api/idempotency.ts";
-import { readContext, writeContext } from "../../api/operation-contexts.ts";
+import { contextOf } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
@@ -88,7 +88,7 @@ routes.openapi(list, async (c) => {
     q: query.q,
   };
   const after = positionAt(c, cursor, Position);
-  const { rows, next } = await listTasks(readContext(c), { filter, sort, after, limit });
+  const { rows, next } = await listTasks(contextOf(c), { filter, sort, after, limit });
   return respondPage(c, rows.map(taskData), next);
 });
 
@@ -131,7 +131,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const task = await readTask(readContext(c), c.req.valid("param").id);
+  const task = await readTask(contextOf(c), c.req.valid("param").id);
   return respondOne(c, taskData(task), etagOf(task.revision));
 });
 
@@ -159,7 +159,7 @@ routes.openapi(change, async (c) => {
     description: description === null ? "" : description,
     labels: labels === null ? [] : labels,
   });
-  const task = await changeTask(writeContext(c), c.req.valid("param").id, patch, preconditionOf(c));
+  const task = await changeTask(contextOf(c), c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, taskData(task), 200, { ETag: etagOf(task.revision) });
 });
 
@@ -178,6 +178,6 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteTask(writeContext(c), c.req.valid("param").id, preconditionOf(c));
+  await deleteTask(contextOf(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { etagOf, preconditionOf, respondOne } from "../../api/conditional.ts";
 import { runIdempotentPost } from "../../api/idempotency.ts";
-import { readContext, writeContext } from "../../api/operation-contexts.ts";
+import { contextOf } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
@@ -59,7 +59,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, role: roles, status: statuses, q } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listUsers(readContext(c), { filter: { roles, statuses, q }, after, limit });
+  const { rows, next } = await listUsers(contextOf(c), { filter: { roles, statuses, q }, after, limit });
   return respondPage(c, rows.map(userData), next);
 });
 
@@ -104,7 +104,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const user = await readUser(readContext(c), c.req.valid("param").id);
+  const user = await readUser(contextOf(c), c.req.valid("param").id);
   return respondOne(c, userData(user), etagOf(user.revision));
 });
 
@@ -124,7 +124,7 @@ const change = createRoute({
 });
 
 routes.openapi(change, async (c) => {
-  const user = await changeUser(writeContext(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
+  const user = await changeUser(contextOf(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
   return respondJson(c, userData(user), 200, { ETag: etagOf(user.revision) });
 });
 
@@ -144,6 +144,6 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteUser(writeContext(c), c.req.valid("param").id, preconditionOf(c), onDelete.users ?? []);
+  await deleteUser(contextOf(c), c.req.valid("param").id, preconditionOf(c), onDelete.users ?? []);
   return respondEmpty(c, 204);
 });

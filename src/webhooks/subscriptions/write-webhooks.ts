@@ -37,7 +37,7 @@ export interface WebhookContext extends WriteContext {
   scopes: readonly string[] | null;
   /** The id of the request that makes the changes. */
   requestId?: string;
-  encryption: readonly [NamedSecret, ...NamedSecret[]];
+  encryption: () => readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
 
@@ -58,7 +58,7 @@ export async function createWebhook(context: WebhookContext, input: NewWebhook):
   authorizeNewWebhook(context, input);
   const id = newId("whk", context.now);
   const secret = newWebhookSecret();
-  const encryptedSecret = await encrypt(secret, id, encryption);
+  const encryptedSecret = await encrypt(secret, id, encryption());
   const webhook = await retryOnConflict(() => insertWebhook(context, { ...input, id, encryptedSecret }, secret));
   return { webhook, secret };
 }
@@ -153,7 +153,7 @@ export async function rotateWebhookSecret(
   overlapMs: number,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const secret = newWebhookSecret();
-  const encryptedSecret = await encrypt(secret, id, context.encryption);
+  const encryptedSecret = await encrypt(secret, id, context.encryption());
   const webhook = await change(
     context,
     id,

@@ -90,7 +90,7 @@ export async function makeTenant(input: Partial<NewKey> = {}, logWriter = firstL
 
 /** Creates a key for an account, with the operator as the actor. The key has every scope unless `input` specifies scopes. */
 export async function makeKey(accountId: string, input: Partial<NewKey> = {}): Promise<{ keyId: string; key: string }> {
-  const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] };
+  const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: () => signing[0] };
   const created = await invocation("createKey", () => createKey(context, { name: "Test key", scopes: [...scopes], ...input }));
   return { keyId: created.key.id, key: created.secretKey };
 }

@@ -17,7 +17,7 @@ import type { PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
 import { counted, integer } from "../../format.ts";
 import { namesOf, readKeyChoices } from "../../key-choices.ts";
-import { logContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "./query.ts";
 import { around, isChosen, lastMonth, ranges, spanOfBars, stepOfBars } from "./spans.ts";
 
@@ -268,7 +268,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
 activityPages.get("/activity/news", needs("session"), async (c) => {
   const { query, filter } = queryIn(c);
   const since = c.req.query("since") ?? "";
-  const { entries, next } = await listActivity(logContext(c), { filter, limit: 100 });
+  const { entries, next } = await listActivity(contextOf(c), { filter, limit: 100 });
   const fresh = entries.findIndex(({ id }) => id <= since);
   const count = (fresh === -1 ? entries : entries.slice(0, fresh)).reduce((sum, entry) => sum + entry.count, 0);
   if (count === 0) return c.body(null, 204);
@@ -279,7 +279,7 @@ activityPages.get("/activity/news", needs("session"), async (c) => {
 activityPages.get("/activity.csv", needs("session"), async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `The list cannot be filtered by ${ignored.join(" ")}.`);
-  const context = logContext(c);
+  const context = contextOf(c);
   const { rows, areAll } = await readRows(async (position) => {
     const { entries, next } = requireComplete(await listActivity(context, { filter, ...position }));
     return { rows: entries, next };

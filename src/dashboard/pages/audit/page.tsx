@@ -8,7 +8,7 @@ import { Empty } from "../../components/notice.tsx";
 import { Moment } from "../../components/time.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
-import { readContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 
 const shownAtOnce = 50;
 
@@ -27,7 +27,7 @@ export const auditPages = new Hono<PageEnv>();
 
 auditPages.get("/settings/audit", needs("audit"), async (c) => {
   const filter = filterOf(c);
-  const { rows: shown, next } = await listAudit(readContext(c), { filter, after: c.req.query("after"), limit: shownAtOnce });
+  const { rows: shown, next } = await listAudit(contextOf(c), { filter, after: c.req.query("after"), limit: shownAtOnce });
   const query = (more: Record<string, string>) =>
     new URLSearchParams(
       Object.entries({ ...filter, ...more }).flatMap(([name, value]) =>
@@ -154,7 +154,7 @@ const Target = ({ entry: { action, targetId, targetName } }: { entry: ReadAuditE
 };
 
 auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
-  const { rows: entries, areAll } = await readRows((position) => listAudit(readContext(c), { filter: filterOf(c), ...position }));
+  const { rows: entries, areAll } = await readRows((position) => listAudit(contextOf(c), { filter: filterOf(c), ...position }));
   const csv = await csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
     entries,

@@ -7,7 +7,7 @@ import { Alert, Done, Note } from "../../components/notice.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { idOf, type PageContext } from "../../context.ts";
 import { type FormError, ownValue } from "../../forms.ts";
-import { readContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 
 /** Maps each value of the `done` query parameter to a message and the matching API call. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
@@ -34,8 +34,7 @@ const tabsOf = ({ id }: Pick<Key, "id">) =>
 export const backToKey = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
 
 /** Returns whether the visitor may change, rotate or enable a key. */
-export const isChangeable = (c: PageContext, key: Key): boolean =>
-  statusOf(key, readContext(c).now) !== "revoked" && mayTouch(c, key.scopes);
+export const isChangeable = (c: PageContext, key: Key): boolean => statusOf(key, contextOf(c).now) !== "revoked" && mayTouch(c, key.scopes);
 
 /** Responds with one tab of a key. Every tab has the actions of the key and the message of `done`. */
 export function showTab(
@@ -44,7 +43,7 @@ export function showTab(
   { tab, formError }: { tab: ReturnType<typeof tabsOf>[number][0]; formError?: FormError | undefined },
   children: Child,
 ) {
-  const status = statusOf(key, readContext(c).now);
+  const status = statusOf(key, contextOf(c).now);
   const done = c.req.query("done") ?? "";
   // A bookmarked URL may contain an outcome that is no longer true.
   const isSo = ownValue({ disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }, done) ?? true;

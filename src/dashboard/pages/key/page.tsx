@@ -24,7 +24,7 @@ import { Age, Ahead, Moment } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { countdown, integer, share, wholePercent } from "../../format.ts";
 import { attempt, type Sent } from "../../forms.ts";
-import { keyContext, logContext, openLogContext, readContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { backToKey, showTab } from "./frame.tsx";
 
 const entriesShown = 10;
@@ -168,15 +168,15 @@ async function readTrafficSinceRotation(context: ActivityReadContext, key: Key) 
 // A leaked key must be easy to stop. Disabling a key therefore needs no recent sign-in. Every role with the permission `keys` may disable
 // any key.
 keyPages.post("/keys/:id/disable", needs("keys"), async (c) => {
-  const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { state: "disabled" }, always));
+  const changed = await attempt(() => changeKey(contextOf(c), idOf(c), { state: "disabled" }, always));
   return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "disabled");
 });
 
 keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
   const changed = await attempt(async () => {
-    const { scopes, revision } = await readKeyRow(readContext(c), idOf(c));
+    const { scopes, revision } = await readKeyRow(contextOf(c), idOf(c));
     requireGrantableScopes(c, scopes);
-    return changeKey(keyContext(c), idOf(c), { state: "active" }, (current) => current === revision);
+    return changeKey(contextOf(c), idOf(c), { state: "active" }, (current) => current === revision);
   });
   return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "enabled");
 });
@@ -187,7 +187,7 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
  */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
   // The log is read from the newest request on. The page asks every few seconds, so a new key has few requests.
-  const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 100 });
+  const { entries } = await listActivity(contextOf(c), { filter: { keyId: idOf(c) }, limit: 100 });
   const first = entries.at(-1);
   return first ? c.json({ text: `${first.method} ${first.path}, ${first.status}`, href: `/activity/${first.id}` }) : c.body(null, 204);
 });

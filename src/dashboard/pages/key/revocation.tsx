@@ -11,7 +11,7 @@ import { Moment } from "../../components/time.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt } from "../../forms.ts";
-import { keyContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { backToKey } from "./frame.tsx";
 import { showKey } from "./page.tsx";
 
@@ -95,6 +95,6 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
 });
 
 keyRevocationPages.post("/keys/:id/revoke", needs("keys", "always"), async (c) => {
-  const revoked = await attempt(() => revokeKey(keyContext(c), idOf(c), always));
+  const revoked = await attempt(() => revokeKey(contextOf(c), idOf(c), always));
   return "formError" in revoked ? showKey(c, { formError: revoked.formError }) : backToKey(c, "revoked");
 });

@@ -13,7 +13,7 @@ import { ShownBefore } from "../../components/secret.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../../forms.ts";
-import { keyContext, openLogContext, readContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { showSecret } from "../keys/page.tsx";
 import { backToKey } from "./frame.tsx";
 import { showKey } from "./page.tsx";
@@ -22,7 +22,7 @@ import { showKey } from "./page.tsx";
 export const keyRotationPages = new Hono<PageEnv>();
 
 keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c) => {
-  const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { overlapEndsAt: null }, always));
+  const changed = await attempt(() => changeKey(contextOf(c), idOf(c), { overlapEndsAt: null }, always));
   return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "overlap-ended");
 });
 
@@ -61,8 +61,8 @@ keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => 
   if ("formError" in parsed) return showKey(c, { formError: parsed.formError });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(async () => {
-    requireGrantableScopes(c, (await readKeyRow(readContext(c), idOf(c))).scopes);
-    return runFormIdempotently(c, form, (commit) => rotateKey(keyContext(c, commit), idOf(c), overlapMs));
+    requireGrantableScopes(c, (await readKeyRow(contextOf(c), idOf(c))).scopes);
+    return runFormIdempotently(c, form, (commit) => rotateKey(contextOf(c, commit), idOf(c), overlapMs));
   });
   if ("formError" in rotated) return showKey(c, { formError: rotated.formError });
   if ("repeated" in rotated.result)

@@ -15,7 +15,7 @@ import { KeyText } from "../../components/key-list.tsx";
 import { Moment } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../../forms.ts";
-import { keyContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { isChangeable, showTab } from "./frame.tsx";
 
 /** The tab with the settings of a key, and the form that changes them. */
@@ -130,7 +130,7 @@ keySettingsPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
     requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);
     // Change only the revision in `before`, because the step-up check used this revision. If the key was narrowed since, the same patch
     // could widen the key without a step-up.
-    return changeKey(keyContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
+    return changeKey(contextOf(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
   return "formError" in changed
     ? showSettings(c, { form, formError: changed.formError })

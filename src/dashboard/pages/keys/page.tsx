@@ -19,7 +19,7 @@ import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../../forms.ts";
-import { keyContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { isLongUnused } from "../../unused-keys.ts";
 
 const shownAtOnce = 100;
@@ -178,7 +178,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
     return runFormIdempotently(
       c,
       form,
-      (commit) => createKey(keyContext(c, commit), newKey),
+      (commit) => createKey(contextOf(c, commit), newKey),
       ({ key }) => key.id,
     );
   });

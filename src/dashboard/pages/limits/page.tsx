@@ -7,12 +7,12 @@ import { LimitTable, type ShownLimit } from "../../components/limit-table.tsx";
 import { Empty } from "../../components/notice.tsx";
 import type { PageEnv } from "../../context.ts";
 import { integer, share } from "../../format.ts";
-import { budgetContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 
 export const limitsPages = new Hono<PageEnv>();
 
 limitsPages.get("/limits", needs("session"), async (c) => {
-  const context = budgetContext(c);
+  const context = contextOf(c);
   // If the budget does not respond, only its figures are missing.
   const [found, usages] = await Promise.all([
     readAccountLimits(context).catch(() => null),

@@ -28,7 +28,7 @@ import { Age, Ahead, Moment, TimeOfDay } from "../../components/time.tsx";
 import type { PageEnv } from "../../context.ts";
 import { countdown, counted } from "../../format.ts";
 import { readKeyChoices } from "../../key-choices.ts";
-import { budgetContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { remember } from "../../preferences.ts";
 import { readDifference } from "../../read-difference.ts";
 
@@ -54,7 +54,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     readUsage(context, { window: "30d" }),
     // If a guard does not respond, only the rate-limit figure is missing.
     readLiveUsages(context).catch(() => null),
-    readAccountLimits(budgetContext(c)).catch(() => null),
+    readAccountLimits(contextOf(c)).catch(() => null),
     listActivity(context, { filter: {}, limit: entriesShown }),
     readKeyChoices(context),
     readWebhooks(context),

@@ -15,7 +15,7 @@ import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { maxWebhooks } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { mayReadEvents, visitorMay } from "../../access/permissions.tsx";
 import type { PageContext } from "../../context.ts";
-import { logContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 
 const aroundMs = 10 * minuteMs;
 /** The changes of a key that are looked through for the nearest ones. */
@@ -53,7 +53,7 @@ export interface RequestDetails {
 
 /** Reads a request and what it caused. Throws `not_found`. */
 export async function readRequestDetails(c: PageContext, id: string): Promise<RequestDetails> {
-  const context = logContext(c);
+  const context = contextOf(c);
   const entry = await readEntry(context, id);
   const operation = operationsIn(await readOpenApi(c.env, urlOf(c))).find(
     ({ method, path }) => method.toUpperCase() === entry.method.replace("HEAD", "GET") && path === entry.route,

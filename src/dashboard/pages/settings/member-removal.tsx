@@ -20,7 +20,7 @@ import { KeyState } from "../../components/status.tsx";
 import { Age } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../../context.ts";
 import { attempt, type Form, type FormError, readForm } from "../../forms.ts";
-import { finishing, keyContext, openLogContext, readContext, writeContext } from "../../operation-contexts.ts";
+import { contextOf, finishing, openLogContext } from "../../operation-contexts.ts";
 import { backToSettings, showSettings } from "./page.tsx";
 
 /**
@@ -30,14 +30,14 @@ import { backToSettings, showSettings } from "./page.tsx";
 export const memberRemovalPages = new Hono<PageEnv>();
 
 memberRemovalPages.get("/settings/members/:id/remove", needs("members"), async (c) => {
-  const member = await readCurrentOrFormerMember(readContext(c), idOf(c));
+  const member = await readCurrentOrFormerMember(contextOf(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return showRemoval(c, member);
 });
 
 memberRemovalPages.post("/settings/members/:id/remove", needs("members", "always"), async (c) => {
   const form = await readForm(c);
-  const member = await readCurrentOrFormerMember(readContext(c), idOf(c));
+  const member = await readCurrentOrFormerMember(contextOf(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member);
 });
@@ -205,17 +205,17 @@ async function leave(c: PageContext, form: Form, member: Member) {
       formError: { summary: "Nothing was changed. Revoke your own keys on their pages first.", fieldErrors: new Map() },
     });
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
-  const removed = await attempt(() => removeMember(writeContext(c), member));
+  const removed = await attempt(() => removeMember(contextOf(c), member));
   return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "removed");
 }
 
-const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyContext(c), id, maxKeys);
+const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(contextOf(c), id, maxKeys);
 
 /** Removes a member, unless the member was already removed. Then ends keys and webhooks according to the form. */
 async function remove(c: PageContext, form: Form, member: Member) {
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
   const choice = { shownKeys: form.all("shown"), revoked: form.all("revoke"), shownWebhooks: form.all("shown_webhook") };
-  const removing = writeContext(c);
+  const removing = contextOf(c);
   const removed = await attempt(() =>
     isFormer(member) ? endOfFormer(removing, member.id, choice) : removeWithKeys(removing, member, choice),
   );

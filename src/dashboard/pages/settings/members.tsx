@@ -14,7 +14,7 @@ import { idOf, type PageEnv, roleOf } from "../../context.ts";
 import { runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, readForm } from "../../forms.ts";
 import { memberEmail } from "../../member-email.ts";
-import { readContext, writeContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { backToSettings, showSettings } from "./page.tsx";
 
 /** The forms that invite members, withdraw invitations and change roles. */
@@ -35,9 +35,7 @@ memberPages.post("/settings/invitations", needs("members", "always"), async (c) 
       form,
       formError: { summary: "Nobody was invited.", fieldErrors: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
     });
-  const made = await attempt(() =>
-    runFormIdempotently(c, form, (commit) => invite({ ...readContext(c), commit }, { email: parsed.data, role })),
-  );
+  const made = await attempt(() => runFormIdempotently(c, form, (commit) => invite(contextOf(c, commit), { email: parsed.data, role })));
   if ("formError" in made) return showSettings(c, { form, formError: made.formError });
   if ("repeated" in made.result) return backToSettings(c, "invited-before");
   const { invitation, token } = made.result.result;
@@ -74,19 +72,19 @@ memberPages.post("/settings/invitations", needs("members", "always"), async (c) 
 });
 
 memberPages.post("/settings/invitations/:id/withdraw", needs("members", "always"), async (c) => {
-  const invitation = (await listInvitations(readContext(c))).find(({ id }) => id === idOf(c));
+  const invitation = (await listInvitations(contextOf(c))).find(({ id }) => id === idOf(c));
   if (!invitation) throw new Failure("not_found", "There is no such invitation.");
   if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
-  await withdrawInvitation(writeContext(c), invitation.id);
+  await withdrawInvitation(contextOf(c), invitation.id);
   return backToSettings(c, "withdrawn");
 });
 
 memberPages.post("/settings/members/:id/role", needs("members", "always"), async (c) => {
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
-  const member = await readMember(readContext(c), idOf(c));
+  const member = await readMember(contextOf(c), idOf(c));
   const role = roles.find((each) => each === form.text("role"));
   if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
-  const changed = await attempt(() => changeRole(writeContext(c), member, role));
+  const changed = await attempt(() => changeRole(contextOf(c), member, role));
   return "formError" in changed ? showSettings(c, { formError: changed.formError }) : backToSettings(c, "role");
 });

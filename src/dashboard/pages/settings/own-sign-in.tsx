@@ -13,7 +13,7 @@ import { RecoveryCodes } from "../../components/recovery-codes.tsx";
 import { idOf, type PageEnv, requireSignedIn } from "../../context.ts";
 import { runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, readForm } from "../../forms.ts";
-import { readContext, unboundOutbox, writeContext } from "../../operation-contexts.ts";
+import { contextOf, unboundOutbox } from "../../operation-contexts.ts";
 import { backToSettings, showSettings } from "./page.tsx";
 
 /** The forms for the visitor's passkeys and recovery codes, and for all sessions that the visitor may end. */
@@ -21,21 +21,21 @@ export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", needs("session", "sometimes"), async (c) => {
   const { member } = requireSignedIn(c);
-  const whose = await readMemberOfSession(readContext(c), idOf(c), member);
+  const whose = await readMemberOfSession(contextOf(c), idOf(c), member);
   const stepUp = whose !== null && whose !== member.id ? await askForStepUp(c) : null;
   if (stepUp) return stepUp;
-  await endSession(writeContext(c), idOf(c), member);
+  await endSession(contextOf(c), idOf(c), member);
   return backToSettings(c, "ended");
 });
 
 ownSignInPages.post("/settings/sessions/end-others", needs("session"), async (c) => {
-  await endOtherSessions(writeContext(c), requireSignedIn(c));
+  await endOtherSessions(contextOf(c), requireSignedIn(c));
   return backToSettings(c, "others-ended");
 });
 
 ownSignInPages.post("/settings/passkeys/options", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
-  const { db, now } = readContext(c);
+  const { db, now } = contextOf(c);
   const known = await listPasskeys(db, member.id);
   return c.json(
     await registrationOptions(relyingParty(c), now, {
@@ -55,7 +55,7 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
   // If the member first had to confirm their sign-in, the form contains no passkey response.
   if (response === undefined) return backToSettings(c, "confirmed");
   const name = visibleText(1, 100).safeParse(form.text("name"));
-  const { db, now } = readContext(c);
+  const { db, now } = contextOf(c);
   const added = await attempt(async () => {
     const passkey = await verifyRegistration(db, relyingParty(c), now, {
       response,
@@ -63,19 +63,19 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
       purpose: "add",
       subjectId: member.id,
     });
-    await addPasskey(writeContext(c), member, passkey);
+    await addPasskey(contextOf(c), member, passkey);
   });
   return "formError" in added ? showSettings(c, { formError: added.formError }) : backToSettings(c, "passkey-added");
 });
 
 ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
-  const removed = await attempt(() => removePasskey(writeContext(c), requireSignedIn(c), idOf(c)));
+  const removed = await attempt(() => removePasskey(contextOf(c), requireSignedIn(c), idOf(c)));
   return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "passkey-removed");
 });
 
 ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
   const acting = requireSignedIn(c);
-  const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, acting));
+  const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes(contextOf(c, commit), acting));
   if ("repeated" in made)
     return showPage(
       c,
@@ -104,7 +104,7 @@ ownSignInPages.post("/logout", needs("any session"), async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Signing out needs no permission. Members with any role can sign out, even if the account is suspended.
-  if (signedIn?.session) await endSession({ ...readContext(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member);
+  if (signedIn?.session) await endSession(contextOf(c, commitTo(unboundOutbox(c))), signedIn.session.id, signedIn.member);
   clearSession(c);
   return c.redirect("/login", 303);
 });

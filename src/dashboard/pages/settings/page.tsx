@@ -17,7 +17,7 @@ import { type PageContext, type PageEnv, roleOf } from "../../context.ts";
 import { newNonce } from "../../form-idempotency.ts";
 import { integer } from "../../format.ts";
 import { Form, ownValue, readForm, type Sent } from "../../forms.ts";
-import { readContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { isTheme, isZone, pathWithin, remember } from "../../preferences.ts";
 
 const outcomes: Record<string, string> = {
@@ -47,7 +47,7 @@ settingsPages.get("/settings", needs("session"), (c) => showSettings(c));
 
 /** Responds with the settings page. `formError` holds the reasons why a submitted form was rejected. */
 export async function showSettings(c: PageContext, { form = new Form(), formError }: Sent = {}) {
-  const context = readContext(c);
+  const context = contextOf(c);
   const { now } = context;
   const { account, signedIn } = c.get("visitor");
   const [members, invitations, sessions, passkeys, codesLeft] = await Promise.all([

@@ -25,7 +25,7 @@ import type { PageContext, PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf } from "../../csv.ts";
 import { counted, integer, milliseconds, spanOf } from "../../format.ts";
 import { namesOf, readKeyChoices } from "../../key-choices.ts";
-import { budgetContext, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, openLogContext } from "../../operation-contexts.ts";
 import { readDifference } from "../../read-difference.ts";
 import { queryIn } from "../activity/query.ts";
 
@@ -62,7 +62,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
     readUsage(context, { window: covered, keyId }),
     // If a guard does not respond, only the rate-limit figure is missing.
     (keyId === undefined ? readLiveUsages(context) : readKeyUsage(context, keyId).then((ofKey) => [ofKey])).catch(() => null),
-    readAccountLimits(budgetContext(c)).catch(() => null),
+    readAccountLimits(contextOf(c)).catch(() => null),
     readKeyChoices(context),
     readHours(context, { window: covered, keyId }),
     readCells(context, spans.window, keyId),

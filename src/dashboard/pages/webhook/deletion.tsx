@@ -9,7 +9,7 @@ import { showPage } from "../../components/layout.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { counted } from "../../format.ts";
 import { attempt } from "../../forms.ts";
-import { readContext, webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { webhooksTrail } from "../webhooks/page.tsx";
 import { showDeliveries } from "./page.tsx";
 
@@ -17,7 +17,7 @@ import { showDeliveries } from "./page.tsx";
 export const webhookDeletionPages = new Hono<PageEnv>();
 
 webhookDeletionPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
-  const context = readContext(c);
+  const context = contextOf(c);
   const webhook = await readWebhook(context, idOf(c));
   const { waiting, held } = await readHealth(context, webhook.id);
   return showPage(
@@ -42,6 +42,6 @@ webhookDeletionPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) =>
 });
 
 webhookDeletionPages.post("/webhooks/:id/delete", needs("webhooks", "always"), async (c) => {
-  const deleted = await attempt(() => deleteWebhook(webhookContext(c), idOf(c), always));
+  const deleted = await attempt(() => deleteWebhook(contextOf(c), idOf(c), always));
   return "formError" in deleted ? showDeliveries(c, { formError: deleted.formError }) : c.redirect("/webhooks?done=deleted", 303);
 });

@@ -16,7 +16,7 @@ import { Moment } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, type FormError, readForm } from "../../forms.ts";
-import { readContext, webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 
 const sentences: Record<Delivery["status"], string> = {
   delivered: "The receiver accepted the event.",
@@ -37,7 +37,7 @@ function comparedIn(c: PageContext, made: number): [number, number] {
 export const deliveriesPages = new Hono<PageEnv>();
 
 const showDelivery = async (c: PageContext, formError?: FormError) => {
-  const context = readContext(c);
+  const context = contextOf(c);
   const { now } = context;
   const delivery = await readDelivery(context, idOf(c));
   // A delivery contains the receiver's response, which may repeat the event. Reading a delivery therefore needs the scope of its event.
@@ -141,14 +141,14 @@ deliveriesPages.get("/deliveries/:id", needs("session"), (c) => showDelivery(c))
 
 deliveriesPages.post("/deliveries/:id/redeliver", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
-  const made = await attempt(() => runFormIdempotently(c, form, (commit) => redeliver(webhookContext(c, commit), idOf(c))));
+  const made = await attempt(() => runFormIdempotently(c, form, (commit) => redeliver(contextOf(c, commit), idOf(c))));
   if ("formError" in made) return showDelivery(c, made.formError);
   if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
   return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
 });
 
 deliveriesPages.post("/deliveries/:id/attempt", needs("webhooks"), async (c) => {
-  const made = await attempt(() => attemptNow(webhookContext(c), idOf(c)));
+  const made = await attempt(() => attemptNow(contextOf(c), idOf(c)));
   if ("formError" in made) return showDelivery(c, made.formError);
   return c.redirect(`/deliveries/${idOf(c)}?done=attempted&after=${made.result}`, 303);
 });

@@ -9,7 +9,7 @@ import { Tabs } from "../../components/tabs.tsx";
 import { idOf, type PageContext } from "../../context.ts";
 import { newNonce } from "../../form-idempotency.ts";
 import { type FormError, ownValue } from "../../forms.ts";
-import { readContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { webhooksTrail } from "../webhooks/page.tsx";
 
 /** Maps each value of the `done` query parameter to a message and the matching API call. */
@@ -41,7 +41,7 @@ export interface OpenedWebhook {
 
 /** Reads the webhook of the path. Throws `not_found` if the webhook does not exist. */
 export async function openWebhook(c: PageContext): Promise<OpenedWebhook> {
-  const webhook = await readWebhook(readContext(c), idOf(c));
+  const webhook = await readWebhook(contextOf(c), idOf(c));
   return { webhook, isManageable: visitorMay(c, "webhooks") && mayReadEvents(c, ...webhook.eventTypes) };
 }
 

@@ -19,7 +19,7 @@ import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { runFormIdempotently } from "../../form-idempotency.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt, readForm, type Sent } from "../../forms.ts";
-import { readContext, webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { openWebhook, showTab } from "./frame.tsx";
 
 const deliveriesShown = 25;
@@ -32,7 +32,7 @@ export const webhookPages = new Hono<PageEnv>();
 
 /** Responds with the tab of the deliveries of a webhook. */
 export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) => {
-  const context = readContext(c);
+  const context = contextOf(c);
   const { now } = context;
   const opened = await openWebhook(c);
   const { webhook, isManageable } = opened;
@@ -123,7 +123,7 @@ webhookPages.get("/webhooks/:id/verify", needs("session"), async (c) => {
 });
 
 async function setState(c: PageContext, state: Webhook["state"], done: string) {
-  const changed = await attempt(() => changeWebhook(webhookContext(c), idOf(c), { state }, always));
+  const changed = await attempt(() => changeWebhook(contextOf(c), idOf(c), { state }, always));
   return "formError" in changed ? showDeliveries(c, { formError: changed.formError }) : backToWebhook(c, done);
 }
 
@@ -133,7 +133,7 @@ webhookPages.post("/webhooks/:id/enable", needs("webhooks", "always"), (c) => se
 webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
   const form = await readForm(c);
   const type = eventCatalogue.find(form.text("event_type"))?.type ?? "webhook.test";
-  const sent = await attempt(() => runFormIdempotently(c, form, (commit) => sendTest(webhookContext(c, commit), idOf(c), type)));
+  const sent = await attempt(() => runFormIdempotently(c, form, (commit) => sendTest(contextOf(c, commit), idOf(c), type)));
   if ("formError" in sent) return showDeliveries(c, { formError: sent.formError });
   return "repeated" in sent.result
     ? backToWebhook(c, "sent-before")

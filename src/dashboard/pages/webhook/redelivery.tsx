@@ -12,14 +12,14 @@ import { idOf, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt, readForm } from "../../forms.ts";
-import { webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 
 /** The pages that redeliver all deliveries of one webhook that match a filter. */
 export const redeliveryPages = new Hono<PageEnv>();
 
 /** Shows the number of matching deliveries before anything is sent. */
 redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
-  const context = webhookContext(c);
+  const context = contextOf(c);
   const webhook = await readWebhook(context, idOf(c));
   const status = statusOf(c.req.query("status"));
   const type = eventCatalogue.find(c.req.query("event_type") ?? "")?.type;
@@ -96,7 +96,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
   const type = eventCatalogue.find(form.text("event_type"))?.type;
   const made = await attempt(() =>
     runFormIdempotently(c, form, (commit) => {
-      const context = webhookContext(c, commit);
+      const context = contextOf(c, commit);
       return redeliverAll(context, idOf(c), filterOf(context.now, statusOf(form.text("status")), type));
     }),
   );

@@ -11,14 +11,14 @@ import { ShownBefore } from "../../components/secret.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm, type Sent } from "../../forms.ts";
-import { readContext, webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { showSigningSecret, webhooksTrail } from "../webhooks/page.tsx";
 
 /** The pages that rotate the signing secret of a webhook. */
 export const webhookSecretPages = new Hono<PageEnv>();
 
 const showForm = async (c: PageContext, { formError }: Sent = {}) => {
-  const webhook = await readWebhook(readContext(c), idOf(c));
+  const webhook = await readWebhook(contextOf(c), idOf(c));
   return showPage(
     c,
     {
@@ -52,7 +52,7 @@ webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always
   if ("formError" in parsed) return showForm(c, { formError: parsed.formError });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(() =>
-    runFormIdempotently(c, form, (commit) => rotateWebhookSecret(webhookContext(c, commit), idOf(c), overlapMs)),
+    runFormIdempotently(c, form, (commit) => rotateWebhookSecret(contextOf(c, commit), idOf(c), overlapMs)),
   );
   if ("formError" in rotated) return showForm(c, { formError: rotated.formError });
   if ("repeated" in rotated.result)

@@ -9,7 +9,7 @@ import { WebhookFields, webhookInputOf } from "../../components/webhook-fields.t
 import { WebhookSettings } from "../../components/webhook-panels.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../../forms.ts";
-import { readContext, webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { openWebhook, showTab } from "./frame.tsx";
 
 /** The tab with the settings of a webhook, and the form that changes them. */
@@ -23,7 +23,7 @@ const showSettings = async (c: PageContext, { form = new Form(), formError }: Se
     opened,
     { tab: "Settings", formError },
     <>
-      <WebhookSettings webhook={webhook} now={readContext(c).now} />
+      <WebhookSettings webhook={webhook} now={contextOf(c).now} />
       {isManageable && (
         <section class="panel" aria-labelledby="change">
           <h2 id="change">Change</h2>
@@ -64,12 +64,12 @@ webhookSettingsPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async
     ...(description !== undefined && { description: description ?? "" }),
     ...(eventTypes && { eventTypes }),
   };
-  const before = await readWebhook(readContext(c), idOf(c));
+  const before = await readWebhook(contextOf(c), idOf(c));
   const stepUp = redirects(before, patch) ? await askForStepUp(c) : null;
   if (stepUp) return stepUp;
   const changed = await attempt(() =>
     // Change only the revision in `before`, because the step-up check used this revision.
-    changeWebhook(webhookContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
+    changeWebhook(contextOf(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
   );
   return "formError" in changed
     ? showSettings(c, { form, formError: changed.formError })

@@ -18,14 +18,14 @@ import type { PageContext, PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { counted, dash, integer, milliseconds, rate } from "../../format.ts";
 import { attempt, Form, parseInput, readForm, type Sent } from "../../forms.ts";
-import { readContext, webhookContext } from "../../operation-contexts.ts";
+import { contextOf } from "../../operation-contexts.ts";
 
 export const webhooksTrail = [["Webhooks", "/webhooks"]] as const;
 
 export const webhooksPages = new Hono<PageEnv>();
 
 webhooksPages.get("/webhooks", needs("session"), async (c) => {
-  const context = readContext(c);
+  const context = contextOf(c);
   const webhooks = await listWebhooks(context, { limit: maxWebhooks });
   const shown = await Promise.all(
     webhooks.map(async (webhook): Promise<ShownWebhook> => {
@@ -123,7 +123,7 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
     runFormIdempotently(
       c,
       form,
-      (commit) => createWebhook(webhookContext(c, commit), { url, description, eventTypes }),
+      (commit) => createWebhook(contextOf(c, commit), { url, description, eventTypes }),
       ({ webhook }) => webhook.id,
     ),
   );
