@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isResponding, startDevWorker } from "../scripts/dev-worker.ts";
 import { startReceiver } from "../scripts/receiving.ts";
 import { copyProject, freePort, removeProject, run } from "../test/node/project.ts";
+import { quantile } from "./load.ts";
 
 const changes = 300;
 const pauseMs = 40;
@@ -44,10 +45,9 @@ export async function measureArrival(): Promise<Arrival> {
       await sleep(pauseMs);
     }
     for (let waited = 0; receiver.received.length < changes && waited < 100; waited++) await sleep(100);
-    const late = receiver.received.map(({ at, body }) => at - Date.parse(JSON.parse(body).timestamp)).toSorted((a, b) => a - b);
+    const late = receiver.received.map(({ at, body }) => at - Date.parse(JSON.parse(body).timestamp));
     if (late.length < changes) throw new Error(`only ${late.length} of ${changes} events arrived`);
-    const percentile = (share: number) => late[Math.ceil(late.length * share) - 1] ?? Number.NaN;
-    return { p50: percentile(0.5), p99: percentile(0.99) };
+    return { p50: quantile(late, 0.5), p99: quantile(late, 0.99) };
   } finally {
     process.off("exit", brokenOff);
     kill();

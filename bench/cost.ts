@@ -82,7 +82,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
   return [await measureBusy(join(folder, "busy")), await measureQuiet(join(folder, "quiet")), await measureNaive(join(folder, "naive"))];
 }
 
-export const startCounted = (folder: string, isolates: number) =>
+const startCounted = (folder: string, isolates: number) =>
   serve(bundle("bench/workers/counted.ts", folder, { defines: ["LOCAL_BUILD:false", "OPEN_OVERVIEW:false"] }), join(folder, "state"), {
     isolates,
   });
@@ -146,7 +146,7 @@ async function measureQuiet(folder: string): Promise<Cost> {
     hours: 3,
   });
   const needs = {
-    ...log.needs,
+    ...log,
     cpuMs: front.cpuMs,
     guardCalls: front.guardCalls,
     guardRows: front.guardRows,
@@ -160,14 +160,13 @@ async function measureQuietFront(folder: string): Promise<Needs> {
   const secrets = await prepare(folder, Array<number>(quiet.keys).fill(unlimited));
   const served = await startCounted(folder, quiet.isolates);
   try {
-    const needs = await needsOf("640 quiet keys", served, secrets, {
+    return await needsOf("640 quiet keys", served, secrets, {
       path: "/api/v1/me",
       ratePerKey: quiet.ratePerKey,
       everyMinute: async () => {},
       cut: async () => {},
       retain: async () => {},
     });
-    return needs;
   } finally {
     await served.stop();
   }
@@ -182,31 +181,20 @@ interface Traffic {
   hours: number;
 }
 
-/** The bytes in an activity database, in the whole database and in each of its tables. */
-export interface Sizes {
-  database: number;
-  segments: number;
-  hours: number;
-  days: number;
-  uses: number;
-}
-
-/** Gives traffic to one log writer with a simulated clock. Returns the work of the log writer per request, and the bytes in D1 before retention. */
-export async function simulate(folder: string, { hours, ...traffic }: Traffic): Promise<{ needs: Needs; requests: number; sizes: Sizes }> {
+/** Gives traffic to one log writer with a simulated clock. Returns the work of the log writer per request. */
+async function simulate(folder: string, { hours, ...traffic }: Traffic): Promise<Needs> {
   await prepare(folder, []);
   const served = await serve(bundle("bench/workers/simulated.ts", join(folder, "simulated")), join(folder, "state"));
   try {
     const to = dayStart(Date.now());
-    const before = (await (await fetch(`${served.url}/sizes`)).json()) as Sizes;
     const counted = await countsOf(served);
     const requests = (await tell(served.url, "simulate", { ...traffic, from: to - hours * hourMs, to })) as number;
-    const sizes = (await (await fetch(`${served.url}/sizes`)).json()) as Sizes;
     await tell(served.url, "retain", to);
     const retained = await countsOf(served);
     const needs = { ...noNeeds };
     for (const name of Object.keys(counted) as (keyof Counts)[]) needs[name] = (retained[name] - counted[name]) / requests;
     console.log(`cost: ${requests} requests are simulated`);
-    return { needs, requests, sizes: { ...sizes, database: sizes.database - before.database } };
+    return needs;
   } finally {
     await served.stop();
   }
@@ -218,15 +206,13 @@ interface Way {
   everyMinute: () => Promise<unknown>;
   cut: () => Promise<unknown>;
   retain: () => Promise<unknown>;
-  /** The duration of the measurement. */
-  minutes?: number;
 }
 
-export async function needsOf(
+async function needsOf(
   name: string,
   served: Served,
   secrets: string[],
-  { path, ratePerKey, everyMinute, cut, retain, minutes = minutesOfCut }: Way,
+  { path, ratePerKey, everyMinute, cut, retain }: Way,
 ): Promise<Needs> {
   const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
   // The first request of a key makes its guard read the key from D1 and store it.
@@ -236,10 +222,10 @@ export async function needsOf(
   const before = await countsOf(served);
   const cpuBefore = cpuMsOf([served.pid]);
   let requests = 0;
-  for (let minute = 0; minute < minutes; minute++) {
+  for (let minute = 0; minute < minutesOfCut; minute++) {
     requests += await paceEach(targets, ratePerKey, minuteMs);
     await everyMinute();
-    console.log(`cost: minute ${minute + 1} of ${minutes}, ${name}`);
+    console.log(`cost: minute ${minute + 1} of ${minutesOfCut}, ${name}`);
   }
   await sleep(settledMs);
   const cpuMs = (cpuMsOf([served.pid]) - cpuBefore) / requests;

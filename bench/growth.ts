@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { median } from "./load.ts";
-import { type SlowD1, startSlowD1 } from "./scale/slow-d1.ts";
+import { median, quantile } from "./load.ts";
+import { behindSlowD1 } from "./scale/slow-d1.ts";
 import { prepare } from "./variants.ts";
-import { bundle, type D1Ports, type Served, serve } from "./workerd.ts";
+import { bundle, serve } from "./workerd.ts";
 import { rareStatus } from "./workers/rare-status.ts";
 
 const sizes = [1000, 1_000_000, 10_000_000];
@@ -18,14 +18,6 @@ export interface Growth {
   ms: { size: number; median: number; p99: number }[];
   /** The highest median in `ms`, divided by the lowest median in `ms`. */
   ratio: number;
-}
-
-/** A log, and the Worker that serves it. `ids`: some request ids of the log. */
-interface Grown {
-  served: Served;
-  key: string;
-  ids: string[];
-  stop(): Promise<void>;
 }
 
 /** The measured reads. `path` returns the path of a call to a log with these request ids. */
@@ -44,25 +36,29 @@ const reads: { name: string; path: (ids: string[]) => string }[] = [
 export async function measureGrowth(folder: string): Promise<Growth[]> {
   const times = reads.map((): { size: number; ms: number[] }[] => []);
   for (const size of sizes) {
-    const { served, key, ids, stop } = await grow(join(folder, String(size)), size);
-    for (const [index, { name, path }] of reads.entries()) {
-      const ms: number[] = [];
-      for (let call = 0; call < calls; call++) ms.push(await timeOf(served.url + path(ids), key));
-      times[index]?.push({ size, ms });
-      console.log(`growth: ${name}, ${size} entries`);
-    }
-    await stop();
+    const own = join(folder, String(size));
+    const { key, ids } = await fill(own, size);
+    const product = bundle("src/index.ts", join(own, "product"), { defines: ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"] });
+    await behindSlowD1(product, join(own, "state"), { oneWayMs }, async ({ url }) => {
+      // The first requests to each path warm up the Worker.
+      for (const { path } of reads) for (let call = 0; call < 20; call++) await timeOf(url + path(ids), key);
+      for (const [index, { name, path }] of reads.entries()) {
+        const ms: number[] = [];
+        for (let call = 0; call < calls; call++) ms.push(await timeOf(url + path(ids), key));
+        times[index]?.push({ size, ms });
+        console.log(`growth: ${name}, ${size} entries`);
+      }
+    });
   }
   return reads.map(({ name }, index) => {
-    const ms = (times[index] ?? []).map((each) => ({ size: each.size, median: median(each.ms), p99: p99(each.ms) }));
+    const ms = (times[index] ?? []).map((each) => ({ size: each.size, median: median(each.ms), p99: quantile(each.ms, 0.99) }));
     const medians = ms.map((each) => each.median);
     return { name, ms, ratio: Math.max(...medians) / Math.min(...medians) };
   });
 }
 
-const p99 = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.floor(0.99 * values.length)] ?? Number.NaN;
-
-async function grow(folder: string, size: number): Promise<Grown> {
+/** Makes a log. Returns its key and some of its request ids. */
+async function fill(folder: string, size: number): Promise<{ key: string; ids: string[] }> {
   const [key = ""] = await prepare(folder, [1_000_000_000]);
   const filler = await serve(bundle("bench/workers/grown.ts", join(folder, "grown")), join(folder, "state"));
   const parts = Math.ceil(size / atOnce);
@@ -75,21 +71,7 @@ async function grow(folder: string, size: number): Promise<Grown> {
   }
   await filler.stop();
   console.log(`growth: a log of ${size} entries`);
-  const slow: SlowD1[] = [];
-  const through = async ({ main, activity }: D1Ports) => {
-    slow.push(await startSlowD1(main, { oneWayMs }), await startSlowD1(activity, { oneWayMs }));
-    const [first, second] = slow;
-    return { main: first?.port ?? 0, activity: second?.port ?? 0 };
-  };
-  const product = bundle("src/index.ts", join(folder, "product"), { defines: ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"] });
-  const served = await serve(product, join(folder, "state"), { through });
-  const stop = async () => {
-    await served.stop();
-    for (const d1 of slow) await d1.stop();
-  };
-  // The first requests to each path warm up the Worker.
-  for (const { path } of reads) for (let call = 0; call < 20; call++) await timeOf(served.url + path(ids), key);
-  return { served, key, ids, stop };
+  return { key, ids };
 }
 
 async function timeOf(url: string, key: string): Promise<number> {

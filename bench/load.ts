@@ -90,10 +90,6 @@ export function cpuMsOf(pids: readonly number[]): number {
   }, 0);
 }
 
-/** Returns the resident memory of a process, in MiB. */
-export const residentMiB = (pid: number): number =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
-
 /** Returns the id of a process and the ids of all its descendants. */
 export function withChildren(pid: number): number[] {
   const parents = readdirSync("/proc")
@@ -112,6 +108,10 @@ function statOf(pid: number): string[] {
     return [];
   }
 }
+
+/** Returns the smallest value that is larger than a share of all values. */
+export const quantile = (values: readonly number[], share: number): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(share * values.length)] ?? Number.NaN;
 
 /** Returns the median. For an even number of values, the median is the mean of the two middle values. */
 export function median(values: readonly number[]): number {

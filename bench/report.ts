@@ -1,7 +1,7 @@
 import type { Arrival } from "./arrival.ts";
 import { busyName, type Cost } from "./cost.ts";
-import type { Density } from "./density.ts";
 import type { Growth } from "./growth.ts";
+import { median } from "./load.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 import { floors } from "./variants.ts";
 import type { MeasuredVerify } from "./verify.ts";
@@ -74,23 +74,13 @@ export function verifyTable({ cpu: measured, reportMs }: MeasuredVerify): string
   const [one] = measured;
   if (!one) throw new Error("nothing was measured");
   const rows = measured.map((each) => [each.name, medianOf(each, cpu).toFixed(3), withQuartiles(ratioOf(each, one, cpu))]);
-  const report = reportMs.toSorted((a, b) => a - b)[Math.floor(reportMs.length / 2)] ?? 0;
+  const report = median(reportMs);
   const share = (report / medianOf(one, cpu)).toFixed(2);
   return table(
     ["request", "CPU ms each", "share of the first row (middle half)"],
     [...rows, ["POST /reports with 100 reports", report.toFixed(3), share]],
   );
 }
-
-export const densityTable = (densities: readonly Density[]): string =>
-  table(
-    ["of the request log in D1", ...densities.map(({ name }) => name)],
-    [
-      ["bytes of segments per request", ...densities.map(({ segmentBytes }) => segmentBytes.toFixed(1))],
-      ["bytes per request, with totals", ...densities.map(({ bytes }) => bytes.toFixed(1))],
-      ["**requests/s in 10 GB, for 31 days**", ...densities.map(({ perSecond }) => `**${whole(perSecond)}**`)],
-    ],
-  );
 
 export const growthTable = (growths: readonly Growth[]): string =>
   table(

@@ -5,13 +5,11 @@ import { join, resolve } from "node:path";
 import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
-import { measureDensity } from "./density.ts";
 import { measureGrowth } from "./growth.ts";
 import {
   againstTable,
   arrivalTable,
   costTable,
-  densityTable,
   goalTable,
   growthTable,
   throughputGoalTable,
@@ -24,8 +22,8 @@ import { startBoth } from "./variants.ts";
 import { measureVerify } from "./verify.ts";
 
 // `npm run bench` takes more than an hour and updates docs/performance.md. `npm run bench -- growth` measures only the part `growth`. This command
-// prints the result and does not update docs/performance.md. You can name any other part in the same way. `npm run bench -- scale` takes 45 minutes
-// and updates the scale table in docs/performance.md. `npm run bench -- scale sweep` measures only the part `sweep` of the scale table and prints the
+// prints the result and does not update docs/performance.md. You can name any other part in the same way. `npm run bench -- scale` takes 20 minutes
+// and updates the scale table in docs/performance.md. `npm run bench -- scale burst` measures only the part `burst` of the scale table and prints the
 // result. `npm run bench -- against CHECKOUT` compares this checkout with another one. The packages of the other checkout must be installed.
 // `npm run bench -- against CHECKOUT verify "one key"` compares only these variants.
 
@@ -35,7 +33,6 @@ const parts = {
     return `${throughputGoalTable(measured)}\n\n${throughputTable(measured)}`;
   },
   cost: async (folder: string) => costTable(await measureCost(folder)),
-  density: async (folder: string) => densityTable(await measureDensity(folder)),
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   verify: async (folder: string) => verifyTable(await measureVerify(folder)),
@@ -99,7 +96,6 @@ async function all(): Promise<string> {
   add("Throughput, CPU and latency", throughputTable(throughput));
   const cost = await inFolder(measureCost);
   add("Cost at a real pace", costTable(cost));
-  add("Size in D1", densityTable(await inFolder(measureDensity)));
   const arrival = await measureArrival();
   add("Webhooks", arrivalTable(arrival));
   const growth = await inFolder(measureGrowth);

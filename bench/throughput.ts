@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { load, median, pace, type Run, type Variant } from "./load.ts";
+import { load, median, pace, quantile, type Run, type Variant } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
 /**
@@ -136,8 +136,8 @@ export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
 /** Returns the throughput of a variant as a share of the bare Worker's throughput. */
 export const shareOfBare = ({ shares }: Measured): Ratio => spreadOf(shares);
 
-function spreadOf(ratios: readonly number[]): Ratio {
-  const sorted = ratios.toSorted((a, b) => a - b);
-  const at = (part: number) => sorted[Math.floor(part * sorted.length)] ?? Number.NaN;
-  return { low: at(0.25), median: median(sorted), high: at(0.75) };
-}
+const spreadOf = (ratios: readonly number[]): Ratio => ({
+  low: quantile(ratios, 0.25),
+  median: median(ratios),
+  high: quantile(ratios, 0.75),
+});

@@ -6,24 +6,18 @@ import { newKeyId, newSecretKey } from "../src/credentials/key-format.ts";
 import { hourMs } from "../src/lib/time/clock.ts";
 import { startFastify } from "./fastify.ts";
 import { load, type Variant } from "./load.ts";
-import { bundle, type Flags, migrationStatements, operatorToken, type Served, serve } from "./workerd.ts";
+import { bundle, migrationStatements, operatorToken, type Served, serve } from "./workerd.ts";
 
 export const unlimited = 1_000_000_000;
 const maxRunMs = 20_000;
-
-/** Limits beside the hourly one: those of each key, and those that the keys of an account share. */
-export interface MoreLimits {
-  otherLimits?: Limit[];
-  sharedLimits?: Limit[];
-}
 
 /**
  * Creates the product's databases in `folder`, and one key for each limit in `hourlyLimits`. Returns the secret keys. `checkout` is the
  * checkout that contains the product's code.
  */
-export async function prepare(folder: string, hourlyLimits: number[], checkout = root, more: MoreLimits = {}): Promise<string[]> {
+export async function prepare(folder: string, hourlyLimits: number[], checkout = root): Promise<string[]> {
   const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant"), { checkout }), join(folder, "state"));
-  const body = JSON.stringify({ migrations: migrationStatements(checkout), hourlyLimits, ...more });
+  const body = JSON.stringify({ migrations: migrationStatements(checkout), hourlyLimits });
   const { keys } = (await (await fetch(attendant.url, { method: "POST", body })).json()) as { keys: string[] };
   await attendant.stop();
   return keys;
@@ -37,7 +31,7 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
 }
 
 /** Returns 64 well-formed keys that are signed with a wrong secret. An attacker who has read the documentation can send such keys. */
-export const forgedKeys = (): string[] =>
+const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 
 /** The names of the floors. A floor is a variant that does only the work that the contract and docs/decisions require. */
@@ -48,15 +42,9 @@ export const floors = {
   forged: "floor: a forged key",
 };
 
-/** A variant and the Worker that serves it. `script` is the path of the bundle. */
-export interface Program extends Variant {
-  served: Served;
-  script: string;
-}
-
 interface Programs {
   /** All variants. The first variant is the bare Worker. */
-  variants: Program[];
+  variants: Variant[];
   ours: Served;
   /**
    * `keys` contains 64 keys with a very high hourly limit, which no run reaches. `small` is a key with a limit of one request per hour. The key
@@ -68,15 +56,14 @@ interface Programs {
   stop(): Promise<void>;
 }
 
-/** Starts three Workers with `flags`: the bare Worker, the floors and the product. Each Worker runs in its own process. */
-export async function startPrograms(folder: string, flags: Flags = {}): Promise<Programs> {
+/** Starts three Workers: the bare Worker, the floors and the product. Each Worker runs in its own process. */
+async function startPrograms(folder: string): Promise<Programs> {
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, [small = "", revocable = ""]] = [made.slice(0, 64), made.slice(64)];
   await prepare(join(folder, "floor"), []);
   const start = async (name: string, source: string) => {
-    const script = bundle(source, join(folder, name));
-    const served = await serve(script, join(folder, name, "state"), flags);
-    return { served, script, pids: served.pids };
+    const served = await serve(bundle(source, join(folder, name)), join(folder, name, "state"));
+    return { served, pids: served.pids };
   };
   const bare = await start("bare", "bench/workers/bare.ts");
   const floor = await start("floor", "bench/workers/floor.ts");
@@ -85,9 +72,9 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
   const [admitted, me] = [`${floor.served.url}/admitted`, `${ours.served.url}/api/v1/me`];
   // A guard that is idle for ten seconds is evicted from memory. The guards of busy keys are always awake. One second of load therefore wakes
   // the guards before each measurement.
-  const awake = (variant: Program): Program => ({ ...variant, before: () => load(variant, 1) });
+  const awake = (variant: Variant): Variant => ({ ...variant, before: () => load(variant, 1) });
   // Some variants ignore the key. Their requests also contain a key, so all requests have the same size.
-  const variants: Program[] = [
+  const variants: Variant[] = [
     { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
     { name: floors.exchange, ...floor, url: `${floor.served.url}/exchange`, keys, status: 200 },
     { name: floors.admitted, ...floor, url: admitted, keys: oneKey, status: 200 },

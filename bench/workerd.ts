@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
@@ -13,7 +13,7 @@ import { root } from "../scripts/root.ts";
 
 const workerdPath: string = createRequire(join(import.meta.dirname, "package.json"))("workerd").default;
 
-export const signingSecrets = `a:${"signing-secret-of-the-bench".padEnd(40, "-")}`;
+const signingSecrets = `a:${"signing-secret-of-the-bench".padEnd(40, "-")}`;
 
 export interface Served {
   /** The URL of the first isolate. */
@@ -21,7 +21,6 @@ export interface Served {
   /** The URL of each isolate. */
   urls: string[];
   pid: number;
-  d1Pids: number[];
   /** Returns the ids of all processes: the Worker's process and the processes of its databases. */
   pids(): number[];
   stop(): Promise<void>;
@@ -29,9 +28,6 @@ export interface Served {
 
 /** Options for starting a Worker. */
 export interface Flags {
-  flags?: string[];
-  v8Flags?: string[];
-  under?: string[];
   /** The number of isolates that run the script. Each isolate has its own URL. The default is 1. */
   isolates?: number;
   /**
@@ -54,9 +50,7 @@ interface Bundling {
 
 /** Builds the documentation and bundles a Worker into `folder`. The bundle has the same content as an upload by `wrangler deploy`. Returns the path of the bundle. */
 export function bundle(script: string, folder: string, { defines = [], checkout = root }: Bundling = {}): string {
-  // An old checkout has no such script.
-  const documentation = join(checkout, "scripts/build-docs.ts");
-  if (existsSync(documentation)) execFileSync(process.execPath, [documentation], { cwd: checkout });
+  execFileSync(process.execPath, [join(checkout, "scripts/build-docs.ts")], { cwd: checkout });
   const config = join(checkout, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
   const given = ["--config", config, "--outdir", folder, ...defines.flatMap((define) => ["--define", define])];
   const args = ["deploy", join(checkout, script), "--dry-run", ...given];
@@ -81,31 +75,25 @@ export async function freePort(): Promise<number> {
 
 /**
  * Starts workerd with a bundle and the bindings of wrangler.toml. D1 and the Durable Objects store their data in `folder`. A deployed D1 runs
- * on another machine and does not block the Worker's only thread. Each database therefore runs in its own process. `flags` are passed to
- * workerd, and `v8Flags` are passed to V8. `under` is a program that runs the Worker's process, for example valgrind.
+ * on another machine and does not block the Worker's only thread. Each database therefore runs in its own process.
  */
-export async function serve(
-  script: string,
-  folder: string,
-  { flags = [], v8Flags = [], under = [], isolates = 1, through = (ports) => ports }: Flags = {},
-): Promise<Served> {
+export async function serve(script: string, folder: string, { isolates = 1, through = (ports) => ports }: Flags = {}): Promise<Served> {
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  // Copies the files of the documentation from the folder of the bundle. In checkouts older than 25 November 2026, the documentation consists
-  // of `.md` files.
-  const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
+  // Copies the files of the documentation from the folder of the bundle.
+  const texts = readdirSync(dirname(script)).filter((file) => file.endsWith(".txt"));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "AccountBudget", "ServiceTokens", "ActivityWriter"].filter((name) =>
     new RegExp(`\\b${name}\\b`).test(source),
   );
-  writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, { v8Flags, texts, isolates }));
+  writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, { texts, isolates }));
   const databases = { main: await startD1(folder, "main"), activity: await startD1(folder, "activity") };
   const { main, activity } = await through({ main: databases.main.port, activity: databases.activity.port });
   const addresses = [`--external-addr=main=127.0.0.1:${main}`, `--external-addr=activity=127.0.0.1:${activity}`];
   const directories = [`--directory-path=disk=${join(folder, "objects")}`, `--directory-path=assets=${join(root, "public")}`];
   const ports = Object.fromEntries((await freePorts(isolates)).map((port, isolate) => [`http${isolate}`, port]));
-  const worker = startWorkerd(folder, "worker.capnp", ports, [...directories, ...addresses, ...flags], under);
+  const worker = startWorkerd(folder, "worker.capnp", ports, [...directories, ...addresses]);
   const children = [worker, databases.main.child, databases.activity.child];
   const stop = async () => {
     for (const child of children) await ended(child);
@@ -120,7 +108,7 @@ export async function serve(
     throw error;
   }
   const pids = children.map(({ pid = 0 }) => pid);
-  return { url, urls, pid: worker.pid ?? 0, d1Pids: pids.slice(1), pids: () => pids, stop };
+  return { url, urls, pid: worker.pid ?? 0, pids: () => pids, stop };
 }
 
 /**
@@ -158,7 +146,7 @@ const bindings: Record<string, string> = {
  * function writes the config. `classes` contains the names of the Durable Object classes in the script. The first isolate hosts the Durable
  * Objects. If there are other isolates, they call the Durable Objects in the first isolate.
  */
-function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags: string[]; texts: string[]; isolates: number }): string {
+function workerConfig(classes: string[], { texts, isolates }: { texts: string[]; isolates: number }): string {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
   const namespaces = classes.map((name) => `(className = "${name}", uniqueKey = "${uniqueKeys[name]}", enableSql = true)`);
   const ownObjects = `durableObjectNamespaces = [${namespaces.join(", ")}], durableObjectStorage = (localDisk = "disk"),`;
@@ -204,17 +192,17 @@ ${all.map(isolate).join("\n")}
     (name = "assets", disk = ()),
   ],
   sockets = [${all.map((index) => `(name = "http${index}", http = (), service = "isolate${index}")`).join(", ")}],
-  v8Flags = ${JSON.stringify(v8Flags)},
 );
 `;
 }
 
 /** Starts workerd. `ports` maps each socket of the config to its port. */
-function startWorkerd(folder: string, config: string, ports: object, flags: string[], under: string[] = []): ChildProcess {
+function startWorkerd(folder: string, config: string, ports: object, flags: string[]): ChildProcess {
   const sockets = Object.entries(ports).map(([socket, port]) => `--socket-addr=${socket}=127.0.0.1:${port}`);
-  const options = ["serve", "--experimental", config, ...sockets, ...flags];
-  const [command = workerdPath, ...others] = [...under, workerdPath];
-  return start(command, [...others, ...options], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+  return start(workerdPath, ["serve", "--experimental", config, ...sockets, ...flags], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
 }
 
 /** Waits until a process responds at `url`. If the process exits first, throws an error that contains the standard error output of the process. */

@@ -48,7 +48,7 @@ export interface Counted {
 }
 
 /**
- * Counted with `npm run bench -- cost` on 2026-11-26 at commit 45c09a4, and with `npm run bench -- density` at commit a689814 (docs/performance.md). The
+ * Counted with `npm run bench -- cost` on 2026-11-26 at commit 45c09a4 (docs/performance.md). The stored bytes were counted at commit a689814. The
  * slow pace is that of 10,000 accounts with five keys, each with one request a minute. The fast pace is that of 64 keys.
  */
 export const counted: readonly [slow: Counted, fast: Counted] = [

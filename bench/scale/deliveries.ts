@@ -6,16 +6,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isResponding, startDevWorker } from "../../scripts/dev-worker.ts";
 import { wranglerPath } from "../../scripts/local.ts";
 import { copyProject } from "../../test/node/project.ts";
-import { prepare } from "../variants.ts";
-import { bundle, freePort, serve } from "../workerd.ts";
-import { tell } from "./accounts.ts";
+import { quantile } from "../load.ts";
+import { freePort } from "../workerd.ts";
 
 const tasks = 3000;
 const webhooks = 10;
 const watchedMs = 60_000;
 /** The time that the receiver takes to respond to a delivery of the burst, in milliseconds. */
 const receiverMs = 50;
-const dueDeliveries = 500_000;
 
 export interface Burst {
   /** The delivery latency of a quiet account's events while another account has a burst, in milliseconds. */
@@ -68,9 +66,13 @@ export async function measureBurst(folder: string): Promise<Burst> {
       await sleep(100);
     }
     await deleting;
-    const sorted = late.toSorted((a, b) => a - b);
-    const at = (share: number) => sorted[Math.floor(share * sorted.length)] ?? Number.NaN;
-    return { p50: at(0.5), p99: at(0.99), events: late.length, maxAtOnce: receiver.maxAtOnce(), delivered: receiver.slow() };
+    return {
+      p50: quantile(late, 0.5),
+      p99: quantile(late, 0.99),
+      events: late.length,
+      maxAtOnce: receiver.maxAtOnce(),
+      delivered: receiver.slow(),
+    };
   } finally {
     await stopGroup(worker);
     receiver.stop();
@@ -136,30 +138,4 @@ async function startCountingReceiver() {
       server.close();
     },
   };
-}
-
-export interface Sweep {
-  webhooks: number;
-  done: number;
-  tookMs: number;
-}
-
-/** Measures one sweep while 500,000 deliveries are due: first with 10 webhooks, and then with 10,000 webhooks. */
-export async function measureSweep(folder: string): Promise<Sweep[]> {
-  const sweeps: Sweep[] = [];
-  for (const count of [10, 10_000]) {
-    const own = join(folder, String(count));
-    await prepare(own, []);
-    const served = await serve(bundle("bench/workers/filler.ts", join(own, "filler")), join(own, "state"));
-    try {
-      for (let from = 0; from < dueDeliveries; from += 20_000)
-        await tell(served.url, "due", { webhooks: count, deliveries: Array.from({ length: 20_000 }, (_, index) => from + index) });
-      const first = (await tell(served.url, "sweep", "")) as Sweep;
-      sweeps.push({ webhooks: count, done: first.done, tookMs: first.tookMs });
-    } finally {
-      await served.stop();
-    }
-  }
-  console.log("scale: sweeps");
-  return sweeps;
 }

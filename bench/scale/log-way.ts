@@ -1,11 +1,12 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { quantile } from "../load.ts";
 import { prepare } from "../variants.ts";
-import { bundle, serve } from "../workerd.ts";
+import { bundle } from "../workerd.ts";
 import { tell } from "./accounts.ts";
-import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
+import { behindSlowD1, type SlowD1 } from "./slow-d1.ts";
 
-const load = { isolates: 1000, rate: 3000, accounts: 300, others: 0 };
+const load = { isolates: 1000, rate: 3000, accounts: 300 };
 const seconds = 60;
 /** The time between two cuts, in milliseconds. The product cuts every five minutes. */
 const cutEveryMs = 15_000;
@@ -38,15 +39,19 @@ const disturbances: { name: string; begin: (d1: SlowD1) => void }[] = [
  */
 export async function measureLogWay(folder: string): Promise<LogWay[]> {
   const ways: LogWay[] = [];
-  for (const [index, { name, begin }] of disturbances.entries())
-    ways.push(await withLog(join(folder, String(index)), (url, d1) => run(url, d1, { name, begin })));
+  for (const [index, disturbance] of disturbances.entries()) {
+    const own = join(folder, String(index));
+    await prepare(own, []);
+    const script = bundle("bench/workers/isolates.ts", join(own, "isolates"));
+    ways.push(await behindSlowD1(script, join(own, "state"), {}, ({ url }, d1) => run(url, d1, disturbance)));
+  }
   return ways;
 }
 
 async function run(url: string, d1: SlowD1, { name, begin }: { name: string; begin: (d1: SlowD1) => void }): Promise<LogWay> {
   begin(d1);
   d1.busyShare();
-  const running = tell(url, "run", { ...load, seconds }) as Promise<Ran>;
+  const running = tell(url, "run", { ...load, seconds }) as Promise<{ sent: number; visibleMs: number[] }>;
   let isOver = false;
   const cutting = (async () => {
     while (!isOver) {
@@ -64,64 +69,6 @@ async function run(url: string, d1: SlowD1, { name, begin }: { name: string; beg
   console.log(`scale: the log, ${name}: ${stored} of ${sent} stored`);
   return { name, sent, stored, p50: quantile(visibleMs, 0.5), p99: quantile(visibleMs, 0.99), busyShare, drainedMs };
 }
-
-/** The result of a run. `visibleMs`: for some entries, the milliseconds from the request until a reader saw the entry. */
-interface Ran {
-  sent: number;
-  visibleMs: number[];
-  searchMs: number[];
-}
-
-export interface BusyAccount {
-  name: string;
-  /** The time until the entries of other accounts are visible, in milliseconds. */
-  visibleP99: number;
-  /** The time of a search in the log writer for one entry of another account, in milliseconds. */
-  searchP99: number;
-  /** The time until the entries of the busy account are visible, in milliseconds. */
-  ownVisibleP99: number;
-}
-
-/**
- * Measures how one account with 2,000 requests per second from 500 isolates affects the other accounts of its log writer. The other accounts
- * have ten requests per second together.
- */
-export async function measureBusyAccount(folder: string): Promise<BusyAccount[]> {
-  const measured: BusyAccount[] = [];
-  for (const [name, rate] of [
-    ["idle", 1],
-    ["2,000 requests/s", 2000],
-  ] as const) {
-    const busy = { isolates: 500, rate, accounts: 1, seconds: 40 };
-    const others = await withLog(join(folder, `${rate}`), (url) => tell(url, "run", { ...busy, others: 4 }) as Promise<Ran>);
-    const own = await withLog(join(folder, `${rate}-own`), (url) => tell(url, "run", { ...busy, others: 0 }) as Promise<Ran>);
-    const [visibleP99, searchP99] = [quantile(others.visibleMs, 0.99), quantile(others.searchMs, 0.99)];
-    measured.push({ name, visibleP99, searchP99, ownVisibleP99: quantile(own.visibleMs, 0.99) });
-    console.log(`scale: one account, ${name}`);
-  }
-  return measured;
-}
-
-/** Starts the Worker of simulated isolates behind a slow D1. */
-async function withLog<Result>(folder: string, work: (url: string, d1: SlowD1) => Promise<Result>): Promise<Result> {
-  await prepare(folder, []);
-  let d1: SlowD1 | undefined;
-  const through = async ({ main, activity }: { main: number; activity: number }) => {
-    d1 = await startSlowD1(activity);
-    return { main, activity: d1.port };
-  };
-  const served = await serve(bundle("bench/workers/isolates.ts", join(folder, "isolates")), join(folder, "state"), { through });
-  if (!d1) throw new Error("nothing stands before D1");
-  try {
-    return await work(served.url, d1);
-  } finally {
-    await served.stop();
-    await d1.stop();
-  }
-}
-
-const quantile = (values: readonly number[], share: number) =>
-  values.toSorted((a, b) => a - b)[Math.floor(share * values.length)] ?? Number.NaN;
 
 /**
  * Waits until the log writers have stored all waiting cuts. Returns the elapsed time in milliseconds. If the wait takes more than three minutes,

@@ -1,6 +1,7 @@
 import { request as ask, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type D1Ports, type Served, serve } from "../workerd.ts";
 
 // A proxy that makes a local D1 as slow as a deployed D1. The proxy forwards batches of SQL statements from a Worker to workerd's local D1.
 // Batches run one after the other. A batch takes 3 ms, plus 0.02 ms for each row that the batch writes. The network adds 10 ms in each
@@ -25,7 +26,7 @@ export interface SlowD1 {
 }
 
 /** Starts the proxy that slows down D1. `target` is the port of workerd's local D1. `oneWayMs` is the network latency in each direction. */
-export async function startSlowD1(target: number, { oneWayMs = usualOneWayMs } = {}): Promise<SlowD1> {
+async function startSlowD1(target: number, { oneWayMs = usualOneWayMs } = {}): Promise<SlowD1> {
   let queue = Promise.resolve();
   let [busyMs, since] = [0, performance.now()];
   const server = createServer(async (request, response) => {
@@ -73,6 +74,27 @@ export async function startSlowD1(target: number, { oneWayMs = usualOneWayMs } =
       }),
   };
   return slow;
+}
+
+/** Serves a Worker whose main database and activity database are slow, and passes it to `work` with the proxy before its activity database. */
+export async function behindSlowD1<Result>(
+  script: string,
+  folder: string,
+  options: { oneWayMs?: number },
+  work: (served: Served, d1: SlowD1) => Promise<Result>,
+): Promise<Result> {
+  let slow: SlowD1[] = [];
+  const through = async ({ main, activity }: D1Ports) => {
+    slow = await Promise.all([activity, main].map((port) => startSlowD1(port, options)));
+    return { main: slow[1]?.port ?? 0, activity: slow[0]?.port ?? 0 };
+  };
+  const served = await serve(script, folder, { through });
+  try {
+    return await work(served, slow[0] as SlowD1);
+  } finally {
+    await served.stop();
+    for (const each of slow) await each.stop();
+  }
 }
 
 /** Returns the number of rows that a batch wrote. The response of D1 contains the number for each statement. */

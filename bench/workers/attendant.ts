@@ -17,10 +17,6 @@ interface Wanted {
   migrations: { main: string[]; activity: string[] };
   /** The hourly limits. One key is created for each limit. */
   hourlyLimits: number[];
-  /** The other limits of each key. */
-  otherLimits?: Limit[];
-  /** The limits that the keys of each account share. */
-  sharedLimits?: Limit[];
 }
 
 const keysPerAccount = 50;
@@ -29,7 +25,7 @@ const keysPerAccount = 50;
 export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("ready");
-    const { migrations, hourlyLimits, otherLimits, sharedLimits } = await request.json<Wanted>();
+    const { migrations, hourlyLimits } = await request.json<Wanted>();
     await env.DB.batch(migrations.main.map((statement) => env.DB.prepare(statement)));
     await env.ACTIVITY_0.batch(migrations.activity.map((statement) => env.ACTIVITY_0.prepare(statement)));
     const db = connect(env.DB);
@@ -46,16 +42,9 @@ export default {
           )
         ).id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
-        if (sharedLimits)
-          await env.DB.prepare("UPDATE accounts SET shared_limits = ?, limits_version = 1, limits_revision = 'bench'")
-            .bind(JSON.stringify(sharedLimits))
-            .run();
       }
       const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing: () => signing };
-      keys.push(
-        (await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit, ...(otherLimits && { otherLimits }) }))
-          .secretKey,
-      );
+      keys.push((await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit })).secretKey);
     }
     return Response.json({ keys });
   },

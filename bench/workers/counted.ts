@@ -1,6 +1,5 @@
-import type { Ask, BudgetAnswer, Recall, Said } from "../../src/budget/escrow.ts";
 import type { AdmissionRequest, KeyConfig } from "../../src/guard/decision.ts";
-import product, { AccountBudget as Budget, KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
+import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import type { Entry } from "../../src/log/entry.ts";
 import type { Retention } from "../../src/log/retention.ts";
 import type { Found, Query } from "../../src/log/segments/scan.ts";
@@ -8,6 +7,8 @@ import { writerAt } from "../../src/log/writers.ts";
 import type { OpenTallies } from "../../src/usage/log-context.ts";
 import type { LastUses } from "../../src/usage/store-totals.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
+
+export { AccountBudget } from "../../src/index.ts";
 
 /** The product. This Worker also counts the product's calls to the platform. */
 export class KeyGuard extends Guard {
@@ -19,29 +20,13 @@ export class KeyGuard extends Guard {
     counts.guardCalls++;
     return super.admit(request);
   }
-  override recall(recall: Recall): Said {
-    counts.budgetCalls++;
-    return super.recall(recall);
-  }
   override alarm(): Promise<void> {
     counts.guardCalls++;
-    counts.guardAlarms++;
     return super.alarm();
   }
   override configure(config: KeyConfig): KeyConfig {
     counts.guardCalls++;
     return super.configure(config);
-  }
-}
-
-export class AccountBudget extends Budget {
-  constructor(ctx: DurableObjectState, env: Env) {
-    countStorage(ctx.storage, "budgetRows");
-    super(ctx, env);
-  }
-  override ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
-    counts.budgetCalls++;
-    return super.ask(keyId, question);
   }
 }
 

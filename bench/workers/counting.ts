@@ -2,11 +2,7 @@
 
 export const noCounts = {
   guardCalls: 0,
-  /** The alarms of guards, which `guardCalls` includes. */
-  guardAlarms: 0,
   guardRows: 0,
-  budgetCalls: 0,
-  budgetRows: 0,
   writerCalls: 0,
   writerRows: 0,
   statements: 0,
@@ -63,7 +59,7 @@ export function countD1(db: D1Database): void {
 }
 
 /** Counts the rows that one Durable Object writes. Writing its alarm counts as a row. */
-export function countStorage(storage: DurableObjectStorage, rows: "guardRows" | "budgetRows" | "writerRows"): void {
+export function countStorage(storage: DurableObjectStorage, rows: "guardRows" | "writerRows"): void {
   follow(storage.kv, "put", () => counts[rows]++);
   follow(storage, "setAlarm", () => counts[rows]++);
   follow(storage.sql, "exec", (cursor) => {

@@ -5,6 +5,7 @@ import { justAfter } from "../../src/log/segments/scan.ts";
 import { ActivityWriter as Writer } from "../../src/log/writer/activity-writer.ts";
 import { readWriters, sendEntries, writerAt, writersOf } from "../../src/log/writers.ts";
 import { benchEntry } from "./entry.ts";
+import { workerOf } from "./verbs.ts";
 
 export { KeyGuard } from "../../src/guard/key-guard.ts";
 
@@ -23,13 +24,10 @@ interface Load {
   rate: number;
   seconds: number;
   accounts: number;
-  /** The number of further accounts, which have ten requests per second together. Only their entries are observed, if there are any. */
-  others: number;
 }
 
 /** The one-way network latency between an isolate and a log writer, in milliseconds. */
 const oneWayMs = 15;
-const othersRate = 10;
 const observeEveryMs = 100;
 const lookEveryMs = 20;
 const maxLookMs = 60_000;
@@ -41,12 +39,7 @@ const writerOf = (account: number, env: Bindings) => `ACTIVITY_0/${account % wri
  * Simulates the log buffers of many isolates that receive requests at random times. The buffers send their entries to the product's own log
  * writers. `made` is called with each entry.
  */
-async function receive(
-  { isolates, rate, seconds }: Load,
-  account: () => number,
-  made: (entry: Entry) => void,
-  env: Bindings,
-): Promise<void> {
+async function receive({ isolates, rate, seconds, accounts }: Load, made: (entry: Entry) => void, env: Bindings): Promise<void> {
   const endsAt = Date.now() + 1000 * seconds;
   const meanMs = (1000 * isolates) / rate;
   const flushes = new Set<Promise<void>>();
@@ -55,7 +48,7 @@ async function receive(
     for (;;) {
       await sleep(Math.max(0, Math.min(-Math.log(1 - Math.random()) * meanMs, endsAt - Date.now())));
       if (Date.now() >= endsAt) return;
-      const own = account();
+      const own = Math.floor(Math.random() * accounts);
       const entry = benchEntry({ accountId: `acc_${own}`, id: newId("req", Date.now()), keyId: `key_${own}` });
       const logWriter = writerOf(own, env);
       const buffer = buffers.get(logWriter) ?? new ActivityBuffer();
@@ -78,48 +71,42 @@ async function receive(
 }
 
 /** Runs a load. Returns the number of entries, and for some of them the milliseconds from the request until a reader saw the entry. */
-async function run(load: Load, env: Bindings): Promise<{ sent: number; visibleMs: number[]; searchMs: number[] }> {
+async function run(load: Load, env: Bindings): Promise<{ sent: number; visibleMs: number[] }> {
   let sent = 0;
   let newest: Entry | null = null;
-  const observed = load.others > 0 ? load.accounts : 0;
   const made = (entry: Entry) => {
     sent++;
-    if (Number(entry.accountId.slice("acc_".length)) >= observed) newest = entry;
+    newest = entry;
   };
-  const any = (first: number, count: number) => () => first + Math.floor(Math.random() * count);
-  const loads = [receive(load, any(0, load.accounts), made, env)];
-  if (load.others > 0) loads.push(receive({ ...load, isolates: 10, rate: othersRate }, any(load.accounts, load.others), made, env));
+  const loads = receive(load, made, env);
   let isOver = false;
   const visibleMs: number[] = [];
-  const searchMs: number[] = [];
   const looks = new Set<Promise<void>>();
   const observing = (async () => {
     while (!isOver) {
       await sleep(observeEveryMs);
       if (newest === null || looks.size > 100) continue;
-      const look = untilVisible(newest, searchMs, env).then((ms) => void visibleMs.push(ms));
+      const look = untilVisible(newest, env).then((ms) => void visibleMs.push(ms));
       newest = null;
       looks.add(look);
       look.finally(() => looks.delete(look));
     }
   })();
-  await Promise.all(loads);
+  await loads;
   isOver = true;
   await observing;
   await Promise.all(looks);
-  return { sent, visibleMs, searchMs };
+  return { sent, visibleMs };
 }
 
-/** Looks for an entry in its log writer until it is there. Returns the milliseconds since its request. Adds the time of each search to `searchMs`. */
-async function untilVisible({ id, accountId }: Entry, searchMs: number[], env: Bindings): Promise<number> {
+/** Looks for an entry in its log writer until it is there. Returns the milliseconds since its request. */
+async function untilVisible({ id, accountId }: Entry, env: Bindings): Promise<number> {
   const madeAt = Date.now();
   const writer = writerAt(env, writerOf(Number(accountId.slice("acc_".length)), env));
   while (Date.now() - madeAt < maxLookMs) {
-    const startedAt = Date.now();
     const { entries } = (await writer.search(accountId, { filter: {}, before: justAfter(id), from: id, limit: 1 })) as {
       entries: unknown[];
     };
-    searchMs.push(Date.now() - startedAt);
     if (entries.length > 0) return Date.now() - madeAt;
     await sleep(lookEveryMs);
   }
@@ -129,8 +116,7 @@ async function untilVisible({ id, accountId }: Entry, searchMs: number[], env: B
 const allWriters = (env: Bindings) =>
   Array.from({ length: writersOf(env) }, (_, number) => env.ACTIVITY_WRITER.getByName(`ACTIVITY_0/${number}`));
 
-/** Maps each URL path to a command of this Worker. */
-const verbs: Record<string, (body: never, env: Bindings) => Promise<unknown>> = {
+export default workerOf<Bindings>({
   run,
   cut: async (_, env) => Promise.all(allWriters(env).map((writer) => writer.cutNow())),
   writers: async (_, env) => readWriters(env),
@@ -139,13 +125,4 @@ const verbs: Record<string, (body: never, env: Bindings) => Promise<unknown>> = 
     for (let account = 0; account < accounts; account++) await writerAt(env, writerOf(account, env)).flush(`acc_${account}`);
     return env.ACTIVITY_0.prepare("SELECT sum(entries) FROM activity_segments").first<number>("sum(entries)");
   },
-};
-
-export default {
-  async fetch(request, env) {
-    if (request.method === "GET") return new Response("ready");
-    const verb = verbs[new URL(request.url).pathname.slice(1)];
-    if (!verb) return new Response("no such verb", { status: 404 });
-    return Response.json((await verb((await request.json()) as never, env)) ?? null);
-  },
-} satisfies ExportedHandler<Bindings>;
+});

@@ -12,6 +12,7 @@ import { nextCuts, storeWaitingCuts } from "../../src/log/writer/waiting-cuts.ts
 import { deleteOldUsage } from "../../src/usage/retention.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 import { benchEntry } from "./entry.ts";
+import { workerOf } from "./verbs.ts";
 
 // The work of a log writer, with the product's own functions and a simulated clock. Hours of traffic therefore take minutes.
 
@@ -103,31 +104,10 @@ export class ActivityWriter extends DurableObject<Env> {
 
 type Bindings = Omit<Env, "ACTIVITY_WRITER"> & { ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter> };
 
-/** Returns the bytes of all columns of a table, which is about what the table takes in the database. */
-async function bytesOf(d1: D1Database, table: string): Promise<number> {
-  const { results } = await d1.prepare(`SELECT name FROM pragma_table_info('${table}')`).all<{ name: string }>();
-  const sum = results.map(({ name }) => `length(CAST("${name}" AS BLOB))`).join(" + ");
-  const row = await d1.prepare(`SELECT sum(${sum}) AS bytes FROM ${table}`).first<{ bytes: number | null }>();
-  return row?.bytes ?? 0;
-}
+const writerIn = (env: Bindings) => env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0");
 
-/** Returns the size of the database, and of what each table holds, in bytes. */
-async function sizes(d1: D1Database) {
-  const { meta } = await d1.prepare("SELECT 1").run();
-  const [segments, hours, days, uses] = await Promise.all(
-    ["activity_segments", "hour_totals", "day_totals", "last_uses"].map((table) => bytesOf(d1, table)),
-  );
-  return { database: meta.size_after ?? 0, segments, hours, days, uses };
-}
-
-export default {
-  async fetch(request, env) {
-    const writer = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0");
-    const { pathname } = new URL(request.url);
-    if (pathname === "/counts") return Response.json(counts);
-    if (pathname === "/sizes") return Response.json(await sizes(env.ACTIVITY_0));
-    if (pathname === "/simulate") return Response.json(await writer.simulate(await request.json<Traffic>()));
-    if (pathname === "/retain") return Response.json((await writer.retain(await request.json<number>())) ?? null);
-    return new Response("ready");
-  },
-} satisfies ExportedHandler<Bindings>;
+export default workerOf<Bindings>({
+  counts: async () => counts,
+  simulate: async (traffic: Traffic, env) => writerIn(env).simulate(traffic),
+  retain: async (now: number, env) => writerIn(env).retain(now),
+});
