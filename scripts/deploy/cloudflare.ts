@@ -1,6 +1,6 @@
 import { CommandError } from "../exit-codes.ts";
 import type { Binding, Deployment } from "./deployment.ts";
-import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
+import { jsonIn, wrangler } from "./wrangler.ts";
 
 // Asks Cloudflare what is deployed. Nothing in this file changes anything.
 
@@ -28,66 +28,128 @@ export interface Deployed {
   secrets: string[];
   /** The id of the version that was uploaded last. Perhaps nobody has deployed it. */
   latest: string;
-  /** The largest share is first. */
+  /** The shares of the latest ten deployments, the latest first. */
+  deployments: Share[][];
+  /** The shares of the latest deployment. The largest share is first. */
   shares: Share[];
   /** The version with the largest share. */
   version: Version;
 }
 
-/** Returns null if wrangler is signed in, otherwise the output of wrangler. `wrangler whoami` needs more permissions than a deploy. */
-export async function signInProblem(deployment: Deployment): Promise<string | null> {
-  if (process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID) return null;
-  // Without `--json`, the exit code is 0 even if nobody is signed in.
-  const { code, out, err } = await wrangler(["whoami", "--json"], deployment, { mayFail: true });
-  return code === 0 ? null : out + err;
+interface Credentials {
+  headers: Record<string, string>;
+  accountId: string;
 }
 
-/** Throws `CommandError` if wrangler is not signed in. */
-export async function requireSignedIn(deployment: Deployment): Promise<void> {
-  const problem = await signInProblem(deployment);
-  if (problem !== null)
-    throw new CommandError(
-      "refused",
-      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler whoami:\n${problem}`,
-    );
+let known: Promise<Credentials> | undefined;
+
+/**
+ * Returns the credentials that wrangler uses, and passes the account on to all later commands of wrangler. Reading Cloudflare's API directly is faster than a
+ * start of wrangler for each question. Throws `CommandError` if wrangler is not signed in.
+ */
+export function signIn(deployment: Deployment): Promise<Credentials> {
+  known ??= credentialsOf(deployment);
+  return known;
+}
+
+async function credentialsOf(deployment: Deployment): Promise<Credentials> {
+  const token = process.env.CLOUDFLARE_API_TOKEN;
+  const headers = token ? { Authorization: `Bearer ${token}` } : await headersOfWrangler(deployment);
+  if (!process.env.CLOUDFLARE_ACCOUNT_ID) {
+    const accounts = (await call<{ id: string }[]>(headers, "/accounts")) ?? [];
+    if (accounts.length !== 1 || accounts[0] === undefined)
+      throw new CommandError(
+        "refused",
+        `Set CLOUDFLARE_ACCOUNT_ID, because wrangler is signed in to ${accounts.length} accounts of Cloudflare.`,
+      );
+    process.env.CLOUDFLARE_ACCOUNT_ID = accounts[0].id;
+  }
+  return { headers, accountId: process.env.CLOUDFLARE_ACCOUNT_ID };
+}
+
+/** Returns the headers of a request with the token of `wrangler login`, or with a global API key in the environment. */
+async function headersOfWrangler(deployment: Deployment): Promise<Record<string, string>> {
+  const { code, out, err } = await wrangler(["auth", "token", "--json"], deployment, { mayFail: true });
+  const { token, key, email } = code === 0 ? (jsonIn(out) as Record<string, string>) : {};
+  if (token !== undefined) return { Authorization: `Bearer ${token}` };
+  if (key !== undefined && email !== undefined) return { "X-Auth-Key": key, "X-Auth-Email": email };
+  throw new CommandError(
+    "refused",
+    `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler auth token:
+${out}${err}`,
+  );
+}
+
+interface Call {
+  /** Returns whether a response with status 404 and this error code means that there is nothing at the path. */
+  isMissing?: (code: number) => boolean;
+  /** The body of a POST request. Without it, the call is a GET request. */
+  body?: unknown;
 }
 
 /**
- * Runs a command. Returns its output, or null if it failed because what it names does not exist. "Could not look" is not "does not exist": any other error
- * throws, because a Worker that is taken for a new one would get new secrets.
+ * Calls Cloudflare's API. Returns null if what the path names is missing. "Could not look" is not "does not exist": any other error throws, because a Worker
+ * that is taken for a new one would get new secrets.
  */
-async function ifThere(args: string[], deployment: Deployment, notThere: RegExp): Promise<string | null> {
-  const { code, out, err } = await wrangler(args, deployment, { mayFail: true });
-  if (code === 0) return out;
-  if (notThere.test(out + err)) return null;
-  throw new WranglerError(`wrangler ${args.join(" ")} failed:\n${out}${err}`);
+async function call<Result>(
+  headers: Credentials["headers"],
+  path: string,
+  { isMissing = () => false, body }: Call = {},
+): Promise<Result | null> {
+  const url = `${process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4"}${path}`;
+  const post = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(url, { ...(body === undefined ? { headers } : post), signal: AbortSignal.timeout(30_000) }).catch(
+    (error: Error) => {
+      throw new CommandError("failed", `${url} does not respond: ${error.message}`);
+    },
+  );
+  const text = await response.text();
+  const { result, errors = [] } = (text.startsWith("{") ? JSON.parse(text) : {}) as { result?: Result; errors?: { code: number }[] };
+  if (response.ok && result !== undefined) return result;
+  if (response.status === 404 && errors.some(({ code }) => isMissing(code))) return null;
+  throw new CommandError("failed", `${url} responded with ${response.status}: ${text}`);
 }
+
+/** Calls a path below the account. */
+async function read<Result>(deployment: Deployment, path: string, how?: Call): Promise<Result | null> {
+  const { headers, accountId } = await signIn(deployment);
+  return call<Result>(headers, `/accounts/${accountId}${path}`, how);
+}
+
+/** The code of the error "This Worker does not exist on your account". */
+const noWorker = 10007;
+const scriptPath = ({ worker }: Deployment): string => `/workers/scripts/${worker}`;
 
 /** Returns the ids of the databases of the Cloudflare account, by their names. */
 export async function readDatabaseIds(deployment: Deployment): Promise<Map<string, string>> {
-  const listed = jsonIn((await wrangler(["d1", "list", "--json"], deployment)).out) as { name: string; uuid: string }[];
+  const listed = (await read<{ name: string; uuid: string }[]>(deployment, "/d1/database?per_page=1000")) ?? [];
   return new Map(listed.map(({ name, uuid }) => [name, uuid]));
+}
+
+/** Returns the rows of a query of a database that reads `table`. Returns no rows if the database or the table does not exist yet. */
+export async function rowsIn<Row>(deployment: Deployment, id: string | undefined, table: string, sql: string): Promise<Row[]> {
+  const rows = async <Each>(query: string) =>
+    (await read<{ results: Each[] }[]>(deployment, `/d1/database/${id}/query`, { body: { sql: query } }))?.[0]?.results ?? [];
+  if (id === undefined || (await rows(`SELECT 1 FROM sqlite_schema WHERE name = '${table}'`)).length === 0) return [];
+  return rows<Row>(sql);
 }
 
 /** Returns the names of the queues that do not exist yet. */
 export async function missingQueues(deployment: Deployment): Promise<string[]> {
-  const found = await Promise.all(deployment.queues.map((name) => ifThere(["queues", "info", name], deployment, /does not exist/i)));
-  return deployment.queues.filter((_, index) => found[index] === null);
+  const query = new URLSearchParams(deployment.queues.map((name) => ["name", name]));
+  const found = (await read<{ queue_name: string }[]>(deployment, `/queues?${query}`)) ?? [];
+  return deployment.queues.filter((name) => !found.some(({ queue_name }) => queue_name === name));
 }
 
 /** Returns a version by its id, or null if the Worker has no such version. */
 export async function readVersion(deployment: Deployment, id: string): Promise<Version | null> {
-  const out = await ifThere(["versions", "view", id, "--json"], deployment, /not (?:be )?found|does not exist/i);
-  if (out === null) return null;
-  const {
-    metadata,
-    annotations = {},
-    resources = {},
-  } = jsonIn(out) as {
+  const found = await read<{
     metadata: { created_on: string };
     annotations?: Record<string, string>;
     resources?: { script_runtime?: { migration_tag?: string }; bindings?: Binding[] };
-  };
+  }>(deployment, `${scriptPath(deployment)}/versions/${id}`, { isMissing: () => true });
+  if (found === null) return null;
+  const { metadata, annotations = {}, resources = {} } = found;
   return {
     id,
     createdAt: metadata.created_on,
@@ -101,21 +163,19 @@ export async function readVersion(deployment: Deployment, id: string): Promise<V
 export const variableOf = ({ bindings }: Version, variable: string): string =>
   String(bindings.find(({ name }) => name === variable)?.text ?? "");
 
-/** Returns the shares of the latest ten deployments, the latest first. Cloudflare lists no more. */
-export async function readDeployments(deployment: Deployment): Promise<Share[][]> {
-  const { out } = await wrangler(["deployments", "list", "--json"], deployment);
-  const listed = jsonIn(out) as { created_on: string; versions: { version_id: string; percentage: number }[] }[];
-  return listed
+/** Returns the shares of the latest ten deployments, the latest first. Cloudflare lists no more. Returns null if the Worker does not exist. */
+export async function readDeployments(deployment: Deployment): Promise<Share[][] | null> {
+  const found = await read<{ deployments: { created_on: string; versions: { version_id: string; percentage: number }[] }[] }>(
+    deployment,
+    `${scriptPath(deployment)}/deployments`,
+    { isMissing: (code) => code === noWorker },
+  );
+  if (found === null) return null;
+  return found.deployments
     .toSorted((a, b) => b.created_on.localeCompare(a.created_on))
     .map(({ versions }) =>
       versions.map(({ version_id: id, percentage }) => ({ id, percentage })).toSorted((a, b) => b.percentage - a.percentage),
     );
-}
-
-/** Returns the deployed versions with their shares, the largest share first. */
-export async function readShares(deployment: Deployment): Promise<Share[]> {
-  const [shares = []] = await readDeployments(deployment);
-  return shares;
 }
 
 /** Returns the deployed versions as text, for example "VERSION (90 %) and VERSION (10 %)". */
@@ -124,14 +184,17 @@ export const shownShares = (shares: readonly Share[]): string =>
 
 /** Returns what is deployed, or null if the Worker does not exist yet. */
 export async function readDeployed(deployment: Deployment): Promise<Deployed | null> {
-  if ((await ifThere(["secret", "list", "--format", "json"], deployment, /Worker "[^"]+"[^\n]* not found\./)) === null) return null;
-  const [shares, listed] = await Promise.all([readShares(deployment), wrangler(["versions", "list", "--json"], deployment)]);
-  const versions = jsonIn(listed.out) as { id: string; metadata: { created_on: string } }[];
-  const [latest] = versions.toSorted((a, b) => b.metadata.created_on.localeCompare(a.metadata.created_on));
-  const version = shares[0] ? await readVersion(deployment, shares[0].id) : null;
-  if (version === null || latest === undefined) throw new WranglerError("wrangler named no deployed version.");
+  const deployments = await readDeployments(deployment);
+  if (deployments === null) return null;
+  const [shares = []] = deployments;
+  const [version, listed] = await Promise.all([
+    shares[0] ? readVersion(deployment, shares[0].id) : null,
+    read<{ items: { id: string; metadata: { created_on: string } }[] }>(deployment, `${scriptPath(deployment)}/versions`),
+  ]);
+  const [latest] = (listed?.items ?? []).toSorted((a, b) => b.metadata.created_on.localeCompare(a.metadata.created_on));
+  if (!version || latest === undefined) throw new CommandError("failed", "Cloudflare named no deployed version.");
   const secrets = version.bindings.filter(({ type }) => type === "secret_text").map(({ name }) => name);
-  return { secrets, latest: latest.id, shares, version };
+  return { secrets, latest: latest.id, deployments, shares, version };
 }
 
 /**
@@ -139,17 +202,18 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
  * may be signed in to another account.
  */
 export async function requireSameWorker(deployment: Deployment): Promise<void> {
-  const [shares, health] = await Promise.all([
-    readShares(deployment),
+  const [deployments, health] = await Promise.all([
+    readDeployments(deployment),
     fetch(`${deployment.origin}/health`, { signal: AbortSignal.timeout(10_000) })
       .then((response) => response.json() as Promise<{ releaseId?: string }>)
       .catch((error: Error) => {
         throw new CommandError("unreachable", `Nothing is done. ${deployment.origin}/health does not respond: ${error.message}`);
       }),
   ]);
+  const shares = deployments?.[0] ?? [];
   if (shares.some(({ id }) => id === health.releaseId)) return;
   throw new CommandError(
     "refused",
-    `Nothing is done. ${deployment.origin} responds as version ${health.releaseId}, but ${deployment.worker} in the Cloudflare account that wrangler uses is at ${shownShares(shares)}. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami.`,
+    `Nothing is done. ${deployment.origin} responds as version ${health.releaseId}, but ${deployment.worker} in the Cloudflare account that wrangler uses is at ${shownShares(shares) || "no version"}. Check CLOUDFLARE_ACCOUNT_ID and npx wrangler whoami.`,
   );
 }

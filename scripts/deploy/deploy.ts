@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
@@ -8,19 +8,9 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { connectToOperator, keepToken, keptToken, type OperatorClient } from "../operator-client.ts";
 import { root } from "../root.ts";
 import { missingSecrets, secretNames } from "../secrets.ts";
-import {
-  type Deployed,
-  missingQueues,
-  readDatabaseIds,
-  readDeployed,
-  requireSignedIn,
-  shownShares,
-  signInProblem,
-  variableOf,
-} from "./cloudflare.ts";
+import { type Deployed, missingQueues, readDatabaseIds, readDeployed, rowsIn, shownShares, signIn, variableOf } from "./cloudflare.ts";
 import { creations, type Deployment, domainsOf, readDeployment, type Step } from "./deployment.ts";
 import { overridesOf } from "./environment.ts";
-import { rowsOf } from "./rows.ts";
 import { connectToMetrics, isServing, waitForVersion, watchVersion } from "./watch.ts";
 import { objectsAtOnce, sendAllTo, WranglerError, wrangler } from "./wrangler.ts";
 
@@ -53,7 +43,8 @@ interface State {
   deployed: Deployed | null;
   /** The ids of the databases of the Cloudflare account, by their names. */
   databaseIds: ReadonlyMap<string, string>;
-  missing: { databases: string[]; queues: string[]; secrets: string[] };
+  /** `migrations`: the bindings of the databases that lack a migration. */
+  missing: { databases: string[]; queues: string[]; secrets: string[]; migrations: string[] };
   /** The secrets without which stored keys and webhooks do not work, and which the Worker does not have. */
   lost: string[];
 }
@@ -67,17 +58,22 @@ async function readState(deployment: Deployment): Promise<State> {
   const databases = deployment.databases.map(({ name }) => name).filter((name) => !databaseIds.has(name));
   const secrets = secretNames.filter((name) => !deployed?.secrets.includes(name));
   const signing = secrets.filter((name) => name !== "OPERATOR_TOKENS");
-  const hasData = signing.length > 0 && databaseIds.has(deployment.databases[0]?.name ?? "") && (await countAccounts(deployment)) > 0;
-  return { deployed, databaseIds, missing: { databases, queues, secrets }, lost: hasData ? signing : [] };
+  const main = databaseIds.get(deployment.databases[0]?.name ?? "");
+  const hasAccounts = async () => (await rowsIn(deployment, main, "accounts", "SELECT 1 FROM accounts LIMIT 1")).length > 0;
+  const lost = signing.length > 0 && (await hasAccounts()) ? signing : [];
+  return { deployed, databaseIds, missing: { databases, queues, secrets, migrations: await unmigrated(deployment, databaseIds) }, lost };
 }
 
-/** Returns the number of accounts in the main database, or 0 before its first migration. */
-async function countAccounts({ config }: Deployment): Promise<number> {
-  const source = { which: "DB", where: "--remote", config } as const;
-  const tables = await rowsOf(source, "SELECT 1 FROM sqlite_schema WHERE name = 'accounts'");
-  if (tables.length === 0) return 0;
-  const [row] = await rowsOf<{ accounts: number }>(source, "SELECT count(*) AS accounts FROM accounts");
-  return row?.accounts ?? 0;
+/** Returns the bindings of the databases that lack a migration. */
+async function unmigrated(deployment: Deployment, ids: State["databaseIds"]): Promise<string[]> {
+  const found = await Promise.all(
+    deployment.databases.map(async ({ binding, name, migrations }) => {
+      const rows = await rowsIn<{ name: string }>(deployment, ids.get(name), "d1_migrations", "SELECT name FROM d1_migrations");
+      const files = globSync("*.sql", { cwd: join(root, migrations) });
+      return files.every((file) => rows.some((row) => row.name === file)) ? [] : [binding];
+    }),
+  );
+  return found.flat();
 }
 
 /** Throws `CommandError` if the deploy must not begin. */
@@ -118,14 +114,22 @@ async function reasonForAtOnce(deployment: Deployment, { deployed, missing }: St
 }
 
 /** Returns the commands that migrate the databases. The Worker that runs also works with the migrated tables (docs/runbooks/upgrade.md). */
-const migrations = ({ databases }: Deployment): Step[] =>
-  databases.map(({ binding }) => ({ what: `migrate ${binding}`, args: ["d1", "migrations", "apply", binding, "--remote"] }));
+const migrations = (bindings: readonly string[]): Step[] =>
+  bindings.map((binding) => ({ what: `migrate ${binding}`, args: ["d1", "migrations", "apply", binding, "--remote"] }));
 
 /** Prints what a deploy would do. Throws `CommandError` if it would be refused. */
 async function dryRun(deployment: Deployment, mayReplace: boolean): Promise<string> {
-  const problem = await signInProblem(deployment);
-  const all = { databases: deployment.databases.map(({ name }) => name), queues: deployment.queues, secrets: secretNames };
-  const state = problem === null ? await readState(deployment) : null;
+  const isSignedIn = await signIn(deployment).then(
+    () => true,
+    () => false,
+  );
+  const all = {
+    databases: deployment.databases.map(({ name }) => name),
+    queues: deployment.queues,
+    secrets: secretNames,
+    migrations: deployment.databases.map(({ binding }) => binding),
+  };
+  const state = isSignedIn ? await readState(deployment) : null;
   const { deployed, missing } = state ?? { deployed: null, missing: all };
   if (state === null) say("wrangler is not signed in, so nobody knows what exists. A deploy creates only what is missing.");
   else
@@ -134,7 +138,9 @@ async function dryRun(deployment: Deployment, mayReplace: boolean): Promise<stri
     );
   const why = state === null ? null : await reasonForAtOnce(deployment, state);
   const steps = [
-    ...[...creations(deployment, missing), ...migrations(deployment)].map(({ what, args }) => `${what}: wrangler ${args.join(" ")}`),
+    ...[...creations(deployment, missing), ...migrations(missing.migrations)].map(
+      ({ what, args }) => `${what}: wrangler ${args.join(" ")}`,
+    ),
     ...missing.secrets.map((name) => `create the secret ${name}`),
     ...(why === null
       ? [
@@ -256,7 +262,7 @@ interface Given {
 }
 
 async function deploy(found: Deployment, { account, seconds, mayReplace }: Given): Promise<string> {
-  await requireSignedIn(found);
+  await signIn(found);
   const state = await readState(found);
   const { deployed } = state;
   requireAllowed(found, state, mayReplace);
@@ -269,7 +275,7 @@ async function deploy(found: Deployment, { account, seconds, mayReplace }: Given
     databaseIds: state.missing.databases.length > 0 ? await readDatabaseIds(found) : state.databaseIds,
     secrets: isLatest ? null : { version: deployed.version.id, names: deployed.secrets },
   });
-  for (const { args } of migrations(deployment)) await wrangler(args, deployment, { show: true });
+  for (const { args } of migrations(state.missing.migrations)) await wrangler(args, deployment, { show: true });
   const { origin } = deployment;
   // Store the token first, and then upload its hash. If the upload fails, the next deploy uses the stored token.
   const secrets = missingSecrets(deployed?.secrets ?? [], "deploy", origin === null ? undefined : keptToken(origin) || undefined);

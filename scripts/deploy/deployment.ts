@@ -1,11 +1,12 @@
 import { jurisdictions, regions } from "../../src/db/region.ts";
-import { isLoopback } from "../../src/lib/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
-import { type Bound, configOf, overridesOf, production, writeConfig } from "./environment.ts";
+import { type Bound, configOf, originsOf, overridesOf, production, writeConfig } from "./environment.ts";
 
 export interface Database {
   binding: string;
   name: string;
+  /** The folder of its migrations, relative to the root of the project. */
+  migrations: string;
 }
 
 /** A binding as Cloudflare shows it, for example `{ type: "plain_text", name: "REGION", text: "weur" }`. */
@@ -42,7 +43,7 @@ export async function readDeployment(env: string = production, bound: Bound = {}
     ...producers.map(({ queue }) => queue),
     ...consumers.flatMap((each) => [each.queue, each.dead_letter_queue ?? []].flat()),
   ];
-  const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""), overridesOf(env));
+  const origins = originsOf(config, overridesOf(env));
   const domains = domainsOf({ origins });
   // Without an address of its own, a Worker has one under workers.dev.
   const hasNoAddress = (config.routes ?? []).length === 0 && domains.length === 0;
@@ -51,7 +52,7 @@ export async function readDeployment(env: string = production, bound: Bound = {}
     env,
     config: writeConfig(env, config, { isOnWorkersDev, domains }, bound),
     worker: config.name,
-    databases: config.d1_databases.map(({ binding, database_name: name }) => ({ binding, name })),
+    databases: config.d1_databases.map(({ binding, database_name: name, migrations_dir: migrations }) => ({ binding, name, migrations })),
     queues: [...new Set(queues)],
     classTag: config.migrations.at(-1)?.tag ?? "",
     region: oneOf(regions, "REGION", config.vars.REGION),
@@ -66,20 +67,6 @@ function oneOf(texts: readonly string[], name: string, value: unknown): string {
   const text = String(value ?? "");
   if (text === "" || texts.includes(text)) return text;
   throw new CommandError("misuse", `${name} is "${text}". It must be empty, or one of ${texts.join(", ")}.`);
-}
-
-function originsIn(publicOrigin: string, file: string): string[] {
-  const given = publicOrigin
-    .split(",")
-    .map((each) => each.trim())
-    .filter((each) => each !== "");
-  const isAddress = (each: string) => {
-    const { protocol, hostname } = URL.canParse(each) ? new URL(each) : { protocol: "", hostname: "" };
-    return protocol === "https:" || (protocol === "http:" && isLoopback(hostname));
-  };
-  const wrong = given.find((each) => !isAddress(each));
-  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN in ${file} has an entry that is no https:// URL: "${wrong}".`);
-  return given.map((each) => new URL(each).origin);
 }
 
 /**

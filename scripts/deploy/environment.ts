@@ -1,6 +1,7 @@
 import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import type { Region } from "../../src/db/region.ts";
+import { isLoopback } from "../../src/lib/net/loopback.ts";
 import { CommandError } from "../exit-codes.ts";
 import { root } from "../root.ts";
 
@@ -76,10 +77,17 @@ export async function configOf(env: string): Promise<Config> {
   const configs = names.map((name) => {
     if (name === production) return { name, config: main };
     const base = { ...withNamesOf(main, name), routes: [], vars: { ...main.vars, ...ofOneDeployment } };
-    return { name, config: merged(base, { ...read(name) }) as Config };
+    const own = { ...read(name) };
+    const fixed = derived.find((each) => each in own);
+    if (fixed !== undefined)
+      throw new CommandError(
+        "misuse",
+        `Nothing is done. ${overridesOf(name)} sets ${fixed}, which follows from the name of the environment.`,
+      );
+    return { name, config: merged(base, own) as Config };
   });
   const config = configs.find(({ name }) => name === env)?.config ?? main;
-  for (const other of configs) if (other.name !== env) requireNothingShared(env, config, other);
+  for (const other of configs) if (other.name !== env) requireOwnAddress(env, config, other);
   const region = String(config.vars.REGION ?? "");
   return {
     ...config,
@@ -91,38 +99,35 @@ export async function configOf(env: string): Promise<Config> {
 /** Variables that say where one deployment is. No other deployment has them from wrangler.toml. */
 const ofOneDeployment = { PUBLIC_ORIGIN: "", REGION: "", JURISDICTION: "" };
 
-const originsOf = ({ vars }: { vars?: { PUBLIC_ORIGIN?: unknown } }): string[] =>
-  String(vars?.PUBLIC_ORIGIN ?? "")
+/** Returns the origins in PUBLIC_ORIGIN. Throws `CommandError` if an entry is none. `file`: the file that has the variable. */
+export function originsOf({ vars }: Pick<Config, "vars">, file: string): string[] {
+  const given = String(vars.PUBLIC_ORIGIN ?? "")
     .split(",")
     .map((each) => each.trim())
-    .filter((each) => /^https?:/.test(each) && URL.canParse(each))
-    .map((each) => new URL(each).origin);
-
-/**
- * Throws `CommandError` if an environment has the address, the Worker, a database or a queue of another one. A file that was copied from another environment
- * has its address.
- */
-function requireNothingShared(env: string, config: Config, other: { name: string; config: Config }): void {
-  const refuse = (what: string, own: string) => {
-    throw new CommandError(
-      "misuse",
-      `Nothing is done. ${what} in ${overridesOf(env)} and in ${overridesOf(other.name)}. Each environment needs ${own} of its own.`,
-    );
+    .filter((each) => each !== "");
+  const isAddress = (each: string) => {
+    const { protocol, hostname } = URL.canParse(each) ? new URL(each) : { protocol: "", hostname: "" };
+    return protocol === "https:" || (protocol === "http:" && isLoopback(hostname));
   };
-  const hostsOf = (each: Config) => originsOf(each).map((origin) => new URL(origin).host);
-  const origin = originsOf(config).find((each) => hostsOf(other.config).includes(new URL(each).host));
-  if (origin !== undefined) refuse(`PUBLIC_ORIGIN is ${origin}`, "an address");
-  const name = resourcesOf(config).find((each) => resourcesOf(other.config).includes(each));
-  if (name !== undefined) refuse(`The name ${name} is used`, "a Worker, databases and queues");
+  const wrong = given.find((each) => !isAddress(each));
+  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN in ${file} has an entry that is no https:// URL: "${wrong}".`);
+  return given.map((each) => new URL(each).origin);
 }
 
-/** Returns the names of the Worker, its databases and its queues. */
-const resourcesOf = ({ name, d1_databases, queues }: Config): string[] => [
-  name,
-  ...d1_databases.map(({ database_name }) => database_name),
-  ...queues.producers.map(({ queue }) => queue),
-  ...queues.consumers.flatMap(({ queue, dead_letter_queue }) => [queue, dead_letter_queue ?? []].flat()),
-];
+/** Throws `CommandError` if two environments have the same host. A file that was copied from another environment has its address. */
+function requireOwnAddress(env: string, config: Config, other: { name: string; config: Config }): void {
+  const [file, otherFile] = [overridesOf(env), overridesOf(other.name)];
+  const taken = originsOf(other.config, otherFile).map((origin) => new URL(origin).host);
+  const origin = originsOf(config, file).find((each) => taken.includes(new URL(each).host));
+  if (origin === undefined) return;
+  throw new CommandError(
+    "misuse",
+    `Nothing is done. PUBLIC_ORIGIN is ${origin} in ${file} and in ${otherFile}. Each environment needs an address of its own.`,
+  );
+}
+
+/** What an environment cannot choose: the names of its Worker, databases and queues follow from its own name. */
+const derived = ["name", "d1_databases", "queues"];
 
 /** Returns variables as text, which is how the Worker reads them. Throws `CommandError` for a list or a table. */
 function textsOf(vars: Record<string, unknown>, file: string): Record<string, string> {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { CommandError } from "../exit-codes.ts";
 import type { Manifest } from "../operator/backup.ts";
-import { readDatabaseIds, requireSignedIn } from "./cloudflare.ts";
+import { readDatabaseIds } from "./cloudflare.ts";
 import { creations, type Database, type Deployment } from "./deployment.ts";
 import { overridesOf } from "./environment.ts";
 import { rowsOf, type Source } from "./rows.ts";
@@ -45,7 +45,6 @@ export async function restoreDatabases(
   deployment: Deployment,
   { folder, manifest: { databases: files, jurisdiction }, isCopy }: Restored,
 ): Promise<Counts> {
-  await requireSignedIn(deployment);
   const ids = await readDatabaseIds(deployment);
   if (jurisdiction && deployment.jurisdiction !== jurisdiction)
     throw new CommandError(

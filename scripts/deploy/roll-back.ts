@@ -1,6 +1,6 @@
 import { parseOptions, run } from "../command.ts";
 import { CommandError } from "../exit-codes.ts";
-import { readDeployed, readDeployments, readVersion, requireSignedIn, shownShares } from "./cloudflare.ts";
+import { readDeployed, readVersion, shownShares } from "./cloudflare.ts";
 import { readDeployment } from "./deployment.ts";
 import { waitForVersion } from "./watch.ts";
 import { sendAllTo, WranglerError, wrangler } from "./wrangler.ts";
@@ -29,13 +29,12 @@ await run(async () => {
   const { values } = parseOptions({ options: { env: text, to: text, "if-split": flag, "dry-run": flag, help: flag } }, usage);
   if (values.help) return usage;
   const deployment = await readDeployment(values.env);
-  await requireSignedIn(deployment);
   const deployed = await readDeployed(deployment);
   if (deployed === null) throw new CommandError("refused", `${deployment.worker} is not deployed.`);
-  const { shares, version: present } = deployed;
+  const { deployments, shares, version: present } = deployed;
   const isSplit = shares.length > 1;
   if (values["if-split"] && !isSplit) return `All requests go to ${present.id}. Nothing is changed.`;
-  const whole = (await readDeployments(deployment)).flatMap(([first]) => (first?.percentage === 100 ? [first.id] : []));
+  const whole = deployments.flatMap(([first]) => (first?.percentage === 100 ? [first.id] : []));
   // While the requests are split, the version that had all of them before has the largest share.
   const id = values.to ?? (isSplit ? present.id : whole.find((each) => each !== present.id));
   const name = `Name a version with --to: npm run wrangler -- ${deployment.env} deployments list`;

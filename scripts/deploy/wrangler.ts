@@ -76,14 +76,7 @@ export async function wrangler(
 
 /** Returns the JSON in wrangler's output, which can have other lines before and after it. Throws `WranglerError` if there is no JSON. */
 export function jsonIn(text: string): unknown {
-  const starts = [...text.matchAll(/^[[{]/gm)].map(({ index }) => index);
-  const ends = [...text.matchAll(/[\]}][ \t]*$/gm)].map(({ index }) => index + 1).toReversed();
-  for (const start of starts)
-    for (const end of ends.filter((each) => each > start))
-      try {
-        return JSON.parse(text.slice(start, end));
-      } catch {
-        // Another line begins or ends with a bracket, too.
-      }
+  const [found] = /^[[{]$[\s\S]*^[\]}]$/m.exec(text) ?? [];
+  if (found !== undefined) return JSON.parse(found);
   throw new WranglerError(`wrangler printed no JSON:\n${text}`);
 }

@@ -3,13 +3,7 @@ import { randomUUID } from "node:crypto";
 // The state of the emulated Cloudflare account. The API (api.ts) changes it, and the runtime (runtime.ts) serves what it says.
 
 /** A permission that a token can have. The names are those of Cloudflare's page for tokens. */
-export type Permission = "Workers Scripts" | "D1" | "Queues" | "Workers Routes" | "Account Settings" | "Memberships";
-
-export interface Token {
-  /** Whether the token belongs to a person. If not, the token belongs to the account, and cannot ask who the person is. */
-  isOfUser: boolean;
-  permissions: readonly Permission[];
-}
+export type Permission = "Workers Scripts" | "D1" | "Queues" | "Workers Routes";
 
 export interface Database {
   uuid: string;
@@ -32,7 +26,6 @@ export interface Queue {
   queue_id: string;
   queue_name: string;
   consumers: Consumer[];
-  isPaused: boolean;
 }
 
 /** A binding as wrangler uploads it, for example `{ type: "d1", name: "DB", id: "..." }`. */
@@ -45,28 +38,27 @@ export interface Module {
   content: Uint8Array<ArrayBuffer>;
 }
 
-export interface Assets {
-  /** The SHA-like hash of each file, by its path. */
-  manifest: Record<string, { hash: string; size: number }>;
-  config: Record<string, unknown>;
+/** What wrangler says about an upload. */
+export interface Metadata {
+  main_module: string;
+  bindings: Binding[];
+  keep_bindings?: string[];
+  compatibility_date: string;
+  compatibility_flags?: string[];
+  migrations?: { old_tag?: string; new_tag: string };
+  assets?: { jwt: string; config: Record<string, unknown> };
+  annotations?: Record<string, string>;
 }
 
 export interface Version {
   id: string;
   number: number;
   createdAt: string;
-  mainModule: string;
+  metadata: Metadata;
   modules: Module[];
+  /** The bindings with those that were inherited or kept. */
   bindings: Binding[];
-  compatibilityDate: string;
-  compatibilityFlags: string[];
   migrationTag: string | null;
-  limits: Record<string, unknown>;
-  placement: Record<string, unknown> | null;
-  assets: Assets | null;
-  annotations: Record<string, string>;
-  /** What made the version: an upload, or a changed secret. */
-  source: string;
 }
 
 export interface Share {
@@ -77,15 +69,11 @@ export interface Share {
 export interface Deployment {
   id: string;
   created_on: string;
-  source: string;
   versions: Share[];
-  annotations: Record<string, string>;
 }
 
 export interface Script {
   name: string;
-  tag: string;
-  tags: string[];
   /** The last migration of Durable Object classes that was applied. */
   migrationTag: string | null;
   /** Latest last. */
@@ -93,41 +81,29 @@ export interface Script {
   /** Latest first. */
   deployments: Deployment[];
   schedules: string[];
-  isOnWorkersDev: boolean;
-  settings: Record<string, unknown>;
 }
 
 export interface Account {
   id: string;
-  tokens: Record<string, Token>;
+  /** What each token may do. */
+  tokens: Record<string, readonly Permission[]>;
   databases: Database[];
   queues: Queue[];
   scripts: Map<string, Script>;
   /** The Worker that serves each custom domain. */
   domains: Map<string, string>;
-  /** The name of the account under workers.dev, or null if nobody has chosen one. */
-  subdomain: string | null;
   /** The contents of uploaded assets, by hash. */
   assets: Map<string, Buffer>;
 }
 
-/** A new account with two tokens. */
+/** A new account, with a token that has the permissions that docs/deploy.md lists. */
 export const newAccount = (): Account => ({
   id: randomUUID().replaceAll("-", ""),
-  tokens: {
-    // The permissions that docs/deploy.md lists.
-    "least-privilege": { isOfUser: true, permissions: ["Workers Scripts", "D1", "Queues", "Workers Routes"] },
-    "account-owned": { isOfUser: false, permissions: ["Workers Scripts", "D1", "Queues", "Workers Routes"] },
-    "every-permission": {
-      isOfUser: true,
-      permissions: ["Workers Scripts", "D1", "Queues", "Workers Routes", "Account Settings", "Memberships"],
-    },
-  },
+  tokens: { "least-privilege": ["Workers Scripts", "D1", "Queues", "Workers Routes"] },
   databases: [],
   queues: [],
   scripts: new Map(),
   domains: new Map(),
-  subdomain: "acme",
   assets: new Map(),
 });
 

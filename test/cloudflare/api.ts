@@ -101,10 +101,9 @@ export class Api {
   }
 
   #authorize(incoming: IncomingMessage, permission: Permission): void {
-    const token = this.#account.tokens[/^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? ""];
-    if (!token) throw new ApiError(401, 10000, "Authentication error");
-    if (permission === "Memberships" && !token.isOfUser) throw new ApiError(403, 9109, "Valid user-level authentication not found");
-    if (!token.permissions.includes(permission)) throw new ApiError(403, 10000, "Authentication error");
+    const permissions = this.#account.tokens[/^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? ""];
+    if (!permissions) throw new ApiError(401, 10000, "Authentication error");
+    if (!permissions.includes(permission)) throw new ApiError(403, 10000, "Authentication error");
   }
 
   #allEndpoints(): Endpoint[] {
@@ -113,12 +112,7 @@ export class Api {
       const pattern = new RegExp(`^${path.replace(":account", this.#account.id).replaceAll(/:\w+/g, "([^/]+)")}$`);
       endpoints.push({ method, pattern, permission, respond });
     };
-    // Who is signed in.
-    on("GET", "/user", "Memberships", () => ({ id: "user", email: "ops@acme.dev" }));
-    on("GET", "/memberships", "Memberships", () => [{ id: "member", account: { id: this.#account.id, name: "Acme" } }]);
     on("GET", "/accounts", null, () => [{ id: this.#account.id, name: "Acme" }]);
-    on("GET", "/user/tokens/verify", "Memberships", () => ({ status: "active" }));
-
     const context = { account: this.#account, runtime: this.#runtime, url: () => this.url };
     addD1(on, context);
     addQueues(on, context);

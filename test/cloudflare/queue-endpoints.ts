@@ -11,13 +11,11 @@ function queueIn({ queues }: Account, id = ""): Queue {
 /** The endpoints of queues and their consumers. */
 export function addQueues(on: AddEndpoint, { account, runtime }: EndpointContext): void {
   const { queues } = account;
-  const shownQueue = ({ isPaused, consumers, ...queue }: Queue) => ({
+  const shownQueue = ({ consumers, ...queue }: Queue) => ({
     ...queue,
     consumers: consumers.map((each) => ({ ...each, type: "worker" })),
-    consumers_total_count: consumers.length,
     producers: [],
-    producers_total_count: 0,
-    settings: { delivery_delay: 0, message_retention_period: 345_600, delivery_paused: isPaused },
+    settings: {},
   });
   on("GET", "/accounts/:account/queues", "Queues", ({ query }) => {
     const names = query.getAll("name");
@@ -25,14 +23,8 @@ export function addQueues(on: AddEndpoint, { account, runtime }: EndpointContext
   });
   on("POST", "/accounts/:account/queues", "Queues", ({ json }) => {
     if (queues.some(({ queue_name }) => queue_name === json.queue_name)) throw new ApiError(409, 11009, "Queue name is already taken");
-    const queue: Queue = { queue_id: randomUUID().replaceAll("-", ""), queue_name: json.queue_name, consumers: [], isPaused: false };
+    const queue: Queue = { queue_id: randomUUID().replaceAll("-", ""), queue_name: json.queue_name, consumers: [] };
     queues.push(queue);
-    return shownQueue(queue);
-  });
-  on("PATCH", "/accounts/:account/queues/:id", "Queues", async ({ parts: [id], json }) => {
-    const queue = queueIn(account, id);
-    queue.isPaused = json.settings?.delivery_paused ?? queue.isPaused;
-    await runtime.update();
     return shownQueue(queue);
   });
   on("POST", "/accounts/:account/queues/:id/consumers", "Queues", async ({ parts: [id], json }) => {

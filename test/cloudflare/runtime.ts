@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from "miniflare";
-import { type Account, type Assets, type Script, sharesOf, type Version } from "./account.ts";
+import { type Account, type Script, sharesOf, type Version } from "./account.ts";
+import { manifestIn } from "./upload.ts";
 
 // Runs the deployed versions of the emulated account in workerd, with its databases, Durable Objects and queues.
 
@@ -56,7 +57,6 @@ export class Runtime {
     if (this.#miniflare !== null && wanted + queues === this.#known) return;
     const options = convertV4MiniflareOptions({
       resourcePersistencePath: join(this.#folder, "state"),
-      unsafeTriggerHandlers: true,
       log: new Log(LogLevel.NONE),
       workers: [this.#registryOptions(), ...[...scripts.values()].flatMap((script) => this.#workersOf(script))],
     });
@@ -90,40 +90,38 @@ export class Runtime {
   }
 
   #consumersOf(script: Script) {
+    const consumers = this.#account.queues.flatMap(({ queue_name, consumers }) => consumers.map((each) => ({ ...each, queue_name })));
     return Object.fromEntries(
-      this.#account.queues.flatMap(({ queue_name, consumers, isPaused }) =>
-        isPaused
-          ? []
-          : consumers
-              .filter((each) => each.script === script.name)
-              .map(({ dead_letter_queue: deadLetterQueue, settings }) => [
-                queue_name,
-                {
-                  maxBatchSize: settings.batch_size ?? 10,
-                  maxBatchTimeout: (settings.max_wait_time_ms ?? 0) / 1000,
-                  maxRetries: settings.max_retries ?? 3,
-                  ...(deadLetterQueue && { deadLetterQueue }),
-                },
-              ]),
-      ),
+      consumers
+        .filter((each) => each.script === script.name)
+        .map(({ queue_name, dead_letter_queue: deadLetterQueue, settings }) => [
+          queue_name,
+          {
+            maxBatchSize: settings.batch_size ?? 10,
+            maxBatchTimeout: (settings.max_wait_time_ms ?? 0) / 1000,
+            maxRetries: settings.max_retries ?? 3,
+            ...(deadLetterQueue && { deadLetterQueue }),
+          },
+        ]),
     );
   }
 
   #optionsOf(script: Script, version: Version, main: Version): V4WorkerOptions {
+    const { main_module, compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags = [] } = version.metadata;
     const of = (type: string) => version.bindings.filter((each) => each.type === type);
     const texts = [...of("plain_text"), ...of("secret_text")].map(({ name, text }) => [name, text]);
     const json = of("json").map(({ name, json: value }) => [name, value]);
     const metadata = of("version_metadata").map(({ name }) => [
       name,
-      { id: version.id, tag: version.annotations["workers/tag"] ?? "", timestamp: version.createdAt },
+      { id: version.id, tag: version.metadata.annotations?.["workers/tag"] ?? "", timestamp: version.createdAt },
     ]);
-    const assets = of("assets")[0];
+    const { assets } = version.metadata;
     // The main module comes first.
-    const modules = version.modules.toSorted((a, b) => Number(b.name === version.mainModule) - Number(a.name === version.mainModule));
+    const modules = version.modules.toSorted((a, b) => Number(b.name === main_module) - Number(a.name === main_module));
     return {
       name: workerOf(script, version),
-      compatibilityDate: version.compatibilityDate,
-      compatibilityFlags: version.compatibilityFlags,
+      compatibilityDate,
+      compatibilityFlags,
       modules: modules.map(({ name, type, content }) => ({
         type: moduleTypes[type] ?? ("ESModule" as const),
         path: join("/", name),
@@ -146,22 +144,21 @@ export class Runtime {
       ),
       queueProducers: Object.fromEntries(of("queue").map(({ name, queue_name }) => [name, { queueName: String(queue_name) }])),
       unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-      ...(assets &&
-        version.assets && {
-          assets: {
-            binding: assets.name,
-            directory: this.#writeAssets(version.id, version.assets),
-            routerConfig: { has_user_worker: true, ...(routingOf(version.assets) && { static_routing: routingOf(version.assets) }) },
-            assetConfig: {},
-          },
-        }),
+      ...(assets && {
+        assets: {
+          binding: of("assets")[0]?.name ?? "",
+          directory: this.#writeAssets(version.id, assets),
+          routerConfig: { has_user_worker: true, static_routing: { user_worker: assets.config.run_worker_first as string[] } },
+          assetConfig: {},
+        },
+      }),
     };
   }
 
-  #writeAssets(versionId: string, { manifest, config }: Assets): string {
+  #writeAssets(versionId: string, { jwt, config }: NonNullable<Version["metadata"]["assets"]>): string {
     const directory = join(this.#folder, "assets", versionId);
     mkdirSync(directory, { recursive: true });
-    for (const [path, { hash }] of Object.entries(manifest)) {
+    for (const [path, hash] of Object.entries(manifestIn(jwt))) {
       mkdirSync(dirname(join(directory, path)), { recursive: true });
       writeFileSync(join(directory, path), this.#account.assets.get(hash) ?? "");
     }
@@ -174,16 +171,6 @@ export class Runtime {
     await this.update();
     if (this.#miniflare === null) throw new Error("The runtime does not run.");
     return this.#miniflare.getD1Database(uuid, registry);
-  }
-
-  /** Runs the scheduled jobs of a script, as Cloudflare does each minute. */
-  async runCron(scriptName: string): Promise<void> {
-    const script = this.#account.scripts.get(scriptName);
-    const main = script && sharesOf(script).toSorted((a, b) => b.percentage - a.percentage)[0];
-    const version = script?.versions.find(({ id }) => id === main?.version_id);
-    if (!script || !version || script.schedules.length === 0) throw new Error(`${scriptName} has no cron.`);
-    const worker = await this.#miniflare?.getWorker(workerOf(script, version));
-    await worker?.scheduled({ cron: script.schedules[0] ?? "" });
   }
 
   async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -216,12 +203,6 @@ export class Runtime {
     await this.#miniflare?.dispose();
     rmSync(this.#folder, { recursive: true, force: true });
   }
-}
-
-/** The paths that the Worker serves itself, of the setting `run_worker_first`. */
-function routingOf({ config }: Assets) {
-  const first = config.run_worker_first;
-  return Array.isArray(first) ? { user_worker: first as string[] } : undefined;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type SpawnOptions, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyProject, removeProject } from "../node/project.ts";
+import { copyProject, removeProject, withBuiltDocs } from "../node/project.ts";
 import type { Cloudflare } from "./cloudflare.ts";
 
 // A team with a clone of the project, which deploys to the emulated Cloudflare.
@@ -18,8 +18,6 @@ export interface Running extends Promise<Said> {
   interrupt(): void;
   /** Ends the script and all processes that it has started, at once. */
   kill(): void;
-  /** Closes what reads the output, and sends the signal of a terminal that is gone. */
-  hangUp(): void;
 }
 
 export interface Team {
@@ -35,9 +33,6 @@ export interface Team {
   run(script: keyof typeof scripts, args: readonly string[], variables?: Record<string, string>): Running;
   remove(): void;
 }
-
-/** The arguments with which a deploy creates the first account. */
-export const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
 
 /** Returns what a Worker says about its health. */
 export const healthAt = async (origin: string) => (await (await fetch(`${origin}/health`)).json()) as { status: string; releaseId: string };
@@ -58,18 +53,13 @@ function running(command: string, args: readonly string[], options: SpawnOptions
   const ended = new Promise<Said>((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...said })));
   return Object.assign(ended, {
     interrupt: () => void process.kill(-(child.pid ?? 0), "SIGINT"),
-    hangUp() {
-      child.stdout?.destroy();
-      child.stderr?.destroy();
-      process.kill(-(child.pid ?? 0), "SIGHUP");
-    },
     kill: () => void process.kill(-(child.pid ?? 0), "SIGKILL"),
   });
 }
 
 /** Clones the project, and sets the addresses of production and staging. */
 export function joinTeam(cloudflare: Cloudflare): Team {
-  const folder = copyProject();
+  const folder = withBuiltDocs(copyProject());
   const team: Team = {
     folder,
     origin: `http://localhost:${cloudflare.port}`,

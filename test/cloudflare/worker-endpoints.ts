@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Account, type Binding, latestOf, type Script, type Share, sharesOf, type Version } from "./account.ts";
 import { type AddEndpoint, ApiError, type EndpointContext, now } from "./endpoint.ts";
-import { assetsToken, bearerOf, formOf, manifestIn, readUpload, type Upload } from "./upload.ts";
+import { assetsToken, formOf, readUpload, type Upload } from "./upload.ts";
 
 function scriptIn({ scripts }: Account, name = ""): Script {
   const script = scripts.get(name);
@@ -20,18 +20,13 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
   const script = "/accounts/:account/workers/scripts/:script";
   // The Worker: its uploads, versions and deployments.
   on("GET", "/accounts/:account/workers/services/:script", "Workers Scripts", ({ parts: [name] }) => {
-    const { tag, tags, migrationTag } = scriptIn(account, name);
-    return {
-      id: name,
-      default_environment: {
-        environment: "production",
-        script: { id: name, tag, tags, last_deployed_from: "wrangler", ...(migrationTag && { migration_tag: migrationTag }) },
-      },
-    };
+    const { migrationTag } = scriptIn(account, name);
+    const shown = { id: name, tag: name, tags: [], last_deployed_from: "wrangler", ...(migrationTag && { migration_tag: migrationTag }) };
+    return { id: name, default_environment: { environment: "production", script: shown } };
   });
   on("PUT", script, "Workers Scripts", async ({ parts: [name = ""], body, headers }) => {
     const upload = await readUpload(body, headers);
-    const there = scripts.get(name) ?? newScript(name);
+    const there = scripts.get(name) ?? { name, migrationTag: null, versions: [], deployments: [], schedules: [] };
     const version = newVersion(context, there, upload);
     const { migrations } = upload.metadata;
     if (migrations) {
@@ -42,8 +37,8 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
     version.migrationTag = there.migrationTag;
     scripts.set(name, there);
     there.versions.push(version);
-    await deploy(context, there, [{ version_id: version.id, percentage: 100 }], "upload");
-    return { id: name, etag: version.id, tag: there.tag, deployment_id: version.id, startup_time_ms: 30, has_modules: true };
+    await deploy(context, there, [{ version_id: version.id, percentage: 100 }]);
+    return { id: name, etag: version.id, tag: name, deployment_id: version.id, startup_time_ms: 30 };
   });
   on("POST", `${script}/versions`, "Workers Scripts", async ({ parts: [name], body, headers }) => {
     const there = scriptIn(account, name);
@@ -76,18 +71,12 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
       if (isEarlier && query.get("force") !== "true" && secretsOf(version) !== secretsOf(present))
         throw new ApiError(400, 10220, `The following secrets have changed: ${changedSecrets(version, present).join(", ")}`);
     }
-    return deploy(context, there, shares, "wrangler", json.annotations);
+    return deploy(context, there, shares);
   });
-  on("GET", `${script}/settings`, "Workers Scripts", ({ parts: [name] }) => {
-    const there = scriptIn(account, name);
-    return { bindings: hidden(latestOf(there)?.bindings ?? []), tags: there.tags, ...there.settings };
-  });
-  on("PATCH", `${script}/script-settings`, "Workers Scripts", ({ parts: [name], json }) => {
-    const there = scriptIn(account, name);
-    there.tags = json.tags ?? there.tags;
-    Object.assign(there.settings, json);
-    return there.settings;
-  });
+  on("GET", `${script}/settings`, "Workers Scripts", ({ parts: [name] }) => ({
+    bindings: hidden(latestOf(scriptIn(account, name))?.bindings ?? []),
+  }));
+  on("PATCH", `${script}/script-settings`, "Workers Scripts", () => ({}));
 
   // Static assets.
   on("POST", `${script}/assets-upload-session`, "Workers Scripts", ({ json }) => {
@@ -99,69 +88,46 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
     const files = await formOf(body, headers);
     for (const [hash, content] of files)
       account.assets.set(hash, Buffer.from(typeof content === "string" ? content : await content.text(), "base64"));
-    return new Response(JSON.stringify({ success: true, errors: [], messages: [], result: { jwt: bearerOf(headers) } }), {
-      status: 201,
-      headers: { "Content-Type": "application/json" },
-    });
+    return new Response(
+      JSON.stringify({ success: true, errors: [], messages: [], result: { jwt: headers.authorization?.replace("Bearer ", "") } }),
+      {
+        status: 201,
+        headers: { "Content-Type": "application/json" },
+      },
+    );
   });
 
-  // Secrets.
   on("GET", `${script}/secrets`, "Workers Scripts", ({ parts: [name] }) =>
-    (latestOf(scriptIn(account, name))?.bindings ?? [])
-      .filter(({ type }) => type === "secret_text")
-      .map(({ name: secret, type }) => ({ name: secret, type })),
+    hidden(secretBindings(latestOf(scriptIn(account, name)) ?? { bindings: [] })),
   );
-  /** A changed secret makes a version of the latest code, without the annotations of its upload. */
-  async function withSecrets(name: string, change: (bindings: readonly Binding[]) => Binding[]): Promise<void> {
+  // A changed secret makes a version of the latest code, without the annotations of its upload.
+  on("PUT", `${script}/secrets`, "Workers Scripts", async ({ parts: [name = ""], json }) => {
     const there = scriptIn(account, name);
     const latest = latestOf(there);
     if (!latest || sharesOf(there)[0]?.version_id !== latest.id || sharesOf(there).length > 1)
       throw new ApiError(400, 10214, "Cannot edit settings of the latest version, because it is not deployed.");
-    const annotations = { "workers/triggered_by": "secret" };
-    const fresh = { id: randomUUID(), number: latest.number + 1, createdAt: now(), annotations, source: "secret" };
-    there.versions.push({ ...latest, ...fresh, bindings: change(latest.bindings) });
-    await deploy(context, there, [{ version_id: fresh.id, percentage: 100 }], "secret");
-  }
-  on("PUT", `${script}/secrets`, "Workers Scripts", async ({ parts: [name = ""], json }) => {
     const secret = { type: "secret_text", name: json.name, text: json.text };
-    await withSecrets(name, (bindings) => [...bindings.filter((each) => each.name !== json.name), secret]);
+    const bindings = [...latest.bindings.filter((each) => each.name !== json.name), secret];
+    const metadata = { ...latest.metadata, annotations: { "workers/triggered_by": "secret" } };
+    const fresh = { ...latest, id: randomUUID(), number: latest.number + 1, createdAt: now(), metadata, bindings };
+    there.versions.push(fresh);
+    await deploy(context, there, [{ version_id: fresh.id, percentage: 100 }]);
     return { name: json.name, type: "secret_text" };
-  });
-  on("DELETE", `${script}/secrets/:secret`, "Workers Scripts", async ({ parts: [name = "", secret] }) => {
-    await withSecrets(name, (bindings) => bindings.filter((each) => each.name !== secret));
-    return null;
   });
 
   // What sends requests, messages and scheduled events to the Worker.
-  const shownSubdomain = ({ isOnWorkersDev }: Script) => ({ enabled: isOnWorkersDev, previews_enabled: false });
-  on("GET", "/accounts/:account/workers/subdomain", "Workers Scripts", () => {
-    if (account.subdomain === null) throw new ApiError(404, 10007, "workers.dev subdomain does not exist");
-    return { subdomain: account.subdomain };
-  });
-  on("GET", "/accounts/:account/workers/workers/:script", "Workers Scripts", ({ parts: [name] }) => {
-    const there = scriptIn(account, name);
-    return { id: there.tag, name, subdomain: shownSubdomain(there) };
-  });
-  on("GET", `${script}/subdomain`, "Workers Scripts", ({ parts: [name] }) => shownSubdomain(scriptIn(account, name)));
-  on("POST", `${script}/subdomain`, "Workers Scripts", ({ parts: [name], json }) => {
-    const there = scriptIn(account, name);
-    there.isOnWorkersDev = json.enabled;
-    return shownSubdomain(there);
-  });
+  on("GET", "/accounts/:account/workers/workers/:script", "Workers Scripts", ({ parts: [name] }) => ({
+    id: name,
+    name,
+    subdomain: { enabled: false, previews_enabled: false },
+  }));
+  on("POST", `${script}/subdomain`, "Workers Scripts", ({ json }) => json);
   on("PUT", `${script}/schedules`, "Workers Scripts", async ({ parts: [name], json }) => {
     const there = scriptIn(account, name);
     there.schedules = json.map(({ cron }: { cron: string }) => cron);
     await runtime.update();
     return { schedules: json };
   });
-  on("GET", `${script}/schedules`, "Workers Scripts", ({ parts: [name] }) => ({
-    schedules: scriptIn(account, name).schedules.map((cron) => ({ cron })),
-  }));
-  on("GET", "/accounts/:account/workers/domains", "Workers Scripts", ({ query }) =>
-    [...account.domains]
-      .filter(([, service]) => service === query.get("service"))
-      .map(([hostname, service]) => ({ hostname, service, environment: "production" })),
-  );
   on("POST", `${script}/domains/changeset`, "Workers Routes", ({ parts: [name], json }) => ({
     added: json.filter(({ hostname }: { hostname: string }) => !account.domains.has(hostname)),
     updated: json.filter(({ hostname }: { hostname: string }) => account.domains.has(hostname) && account.domains.get(hostname) !== name),
@@ -174,22 +140,8 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
   });
 }
 
-async function deploy(
-  { runtime }: EndpointContext,
-  script: Script,
-  versions: Share[],
-  source: string,
-  annotations: Record<string, string> = {},
-) {
-  const deployment = {
-    id: randomUUID(),
-    created_on: now(),
-    source,
-    strategy: "percentage",
-    author_email: "ops@acme.dev",
-    versions,
-    annotations,
-  };
+async function deploy({ runtime }: EndpointContext, script: Script, versions: Share[]) {
+  const deployment = { id: randomUUID(), created_on: now(), strategy: "percentage", versions };
   script.deployments.unshift(deployment);
   await runtime.update();
   return deployment;
@@ -216,31 +168,12 @@ function newVersion({ account }: EndpointContext, script: Script, { metadata, mo
     id: randomUUID(),
     number: (before?.number ?? 0) + 1,
     createdAt: now(),
-    mainModule: metadata.main_module,
+    metadata,
     modules,
     bindings: [...sent, ...kept],
-    compatibilityDate: metadata.compatibility_date,
-    compatibilityFlags: metadata.compatibility_flags ?? [],
     migrationTag: script.migrationTag,
-    limits: metadata.limits ?? {},
-    placement: metadata.placement ?? null,
-    assets: metadata.assets ? { manifest: manifestIn(metadata.assets.jwt), config: metadata.assets.config } : null,
-    annotations: metadata.annotations ?? {},
-    source: "upload",
   };
 }
-
-const newScript = (name: string): Script => ({
-  name,
-  tag: randomUUID().replaceAll("-", ""),
-  tags: [],
-  migrationTag: null,
-  versions: [],
-  deployments: [],
-  schedules: [],
-  isOnWorkersDev: false,
-  settings: {},
-});
 
 function versionIn(script: Script, id = ""): Version {
   const version = script.versions.find((each) => each.id === id);
@@ -252,31 +185,23 @@ function versionIn(script: Script, id = ""): Version {
 const hidden = (bindings: readonly Binding[]) =>
   bindings.map((binding) => (binding.type === "secret_text" ? { type: binding.type, name: binding.name } : binding));
 
-const shownVersion = (version: Version) => ({
-  id: version.id,
-  number: version.number,
-  metadata: {
-    created_on: version.createdAt,
-    modified_on: version.createdAt,
-    source: "wrangler",
-    author_email: "ops@acme.dev",
-    author_id: "user",
-  },
-  annotations: version.annotations,
+const shownVersion = ({ id, number, createdAt, metadata, migrationTag, bindings }: Version) => ({
+  id,
+  number,
+  metadata: { created_on: createdAt, source: "wrangler", author_email: "ops@acme.dev" },
+  annotations: metadata.annotations ?? {},
   resources: {
-    script: { etag: version.id, handlers: ["fetch", "queue", "scheduled"], last_deployed_from: "wrangler" },
+    script: { etag: id, handlers: ["fetch", "queue", "scheduled"] },
     script_runtime: {
-      compatibility_date: version.compatibilityDate,
-      compatibility_flags: version.compatibilityFlags,
+      compatibility_date: metadata.compatibility_date,
       usage_model: "standard",
-      limits: version.limits,
-      ...(version.migrationTag && { migration_tag: version.migrationTag }),
+      ...(migrationTag && { migration_tag: migrationTag }),
     },
-    bindings: hidden(version.bindings),
+    bindings: hidden(bindings),
   },
 });
 
-const secretBindings = ({ bindings }: Version) => bindings.filter(({ type }) => type === "secret_text");
+const secretBindings = ({ bindings }: Pick<Version, "bindings">) => bindings.filter(({ type }) => type === "secret_text");
 const secretsOf = (version: Version) => JSON.stringify(secretBindings(version).toSorted((a, b) => a.name.localeCompare(b.name)));
 const changedSecrets = (one: Version, other: Version): string[] =>
   secretBindings(other)

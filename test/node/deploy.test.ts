@@ -2,12 +2,12 @@
  * @module-tag long
  * @module-tag process
  */
-import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, inject, it, vi } from "vitest";
-import { latestOf, scriptOf, sharesOf, type Version } from "../cloudflare/account.ts";
-import { isWrite } from "../cloudflare/api.ts";
+import { type Deployment, latestOf, scriptOf, sharesOf, type Version } from "../cloudflare/account.ts";
+import { type Fault, isWrite } from "../cloudflare/api.ts";
 import { type Cloudflare, startCloudflare } from "../cloudflare/cloudflare.ts";
 import { healthAt, joinTeam, type Said, type Team } from "../cloudflare/team.ts";
 
@@ -19,6 +19,8 @@ const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
 
 let cloudflare: Cloudflare;
 let team: Team;
+/** The version of the first deploy. */
+let first: Version;
 
 beforeAll(async () => {
   cloudflare = await startCloudflare();
@@ -38,6 +40,14 @@ const script = () => scriptOf(cloudflare.account);
 const latest = () => latestOf(script()) as Version;
 const secretsIn = ({ bindings }: Version) => bindings.filter(({ type }) => type === "secret_text");
 const isUpload = (name: string) => name.startsWith("deploy-");
+/** Lets the next call of this kind fail. */
+function failNext(method: string, path: RegExp, fault: Fault): void {
+  cloudflare.api.fault = (call) => {
+    if (call.method !== method || !path.test(call.path)) return undefined;
+    cloudflare.api.fault = () => undefined;
+    return fault;
+  };
+}
 /** Expects that a command has succeeded. Returns its output. */
 function succeeded({ code, out, err }: Said): string {
   expect([code, code === 0 ? "" : out + err]).toEqual([0, ""]);
@@ -52,19 +62,11 @@ async function expectRefused(said: Promise<Said>, sentence: string | RegExp, exi
 const expectNothingChanged = () => expect(cloudflare.api.calls.filter(isWrite)).toEqual([]);
 
 test("The first deploy goes on after a kill at any of its calls, and creates everything with a token of minimal permissions", async () => {
-  // Each of these calls takes effect, and kills the deploy before it hears of that.
-  const killAt = async (call: RegExp) => {
-    let isKilled = false;
-    const running = team.run("deploy", ["--watch", "1"]);
-    cloudflare.api.fault = ({ method, path }) => {
-      if (isKilled || !call.test(`${method} ${path}`)) return undefined;
-      isKilled = true;
-      return { when: "after", what: () => running.kill() };
-    };
-    expect((await running).code).toBe(null);
-  };
-  await killAt(/POST .*\/d1\/database$/);
-  // An interruption leaves no file with secrets.
+  // This call takes effect, and kills the deploy before it hears of that.
+  const killed = team.run("deploy", ["--watch", "1"]);
+  failNext("POST", /\/d1\/database$/, { when: "after", what: () => killed.kill() });
+  expect((await killed).code).toBe(null);
+  // So does this one, with Ctrl+C. That leaves no file with secrets.
   const temporary = join(team.folder, "temporary");
   mkdirSync(temporary);
   const interrupted = team.run("deploy", ["--watch", "1"], { TMPDIR: temporary });
@@ -73,12 +75,9 @@ test("The first deploy goes on after a kill at any of its calls, and creates eve
     hadFile = readdirSync(temporary).some(isUpload);
     interrupted.interrupt();
   };
-  cloudflare.api.fault = ({ method, path }) =>
-    method === "PUT" && path.endsWith("/scripts/developer-overview") ? { when: "before", what: interrupt } : undefined;
+  failNext("PUT", /\/scripts\/developer-overview$/, { when: "after", what: interrupt });
   expect([(await interrupted).code, hadFile]).toEqual([1, true]);
   expect(readdirSync(temporary).filter(isUpload)).toEqual([]);
-  await killAt(/PUT .*\/workers\/scripts\/developer-overview$/);
-  cloudflare.api.fault = () => undefined;
   const out = await deploy(...firstAccount);
   const { databases, queues, domains } = cloudflare.account;
   expect(databases.map(({ name, region }) => [name, region])).toEqual([
@@ -104,18 +103,28 @@ test("The first deploy goes on after a kill at any of its calls, and creates eve
 test("A dry run prints the steps, with and without Cloudflare, and changes nothing", async () => {
   const { code, out } = await team.run("deploy", ["--dry-run"], { CLOUDFLARE_ENV: "staging" });
   expect([code, out]).toEqual([0, expect.stringContaining("send 10 % of the requests to it")]);
-  expect(out).not.toMatch(/create the (database|queue|secret)|staging/);
+  expect(out).not.toMatch(/create the (database|queue|secret)|migrate|staging/);
+  const database = await cloudflare.runtime.database(cloudflare.account.databases[0]?.uuid ?? "");
+  await database.exec("UPDATE d1_migrations SET name = name || '-of-another-clone'");
+  expect(succeeded(await team.run("deploy", ["--dry-run"]))).toContain("migrate DB: wrangler d1 migrations apply DB --remote");
+  await database.exec("UPDATE d1_migrations SET name = replace(name, '-of-another-clone', '')");
   expectNothingChanged();
-  const signedOut = { CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: team.folder };
+  const signedOut = { CLOUDFLARE_API_TOKEN: "", CLOUDFLARE_ACCOUNT_ID: "", HOME: join(team.folder, "home") };
   cloudflare.api.calls.length = 0;
   const unknown = succeeded(await team.run("deploy", ["--dry-run", "--env", "staging"], signedOut));
   expect(unknown).toContain("create the database developer-overview-staging-activity-0: wrangler d1 create");
   expect(unknown).toContain("create the secret OPERATOR_TOKENS");
   expect(cloudflare.api.calls).toEqual([]);
+  // Somebody has signed in with `wrangler login`, which stores a token in the home directory.
+  const config = join(team.folder, "home/.config/.wrangler/config");
+  mkdirSync(config, { recursive: true });
+  writeFileSync(join(config, "default.toml"), 'oauth_token = "least-privilege"\nexpiration_time = "2100-01-01T00:00:00.000Z"\n');
+  expect(succeeded(await team.run("deploy", ["--dry-run"], signedOut))).toContain("developer-overview is at");
 });
 
 test("A later deploy gives a tenth of the requests to the new version, and then all, with the secrets of the deployed one", async () => {
   const before = latest();
+  first = before;
   // Somebody has uploaded a version with another secret, and has never deployed it.
   const bindings = before.bindings.map((each) => (each.name === "KEY_SIGNING_SECRETS" ? { ...each, text: "a:of-somebody-else" } : each));
   script().versions.push({ ...before, id: crypto.randomUUID(), number: before.number + 1, createdAt: new Date().toISOString(), bindings });
@@ -134,15 +143,32 @@ test("A later deploy gives a tenth of the requests to the new version, and then 
   expect(sorted(latest())).toEqual(sorted(before));
 });
 
-test("A deploy goes back by itself if it is interrupted, and a second interruption does not stop that", async () => {
-  const before = latest().id;
-  const running = team.run("deploy", ["--watch", "100"]);
-  await vi.waitUntil(() => sharesOf(script()).length === 2, { timeout: 120_000 });
-  running.interrupt();
-  await sleep(1000);
-  running.interrupt();
-  await expectRefused(running, "The deploy was interrupted", 1);
-  expect(sharesOf(script())).toEqual([{ version_id: before, percentage: 100 }]);
+test("A deploy goes on after a kill while the requests are split, and goes back if it is interrupted, even twice", async () => {
+  const before = [{ version_id: latest().id, percentage: 100 }];
+  const split = async () => {
+    const running = team.run("deploy", ["--watch", "100"]);
+    const deployments = script().deployments.length;
+    await vi.waitUntil(() => script().deployments.length > deployments, { timeout: 120_000 });
+    expect(sharesOf(script())[1]).toEqual({ ...before[0], percentage: 90 });
+    return { running };
+  };
+  const { running: killed } = await split();
+  killed.kill();
+  await killed;
+  const { running: interrupted } = await split();
+  cloudflare.api.calls.length = 0;
+  interrupted.interrupt();
+  // The first call afterwards is of the command that goes back.
+  await vi.waitUntil(() => cloudflare.api.calls.length > 0, { timeout: 30_000 });
+  interrupted.interrupt();
+  await expectRefused(interrupted, "The deploy was interrupted", 1);
+  expect(sharesOf(script())).toEqual(before);
+  // A roll-back ends a split, too.
+  const [, , tenth] = script().deployments;
+  script().deployments.unshift({ ...(tenth as Deployment), created_on: new Date().toISOString() });
+  succeeded(await team.run("roll-back", ["--if-split"]));
+  expect(sharesOf(script())).toEqual(before);
+  expect(succeeded(await team.run("roll-back", ["--if-split"]))).toContain("Nothing is changed");
 });
 
 test("A deploy goes back by itself if the new version fails more often than the previous one", async () => {
@@ -166,35 +192,25 @@ test("A deploy goes back by itself if the new version fails more often than the 
   expect(sharesOf(script())).toEqual([{ version_id: before, percentage: 100 }]);
 });
 
-test("A deploy goes on after a kill while the requests are split, and a roll-back ends the split", async () => {
-  const before = sharesOf(script())[0]?.version_id;
-  for (const command of ["roll-back", "deploy"] as const) {
-    const running = team.run("deploy", ["--watch", "100"]);
-    await vi.waitUntil(() => sharesOf(script()).length === 2, { timeout: 120_000 });
-    running.kill();
-    await running;
-    if (command === "deploy") await deploy();
-    else succeeded(await team.run("roll-back", ["--if-split"]));
-    expect(sharesOf(script())).toEqual([{ version_id: command === "deploy" ? latest().id : before, percentage: 100 }]);
-  }
-});
-
-test("npm run roll-back sends all requests to the version before, and is refused if a secret has changed since", async () => {
-  const first = latest().id;
-  await deploy();
-  const second = latest().id;
-  expect(succeeded(await team.run("roll-back", ["--dry-run"]))).toContain(`It would go back to ${first}, no commit.`);
+test("npm run roll-back sends all requests to the version before, and is refused if secrets or classes have changed since", async () => {
+  const second = sharesOf(script())[0]?.version_id ?? "";
+  expect(succeeded(await team.run("roll-back", ["--dry-run"]))).toContain(`It would go back to ${first.id}, no commit.`);
   expect(sharesOf(script())[0]?.version_id).toBe(second);
-  expect(succeeded(await team.run("roll-back", []))).toContain(`responds as ${first}, and is healthy`);
-  expect((await healthAt(team.origin)).releaseId).toBe(first);
+  expect(succeeded(await team.run("roll-back", []))).toContain(`responds as ${first.id}, and is healthy`);
+  expect((await healthAt(team.origin)).releaseId).toBe(first.id);
   // A second roll-back would bring back the version that was left.
-  await expectRefused(team.run("roll-back", []), `was rolled back already: from ${second} to ${first}`);
+  await expectRefused(team.run("roll-back", []), `was rolled back already: from ${second} to ${first.id}`);
   // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
   const rotate = () => team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
   await expectRefused(rotate(), "for example after a rollback");
-  await deploy();
+  // The deployed version is from before the last change of classes, which gets all requests at once.
+  const tag = script().migrationTag;
+  script().migrationTag = first.migrationTag = "v3";
+  expect(await deploy()).toContain("gets all requests at once, because it changes classes of Durable Objects");
+  expect([script().migrationTag, sharesOf(script()).length]).toEqual([tag, 1]);
+  await expectRefused(team.run("roll-back", ["--to", first.id]), "Classes of Durable Objects have changed since");
   succeeded(await rotate());
-  await expectRefused(team.run("roll-back", ["--to", first]), "Secrets have changed since");
+  await expectRefused(team.run("roll-back", ["--to", second]), "Secrets have changed since");
   await expectRefused(team.run("roll-back", ["--to", crypto.randomUUID()]), "has no version");
 });
 
@@ -208,10 +224,8 @@ test("A deploy is refused if a secret that stored data needs is missing, unless 
   expect(succeeded(lost)).toContain("because it creates KEY_SIGNING_SECRETS, and Cloudflare refuses to go back");
   if (removed) bindings.splice(at, 0, removed);
   // An error of Cloudflare does not mean that the Worker is new.
-  cloudflare.api.fault = ({ method, path }) =>
-    method === "GET" && path.endsWith("/secrets") ? { when: "before", what: "error" } : undefined;
-  await expectRefused(team.run("deploy", ["--watch", "1"]), "wrangler secret list .* failed", 1);
-  cloudflare.api.fault = () => undefined;
+  failNext("GET", /\/deployments$/, { when: "before", what: "error" });
+  await expectRefused(team.run("deploy", ["--watch", "1"]), /\/deployments responded with 400/, 1);
   // Without the Worker, the database still says that secrets are needed.
   const { scripts } = cloudflare.account;
   const worker = script();
@@ -221,19 +235,9 @@ test("A deploy is refused if a secret that stored data needs is missing, unless 
   expectNothingChanged();
 });
 
-test("A deploy that changes classes of Durable Objects sends all requests to the new version at once, and nobody goes back", async () => {
-  const before = latest();
-  const tag = script().migrationTag;
-  // The deployed version is from before the last change of classes.
-  script().migrationTag = before.migrationTag = "v3";
-  expect(await deploy()).toContain("gets all requests at once, because it changes classes of Durable Objects");
-  expect([script().migrationTag, sharesOf(script()).length]).toEqual([tag, 1]);
-  await expectRefused(team.run("roll-back", ["--to", before.id]), "Classes of Durable Objects have changed since");
-});
-
 test("A token without a permission, or a machine that loses the operator's token, changes nothing", async () => {
   await expectRefused(team.run("deploy", [], { OPERATOR_TOKEN: "dvop_wrong" }), "Nobody could watch the errors of the new version");
-  cloudflare.account.tokens.narrow = { isOfUser: true, permissions: ["Workers Scripts", "Queues"] };
+  cloudflare.account.tokens.narrow = ["Workers Scripts", "Queues"];
   await expectRefused(team.run("deploy", [], cloudflare.variables("narrow")), "/d1/database", 1);
   const { bindings } = latest();
   const at = bindings.findIndex(({ name }) => name === "OPERATOR_TOKENS");
@@ -296,15 +300,15 @@ test("A backup fills new databases if somebody has deleted the old ones, and the
   await deploy();
   await operate("guards", "line-up");
   expect((await fetch(`${team.origin}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
-  const first = async (name: string, sql: string) =>
+  const rowOf = async (name: string, sql: string) =>
     (await cloudflare.runtime.database(databases.find((each) => each.name === name)?.uuid ?? "")).prepare(sql).first();
   expect(
-    await first("developer-overview", "SELECT (SELECT description FROM tasks) AS text, (SELECT state FROM webhooks) AS state"),
+    await rowOf("developer-overview", "SELECT (SELECT description FROM tasks) AS text, (SELECT state FROM webhooks) AS state"),
   ).toEqual({
     text: oddText,
     state: "active",
   });
   // A copy beside it sends nothing to the receivers of customers.
   expect(succeeded(await restore("staging", "--of", team.origin))).toContain("All its webhooks are disabled");
-  expect(await first("developer-overview-staging", "SELECT state FROM webhooks")).toEqual({ state: "disabled" });
+  expect(await rowOf("developer-overview-staging", "SELECT state FROM webhooks")).toEqual({ state: "disabled" });
 });

@@ -21,7 +21,8 @@ afterAll(() => {
 
 describe("The configuration of an environment", () => {
   it.each([
-    ["t-qa", 'name = "developer-overview"', "The name developer-overview is used in environments/t-qa.toml and in wrangler.toml"],
+    ["t-qa", 'name = "developer-overview"', "environments/t-qa.toml sets name, which follows from the name of the environment"],
+    ["t-qa", "[[queues.producers]]", "environments/t-qa.toml sets queues"],
     ["t-qa", '[vars]\nPUBLIC_ORIGIN = "http://qa.acme.dev"', 'an entry that is no https:// URL: "http://qa.acme.dev"'],
     ["t-qa", '[vars]\nPUBLIC_ORIGIN = "qa.acme.dev:443"', 'an entry that is no https:// URL: "qa.acme.dev:443"'],
     ["t-qa", '[vars]\nPUBLIC_ORIGIN = ["https://qa.acme.dev"]', "The variable PUBLIC_ORIGIN in environments/t-qa.toml must be a text"],

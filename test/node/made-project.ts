@@ -1,5 +1,6 @@
 import type { TestProject } from "vitest/node";
-import { copyProject, removeProject, run } from "./project.ts";
+import { buildDocs } from "../../scripts/build-docs.ts";
+import { copyProject, removeProject, run, withBuiltDocs } from "./project.ts";
 
 /** A copy of the project with local data that contains one empty account. */
 export interface MadeProject {
@@ -18,7 +19,8 @@ declare module "vitest" {
 
 /** Creates local data once for all test files. Each Worker starts with a copy of this data. */
 export default async function setup({ provide }: TestProject): Promise<() => void> {
-  const folder = copyProject();
+  await buildDocs();
+  const folder = withBuiltDocs(copyProject());
   const account = ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"];
   const { code, out, err } = await run("npm", account, { cwd: folder });
   if (code !== 0) throw new Error(err);

@@ -27,6 +27,25 @@ export function copyProject(copy = mkdtempSync(join(tmpdir(), "developer-overvie
   return copy;
 }
 
+/** Files of the documentation that are not in the repository. */
+const builtDocs = [
+  "src/docs/built.txt",
+  "src/docs/built-without-samples.txt",
+  "public/api/v1/without-samples",
+  "public/api/team/without-samples",
+];
+
+/**
+ * Gives a copy of the project the documentation that the global setup has built. Each start of a Worker and each upload would otherwise build it again.
+ * Returns the folder.
+ */
+export function withBuiltDocs(copy: string): string {
+  for (const path of builtDocs) cpSync(join(root, path), join(copy, path), { recursive: true });
+  const config = join(copy, "wrangler.toml");
+  writeFileSync(config, readFileSync(config, "utf8").replace('command = "node scripts/build-docs.ts"', 'command = ""'));
+  return copy;
+}
+
 /** Copies a folder that `copyProject` returned, with the local data in the folder, into a new folder. Returns the folder. */
 export function copyOf(project: string): string {
   const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
