@@ -44,28 +44,35 @@ async function onPage(path: string, options: Parameters<Browser["newPage"]>[0], 
   }
 }
 
-describe.each([1280, 1440])("A row of a list at %i pixels", (width) => {
-  it.each(["/", "/keys", "/webhooks", "/activity", "/usage", "/limits", "/settings/audit"])(
-    "has one line, also with the longest names: %s",
-    async (path) => {
-      await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
-        const heights = (await page.evaluate(
-          "[...document.querySelectorAll('main table:is(.one-line, .activity, .breakdown) tbody tr, main .lines li')].map((row) => row.offsetHeight)",
-        )) as number[];
-        expect(heights.length).toBeGreaterThan(0);
-        expect(heights.filter((height) => height > 37)).toEqual([]);
-        // The width of a box is a whole number of pixels, and that of its text is not.
-        const cutHeads = `[...document.querySelectorAll('main thead th')].filter((head) => head.offsetWidth > 0).filter((head) => {
+/** Opens a page, and calls `work` with each width of the window. */
+const atEachWidth = (path: string, widths: readonly number[], work: (page: Page, width: number) => Promise<void>): Promise<void> =>
+  onPage(path, {}, async (page) => {
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: 900 });
+      await work(page, width);
+    }
+  });
+
+it.each(["/", "/keys", "/webhooks", "/activity", "/usage", "/limits", "/settings/audit"])(
+  "A row of a list at 1280 and 1440 pixels has one line, also with the longest names: %s",
+  async (path) => {
+    await atEachWidth(path, [1280, 1440], async (page, width) => {
+      const heights = (await page.evaluate(
+        "[...document.querySelectorAll('main table:is(.one-line, .activity, .breakdown) tbody tr, main .lines li')].map((row) => row.offsetHeight)",
+      )) as number[];
+      expect(heights.length).toBeGreaterThan(0);
+      expect([width, heights.filter((height) => height > 37)]).toEqual([width, []]);
+      // The width of a box is a whole number of pixels, and that of its text is not.
+      const cutHeads = `[...document.querySelectorAll('main thead th')].filter((head) => head.offsetWidth > 0).filter((head) => {
           const text = document.createRange();
           text.selectNodeContents(head);
           const { paddingLeft, paddingRight } = getComputedStyle(head);
           return text.getBoundingClientRect().width > head.getBoundingClientRect().width - parseFloat(paddingLeft) - parseFloat(paddingRight) + 0.05;
         }).map((head) => head.textContent)`;
-        expect(await page.evaluate(cutHeads)).toEqual([]);
-      });
-    },
-  );
-});
+      expect([width, await page.evaluate(cutHeads)]).toEqual([width, []]);
+    });
+  },
+);
 
 it("A name that is cut off in a list begins with its first letters, and shows in full while its row has the focus", async () => {
   const name = "مفتاح التكامل مع العميل الكبير في الشرق الأوسط ".repeat(2).trim();
@@ -87,42 +94,40 @@ it("A name that is cut off in a list begins with its first letters, and shows in
   });
 });
 
-describe.each([390, 660, 768, 900, 1024, 1100, 1200, 1280])("A list at %i pixels", (width) => {
-  it.each(["/", "/keys", "/limits", "/webhooks", "/activity", "/settings/audit", "/docs/api/createKey", "/docs/schemas/NewKey"])(
-    "shows the name of each row, and does not make the page wider than the window: %s",
-    async (path) => {
-      await onPage(path, { viewport: { width, height: 900 } }, async (page) => {
-        const [overflow, names] = (await page.evaluate(
-          `[document.documentElement.scrollWidth - document.documentElement.clientWidth,
+it.each(["/", "/keys", "/limits", "/webhooks", "/activity", "/settings/audit", "/docs/api/createKey", "/docs/schemas/NewKey"])(
+  "A list at 390 to 1280 pixels shows the name of each row, and does not make the page wider than the window: %s",
+  async (path) => {
+    await atEachWidth(path, [390, 660, 768, 900, 1024, 1100, 1200, 1280], async (page, width) => {
+      const [overflow, names] = (await page.evaluate(
+        `[document.documentElement.scrollWidth - document.documentElement.clientWidth,
             [...document.querySelectorAll('main table:is(.one-line, .activity) tbody :is(th, .name)')].flatMap((name) => {
               // As a card, a cell is as wide as its text.
               const isCard = getComputedStyle(name.parentElement).display === 'flex' && name.matches('td');
               return isCard ? [] : [name.getBoundingClientRect().width];
             })]`,
-        )) as [number, number[]];
-        expect([overflow, names.filter((each) => each < 120)]).toEqual([0, []]);
-      });
-    },
-  );
-});
+      )) as [number, number[]];
+      expect([width, overflow, names.filter((each) => each < 120)]).toEqual([width, 0, []]);
+    });
+  },
+);
 
-it.each([320, 390, 768, 1280])(
-  "The operator's page at %i pixels is as wide as the window, and no name has a letter a line",
-  async (width) => {
-    const token = /^OPERATOR_TOKEN="(.*)"$/m.exec(readFileSync(join(worker.folder, ".dev.vars"), "utf8"))?.[1] ?? "";
-    await onPage("/operator", { viewport: { width, height: 900 } }, async (page) => {
-      await page.getByLabel("Operator token").fill(token);
-      await page.getByRole("button", { name: "Open" }).click();
-      await page.getByRole("heading", { name: "Most storage" }).waitFor();
+it("The operator's page at 320 to 1280 pixels is as wide as the window, and no name has a letter a line", async () => {
+  const token = /^OPERATOR_TOKEN="(.*)"$/m.exec(readFileSync(join(worker.folder, ".dev.vars"), "utf8"))?.[1] ?? "";
+  await onPage("/operator", {}, async (page) => {
+    await page.getByLabel("Operator token").fill(token);
+    await page.getByRole("button", { name: "Open" }).click();
+    await page.getByRole("heading", { name: "Most storage" }).waitFor();
+    for (const width of [320, 390, 768, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
       const [overflow, names] = (await page.evaluate(
         `[document.documentElement.scrollWidth - document.documentElement.clientWidth,
         [...document.querySelectorAll('main tbody th')].map((name) => name.getBoundingClientRect().width)]`,
       )) as [number, number[]];
       expect(names.length).toBeGreaterThan(0);
-      expect([overflow, names.filter((each) => each < 100)]).toEqual([0, []]);
-    });
-  },
-);
+      expect([width, overflow, names.filter((each) => each < 100)]).toEqual([width, 0, []]);
+    }
+  });
+});
 
 /** The marks of charts, each with the property that has its color, and the colors on which it lies. */
 const marks: [selector: string, property: "fill" | "stroke", on: string[]][] = [
@@ -210,9 +215,11 @@ async function expectNoShift(page: Page): Promise<void> {
   ).toBeLessThanOrEqual(0.02);
 }
 
-it.each(loaded.flatMap((path) => widths.map((width) => [path, width] as const)))(
-  "Nothing moves while a page loads on a machine that is four times slower: %s at %i pixels",
-  async (path, width) => {
+/** Calls `work` with each width at the same time, because most of the time is spent waiting. */
+const atOnce = (work: (width: number) => Promise<void>) => Promise.all(widths.map(work));
+
+it.each(loaded)("Nothing moves while a page loads on a machine that is four times slower: %s", async (path) => {
+  await atOnce(async (width) => {
     const page = await watchedPage(width);
     const session = await page.context().newCDPSession(page);
     await session.send("Emulation.setCPUThrottlingRate", { rate: 4 });
@@ -221,8 +228,8 @@ it.each(loaded.flatMap((path) => widths.map((width) => [path, width] as const)))
     await page.waitForTimeout(500);
     await expectNoShift(page);
     await page.close();
-  },
-);
+  });
+});
 
 /**
  * Splits HTML into 24 pieces, and after the start of each list of options, because such a list grows with each option.
@@ -263,19 +270,17 @@ async function openInPieces(page: Page, path: string): Promise<void> {
 }
 
 describe("Nothing moves while a page arrives in pieces", () => {
-  it.each(loaded.flatMap((path) => widths.map((width) => [path, width] as const)))("%s at %i pixels", async (path, width) => {
-    const page = await watchedPage(width);
-    await openInPieces(page, path);
-    await expectNoShift(page);
-    await page.close();
-  });
+  const expectStill = (path: string) =>
+    atOnce(async (width) => {
+      const page = await watchedPage(width);
+      await openInPieces(page, path);
+      await expectNoShift(page);
+      await page.close();
+    });
 
-  it.each(widths)("the page of a webhook at %i pixels", async (width) => {
-    const page = await watchedPage(width);
-    await openInPieces(page, `/webhooks/${webhookId}`);
-    await expectNoShift(page);
-    await page.close();
-  });
+  it.each(loaded)("%s", async (path) => void (await expectStill(path)));
+
+  it("the page of a webhook", async () => void (await expectStill(`/webhooks/${webhookId}`)));
 });
 
 it("Code in the documentation has one size and one weight, also where it is highlighted, and its response stays in its box", async () => {

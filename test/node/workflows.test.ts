@@ -58,6 +58,12 @@ describe("The CI workflows", () => {
     expect([ended.code, lines.at(0), lines.at(-1), lines.includes("the reason")]).toEqual([code, "```", "```", true]);
   });
 
+  it("run each part of .ci/run", () => {
+    const script = readFileSync(join(root, ".ci/run"), "utf8");
+    const { jobs } = parse(workflow("check.yml")) as { jobs: { check: { strategy: { matrix: { part: string[] } } } } };
+    expect(/\$\{\*:-([a-z -]+)\}/.exec(script)?.[1]?.split(" ")).toEqual(jobs.check.strategy.matrix.part);
+  });
+
   it("audit all dependencies of a deploy, including development dependencies", () => {
     const audits = [...workflow("audit.yml").matchAll(/npm audit.*/g)].map(([command]) => command);
     expect(audits.filter((command) => !/--omit|--prefix/.test(command))).toHaveLength(1);
