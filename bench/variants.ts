@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { root } from "../scripts/root.ts";
-import type { Limit } from "../src/budget/limits.ts";
 import { newKeyId, newSecretKey } from "../src/credentials/key-format.ts";
 import { hourMs } from "../src/lib/time/clock.ts";
 import { startFastify } from "./fastify.ts";

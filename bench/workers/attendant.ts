@@ -1,6 +1,5 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import type { Limit } from "../../src/budget/limits.ts";
 import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
