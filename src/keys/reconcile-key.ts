@@ -53,7 +53,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     version: Math.max(row.version, inForce.version) + 1,
     ...nextVersion(row, now),
   };
-  const event = isRevoked ? keyRevoked : keyUpdated;
+  const event = isRevoked && row.state !== "revoked" ? keyRevoked : keyUpdated;
   // A suspended account stays suspended until it is resumed, even if D1 was restored to an earlier state.
   const suspension =
     inForce.suspendedAt && inForce.state !== "revoked"

@@ -1,86 +1,91 @@
-import { eq } from "drizzle-orm";
-import { systemOn } from "../accounts/actor.ts";
-import { denialCache } from "../admission/denial-cache.ts";
-import { isKeyId } from "../credentials/key-format.ts";
-import { accounts } from "../db/areas/accounts/tables.ts";
+import { and, eq, sql } from "drizzle-orm";
 import { apiKeys } from "../db/areas/keys/tables.ts";
-import { always, type Precondition, requirePrecondition } from "../db/optimistic-locking.ts";
-import { isLiveSecret } from "../guard/decision.ts";
-import { callGuard } from "../guard/guards.ts";
-import { Failure } from "../lib/errors/failure.ts";
-import type { LogAccess, LogsReadContext } from "../usage/log-context.ts";
+import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
+import { raw } from "../db/client.ts";
+import { conflicted, nextUpdate, type Precondition, requirePrecondition, retryOnConflict } from "../db/optimistic-locking.ts";
+import { auditEntry } from "../outbox/audit.ts";
+import type { Change } from "../outbox/outbox.ts";
+import { readLastUses } from "../usage/last-uses.ts";
 import { readActingKey } from "./acting-key.ts";
-import { keyRevoked, keyUpdated } from "./events.ts";
+import { keyRevoked } from "./events.ts";
 import { requireScopesWithin } from "./grants.ts";
-import { type KeyContext, writeKey } from "./write-key.ts";
+import type { KeyRow } from "./key.ts";
+import { isUnpushed, pushKey } from "./push-key.ts";
+import { revokeLostKey } from "./revoke-lost-key.ts";
+import type { KeyContext } from "./write-key.ts";
 
-const revocation = {
-  members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null },
-  event: keyRevoked,
-  evenWhereFull: true,
-} as const;
+/** What the revocation of keys adds to a change. */
+export type Revocation = Required<Pick<Change<null>, "events" | "audit" | "statements" | "scopes">>;
 
-/** Revokes a key permanently. If the key is already revoked, writes nothing. Throws the same errors as `writeKey`. */
-export async function revokeKey(context: KeyContext, id: string, precondition: Precondition): Promise<void> {
-  try {
-    await writeKey(context, id, { precondition, decide: async (before) => (before.state === "revoked" ? null : revocation) });
-  } catch (error) {
-    const isGone = error instanceof Failure && error.code === "not_found";
-    if (!isGone || !(await revokeWithoutRow(context, id, precondition))) throw error;
-  }
-}
+const keysUnchanged = "the keys to revoke are as they were read";
+/** After this many conflicts, a change of a key no longer stops its revocation. Otherwise a client could prevent the revocation of its key. */
+const maxConflicts = 10;
 
-/**
- * If D1 has no row for a key, revokes the key in its guard. The row is missing if D1 was restored to a state from before the key was
- * created. Returns false if the row exists, or if the guard has no such key of this account.
- */
-async function revokeWithoutRow(context: KeyContext, id: string, precondition: Precondition): Promise<boolean> {
-  const { db, actor, guards } = context;
-  if (!isKeyId(id)) return false;
-  const [row] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, id));
-  if (row) return false;
-  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
-  if (inForce?.accountId !== actor.accountId) return false;
-  const own = await readActingKey(context);
-  if (own) requireScopesWithin(inForce.scopes, own);
-  requirePrecondition(inForce, precondition, "key");
-  await revokeInGuard(context, id);
-  return true;
-}
-
-async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string): Promise<void> {
-  await callGuard(guards, id, (guard) => guard.revoke());
-  denialCache.forget(id, Date.now());
-}
-
-/**
- * Handles a leaked secret. If the current secret of the key has leaked, revokes the key. If the previous secret of the key has leaked, ends
- * the overlap. Does nothing for any other secret.
- */
-export async function revokeLeaked(
-  context: Omit<KeyContext, "actor" | keyof LogAccess> & LogsReadContext,
-  keyId: string,
-  secretHash: string,
-): Promise<void> {
-  const [row] = await context.db
-    .select({ accountId: accounts.id, logWriter: accounts.logWriter })
-    .from(apiKeys)
-    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
-    .where(eq(apiKeys.id, keyId));
-  if (!row) {
-    // D1 may have been restored to a state from before the key was created.
-    const inForce = await callGuard(context.guards, keyId, (guard) => guard.configuration());
-    if (inForce?.secretHash === secretHash) await revokeInGuard(context, keyId);
-    else if (inForce?.previousSecretHash === secretHash) await callGuard(context.guards, keyId, (guard) => guard.endOverlap());
-    return;
-  }
-  await writeKey({ ...context, actor: systemOn(row.accountId), ...context.logOf(row.logWriter) }, keyId, {
-    precondition: always,
-    decide: async (before) => {
-      if (before.state === "revoked" || !isLiveSecret(before, secretHash, context.now)) return null;
-      return before.secretHash === secretHash
-        ? revocation
-        : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, evenWhereFull: true };
-    },
+/** Revokes a key permanently. Throws `not_found`, `precondition_failed` or `forbidden`, and the same errors as `revokeKeys`. */
+export const revokeKey = (context: KeyContext, id: string, precondition: Precondition): Promise<void> =>
+  revokeKeys(context, async () => {
+    const { db, actor } = context;
+    const [row] = await db
+      .select()
+      .from(apiKeys)
+      .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id)));
+    if (!row) return revokeLostKey(context, id, precondition);
+    requirePrecondition(row, precondition, "key");
+    const own = await readActingKey(context);
+    if (own) requireScopesWithin(row.scopes, own);
+    return [row];
   });
+
+/**
+ * Revokes the keys of the account that `read` returns, and pushes them to their guards. Skips keys that are already revoked. `write` commits
+ * the revocation in one batch, and may add to it. If one of the keys changes in the meantime, reads the keys again. If the revocation is stored
+ * but not yet in force, throws `unavailable`. A scheduled job then pushes the keys again.
+ */
+export async function revokeKeys(
+  context: KeyContext,
+  read: () => Promise<readonly KeyRow[]>,
+  write = async (revocation: Revocation): Promise<unknown> =>
+    revocation.events.length > 0 && context.commit({ evenWhereFull: true, result: null, ...revocation }),
+): Promise<void> {
+  let conflicts = 0;
+  const keys = await retryOnConflict(async () => {
+    const rows = await read();
+    try {
+      await write(await revocationOf(context, rows.filter(isNotRevoked), conflicts < maxConflicts));
+      return rows;
+    } catch (error) {
+      if (!isFailedCondition(error, keysUnchanged)) throw error;
+      conflicts++;
+      return conflicted;
+    }
+  });
+  await Promise.all(keys.filter((key) => isNotRevoked(key) || isUnpushed(key)).map(({ id }) => pushKey(context, id)));
+}
+
+const isNotRevoked = ({ state }: KeyRow): boolean => state !== "revoked";
+
+/** `isExact`: the keys must have the revisions that were read, so that the events show exactly what is revoked. */
+async function revocationOf(context: KeyContext, keys: readonly KeyRow[], isExact: boolean): Promise<Revocation> {
+  const { db, actor, now } = context;
+  if (keys.length === 0) return { events: [], audit: [], statements: [], scopes: [] };
+  const lastUseOf = await readLastUses(context);
+  const ended = { state: "revoked", previousSecretHash: null, overlapEndsAt: null } as const;
+  const asRead = JSON.stringify(keys.map(({ id, revision }) => [id, isExact ? revision : null]));
+  // CROSS JOIN makes SQLite look up each key by its id.
+  const found = sql`SELECT api_keys.id FROM json_each(${asRead}) AS read CROSS JOIN api_keys ON api_keys.id = read.value ->> 0
+    WHERE account_id = ${actor.accountId} AND state <> 'revoked' AND revision = coalesce(read.value ->> 1, revision)`;
+  return {
+    // The statement computes the same time in SQL.
+    events: keys.map((key) => keyRevoked({ ...key, ...ended, updatedAt: nextUpdate(key, now), ...lastUseOf(key.id) }, now)),
+    audit: keys.map(({ id, name }) => auditEntry(context, "key.revoked", { type: "key", id, name }, ["status", "overlap_ends_at"])),
+    statements: [
+      requireInBatch(db, { holds: sql`(SELECT count(*) FROM (${found})) = ${keys.length}`, name: keysUnchanged }),
+      raw(
+        db,
+        sql`UPDATE api_keys SET state = 'revoked', previous_secret_hash = NULL, overlap_ends_at = NULL, version = version + 1,
+          revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1) WHERE id IN (${found})`,
+      ),
+    ],
+    scopes: [...new Set(keys.flatMap(({ scopes }) => scopes))],
+  };
 }

@@ -1,0 +1,37 @@
+import { eq } from "drizzle-orm";
+import { denialCache } from "../admission/denial-cache.ts";
+import { isKeyId } from "../credentials/key-format.ts";
+import { apiKeys } from "../db/areas/keys/tables.ts";
+import { type Precondition, requirePrecondition } from "../db/optimistic-locking.ts";
+import { callGuard, type Guards } from "../guard/guards.ts";
+import { Failure } from "../lib/errors/failure.ts";
+import { readActingKey } from "./acting-key.ts";
+import { requireScopesWithin } from "./grants.ts";
+import type { KeyContext } from "./write-key.ts";
+
+// If D1 was restored to a state from before a key was created, the row of the key is missing, but its guard still admits the key.
+
+/** Revokes a key without a row in D1 in its guard. Returns no rows. Throws `not_found` if D1 has the row, or if the account has no such key. */
+export async function revokeLostKey(context: KeyContext, id: string, precondition: Precondition): Promise<[]> {
+  const { db, actor, guards } = context;
+  const isLost = isKeyId(id) && (await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, id))).length === 0;
+  const inForce = isLost ? await callGuard(guards, id, (guard) => guard.configuration()) : null;
+  if (inForce?.accountId !== actor.accountId) throw new Failure("not_found", "There is no such key.");
+  const own = await readActingKey(context);
+  if (own) requireScopesWithin(inForce.scopes, own);
+  requirePrecondition(inForce, precondition, "key");
+  await revokeInGuard(guards, id);
+  return [];
+}
+
+/** Handles a leaked secret of a key without a row in D1, as `revokeLeaked` does. */
+export async function revokeLostLeaked(guards: Guards, id: string, secretHash: string): Promise<void> {
+  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
+  if (inForce?.secretHash === secretHash) await revokeInGuard(guards, id);
+  else if (inForce?.previousSecretHash === secretHash) await callGuard(guards, id, (guard) => guard.endOverlap());
+}
+
+async function revokeInGuard(guards: Guards, id: string): Promise<void> {
+  await callGuard(guards, id, (guard) => guard.revoke());
+  denialCache.forget(id, Date.now());
+}
