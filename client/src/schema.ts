@@ -295,7 +295,7 @@ export interface paths {
         head?: never;
         /**
          * Change a key
-         * @description Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. A key cannot be extended if a member who may know its secret was removed after the key expired. The response is then 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;

@@ -245,20 +245,6 @@ CREATE TABLE `alerting` (
 	`state` text NOT NULL
 );
 --> statement-breakpoint
-CREATE TABLE `endings` (
-	`account_id` text NOT NULL,
-	`target_id` text NOT NULL,
-	`target_name` text NOT NULL,
-	`action` text NOT NULL,
-	`actor_type` text NOT NULL,
-	`actor_id` text,
-	`ip` text,
-	`country` text,
-	`created_at` integer NOT NULL,
-	PRIMARY KEY(`account_id`, `target_id`)
-);
---> statement-breakpoint
-CREATE INDEX `endings_by_time` ON `endings` (`created_at`);--> statement-breakpoint
 CREATE TABLE `erasures` (
 	`account_id` text PRIMARY KEY NOT NULL,
 	`log_writer` text NOT NULL,
@@ -562,11 +548,6 @@ UPDATE `account_storage` SET `bytes` = `bytes` + coalesce((SELECT sum(`idempoten
 CREATE TRIGGER `idempotency_keys_added` AFTER INSERT ON `idempotency_keys` BEGIN INSERT INTO `account_storage` (`account_id`, `bytes`, `idempotency_keys`) VALUES (NEW.`account_id`, NEW.`row_bytes`, 1) ON CONFLICT (`account_id`) DO UPDATE SET `bytes` = `bytes` + excluded.`bytes`, `idempotency_keys` = `idempotency_keys` + 1; END;--> statement-breakpoint
 CREATE TRIGGER `idempotency_keys_changed` AFTER UPDATE ON `idempotency_keys` WHEN NEW.`row_bytes` <> OLD.`row_bytes` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` + NEW.`row_bytes` - OLD.`row_bytes` WHERE `account_id` = NEW.`account_id`; END;--> statement-breakpoint
 CREATE TRIGGER `idempotency_keys_deleted` AFTER DELETE ON `idempotency_keys` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` - OLD.`row_bytes`, `idempotency_keys` = `idempotency_keys` - 1 WHERE `account_id` = OLD.`account_id`; END;--> statement-breakpoint
-ALTER TABLE `endings` ADD `row_bytes` integer GENERATED ALWAYS AS (260 + octet_length(concat(`account_id`, `target_id`)) + octet_length(concat(`account_id`, `target_id`, `target_name`, `action`, `actor_type`, `actor_id`, `ip`, `country`)) + iif(octet_length(concat(`account_id`, `target_id`, `target_name`, `action`, `actor_type`, `actor_id`, `ip`, `country`)) > 920, 4096, 0)) VIRTUAL;--> statement-breakpoint
-UPDATE `account_storage` SET `bytes` = `bytes` + coalesce((SELECT sum(`endings`.`row_bytes`) FROM `endings` WHERE `endings`.`account_id` = `account_storage`.`account_id`), 0);--> statement-breakpoint
-CREATE TRIGGER `endings_added` AFTER INSERT ON `endings` BEGIN INSERT INTO `account_storage` (`account_id`, `bytes`) VALUES (NEW.`account_id`, NEW.`row_bytes`) ON CONFLICT (`account_id`) DO UPDATE SET `bytes` = `bytes` + excluded.`bytes`; END;--> statement-breakpoint
-CREATE TRIGGER `endings_changed` AFTER UPDATE ON `endings` WHEN NEW.`row_bytes` <> OLD.`row_bytes` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` + NEW.`row_bytes` - OLD.`row_bytes` WHERE `account_id` = NEW.`account_id`; END;--> statement-breakpoint
-CREATE TRIGGER `endings_deleted` AFTER DELETE ON `endings` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` - OLD.`row_bytes` WHERE `account_id` = OLD.`account_id`; END;--> statement-breakpoint
 CREATE TRIGGER `deliveries_begin_to_wait` AFTER INSERT ON `deliveries` WHEN NEW.`status` IN ('pending', 'held') BEGIN INSERT OR IGNORE INTO `webhook_backlogs` (`account_id`, `webhook_id`) VALUES (NEW.`account_id`, NEW.`webhook_id`); UPDATE `webhook_backlogs` SET `pending` = `pending` + (NEW.`status` = 'pending'), `held` = `held` + (NEW.`status` = 'held') WHERE `account_id` = NEW.`account_id` AND `webhook_id` = NEW.`webhook_id`; END;--> statement-breakpoint
 CREATE TRIGGER `deliveries_change_status` AFTER UPDATE OF `status` ON `deliveries` WHEN NEW.`status` <> OLD.`status` BEGIN INSERT OR IGNORE INTO `webhook_backlogs` (`account_id`, `webhook_id`) VALUES (NEW.`account_id`, NEW.`webhook_id`); UPDATE `webhook_backlogs` SET `pending` = `pending` + (NEW.`status` = 'pending') - (OLD.`status` = 'pending'), `held` = `held` + (NEW.`status` = 'held') - (OLD.`status` = 'held') WHERE `account_id` = NEW.`account_id` AND `webhook_id` = NEW.`webhook_id`; END;--> statement-breakpoint
 CREATE TRIGGER `deliveries_stop_waiting` AFTER DELETE ON `deliveries` WHEN OLD.`status` IN ('pending', 'held') BEGIN UPDATE `webhook_backlogs` SET `pending` = `pending` - (OLD.`status` = 'pending'), `held` = `held` - (OLD.`status` = 'held') WHERE `account_id` = OLD.`account_id` AND `webhook_id` = OLD.`webhook_id`; END;--> statement-breakpoint

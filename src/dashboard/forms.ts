@@ -61,7 +61,7 @@ export class Form {
   }
 }
 
-/** The maximum number of fields in a form. The largest form, which removes a member, has two fields for each of 50 keys. */
+/** The maximum number of fields in a form. The largest form, which removes a member, has one field for each of 100 keys. */
 const maxFields = 200;
 
 /**

@@ -1,13 +1,10 @@
 import { operatorOn } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
-import { guardsOf } from "../guard/guards.ts";
 import { originOf } from "../http/client-address.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { authorityOfSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
 import { knownScopes } from "../keys/scopes.ts";
-import type { Finishing } from "../lifecycle/removal.ts";
-import { logOf } from "../log/writers.ts";
 import type { Commit, Outbox } from "../outbox/outbox.ts";
 import { openLog } from "../usage/open-log.ts";
 import { type PageContext, roleOf } from "./context.ts";
@@ -35,13 +32,3 @@ export const openLogContext = (c: PageContext) => openLog(contextOf(c));
 /** Returns an outbox that writes changes without a valid session, for example during sign-in and sign-out. */
 export const unboundOutbox = (c: PageContext): Outbox => contexts.outboxFor(c);
 export const outbox = (c: PageContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
-
-/**
- * Returns the context for finishing the removal of a member. A signed-in member already decided on the removal, so the remaining work needs
- * no session.
- */
-export const finishing = (c: PageContext): Finishing => ({
-  ...unboundOutbox(c),
-  guards: guardsOf(c.env),
-  logOf: (logWriter) => logOf(c.env, logWriter),
-});

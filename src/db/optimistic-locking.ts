@@ -16,9 +16,6 @@ export interface Versioned {
 
 type VersionedTable = SQLiteTable & Record<"accountId" | "id" | "revision", SQLiteColumn>;
 
-/** Returns a name for the current version of a row. Each change of the row changes this name. */
-export const versionName = ({ id, revision }: Pick<Versioned, "id" | "revision">): string => `${id}.${revision}`;
-
 /** Returns whether a revision meets the precondition of the caller (`If-Match` or `If-None-Match`). */
 export type Precondition = (revision: string) => boolean;
 

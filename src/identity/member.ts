@@ -1,11 +1,11 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { type Member, members, passkeys, recoveryCodes, sessions } from "../db/areas/identity/tables.ts";
-import type { Statement } from "../db/client.ts";
+import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { auditEntry } from "../outbox/audit.ts";
-import type { WriteContext } from "../outbox/outbox.ts";
+import type { Change, WriteContext } from "../outbox/outbox.ts";
 import { memberRemoved } from "./events.ts";
 import { endInvitations, invitationsEndedBy } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
@@ -54,33 +54,37 @@ async function conflictOf(context: ReadContext, { id, role }: Member): Promise<F
     : new Failure("conflict", `Nothing was changed: ${name} is ${current} now, and was ${role} when you asked.`);
 }
 
+const mayRemove = "the member may be removed";
+
 /**
- * Removes a member. Deletes the member's sessions, passkeys and recovery codes, and the invitations that end with the removal. The
- * `alongside` statements run in the same batch and receive the same condition. Throws `not_found` if the member was already removed. Throws
- * `conflict` if the member is the last owner, or if the role changed after the member was read.
+ * Removes a member. Deletes the member's sessions, passkeys and recovery codes, and the invitations that end with the removal. `more` is
+ * written in the same batch. Throws `not_found` if the member was already removed. Throws `conflict` if the member is the last owner, or if the
+ * role changed after the member was read.
  */
-export async function removeMember(context: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
+export async function removeMember(
+  context: WriteContext,
+  member: Member,
+  more: Pick<Change<null>, "events" | "audit" | "statements"> = { events: [], statements: [] },
+): Promise<void> {
   const { db, now, commit } = context;
   const { id } = member;
-  const when = mayChange(member);
-  const outcomes = await commit({
-    evenWhereFull: true,
-    result: null,
-    events: [memberRemoved(member, now)],
-    audit: [auditEntry(context, "member.removed", { type: "member", id, name: member.name })],
-    statements: [
-      ...alongside(when),
-      ...endInvitations(context, invitationsEndedBy(member, null, now), when),
-      ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(and(eq(table.memberId, id), when))),
-      db
-        .update(members)
-        .set({ removedAt: now })
-        .where(and(eq(members.id, id), when))
-        .returning({ id: members.id }),
-    ],
-    when,
-  });
-  if (!wrote(outcomes.at(-1))) throw await conflictOf(context, member);
+  try {
+    await commit({
+      evenWhereFull: true,
+      result: null,
+      events: [memberRemoved(member, now), ...more.events],
+      audit: [auditEntry(context, "member.removed", { type: "member", id, name: member.name }), ...(more.audit ?? [])],
+      statements: [
+        requireInBatch(db, { holds: mayChange(member), name: mayRemove }),
+        ...more.statements,
+        ...endInvitations(context, invitationsEndedBy(member, null, now), sql`true`),
+        ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(eq(table.memberId, id))),
+        db.update(members).set({ removedAt: now }).where(eq(members.id, id)),
+      ],
+    });
+  } catch (error) {
+    throw isFailedCondition(error, mayRemove) ? await conflictOf(context, member) : error;
+  }
 }
 
 /**

@@ -9,7 +9,6 @@ import { pushWaitingKeys } from "../keys/push-key.ts";
 import { hourMs, minuteMs, secondMs } from "../lib/time/clock.ts";
 import { finishErasures } from "../lifecycle/erase-account.ts";
 import { applyPlans } from "../lifecycle/plans.ts";
-import { finishBrokenOff } from "../lifecycle/removal.ts";
 import { activityDatabase, activityDatabases } from "../log/databases.ts";
 import { activityDays } from "../log/retention.ts";
 import { logOf, wakeWriters, writerAt } from "../log/writers.ts";
@@ -103,16 +102,6 @@ export const jobs: readonly Job[] = [
     atMost: 3,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
       finishErasures({ db: outbox.db, guards: guardsOf(env), budgets: budgetsOf(env), env }, now, atMost),
-    ),
-  },
-  {
-    name: "finish_removals",
-    description: "finish interrupted revocations of keys and webhooks of removed members",
-    everyMs: minuteMs,
-    // Processing one key or webhook takes about 15 D1 statements.
-    atMost: 6,
-    run: withoutCursor(({ env, outbox, now, atMost }) =>
-      finishBrokenOff({ ...outbox, guards: guardsOf(env), logOf: (logWriter) => logOf(env, logWriter) }, now, atMost),
     ),
   },
   {

@@ -1,6 +1,5 @@
-import { type SQL, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { limitsWithin } from "../budget/limits.ts";
-import { holdsNow } from "../db/batch-condition.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../lib/errors/failure.ts";
@@ -8,7 +7,6 @@ import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, requireBounds,
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
-import { expiredBeforeRemoval } from "./keys-known-to.ts";
 import { patched } from "./schemas.ts";
 import { requireServed } from "./scopes.ts";
 import { evenWhereFullOf } from "./tightening.ts";
@@ -32,8 +30,7 @@ export type KeyPatch = Partial<
  * change. Throws `invalid_body` if the limit, the expiry or the end of the overlap is out of bounds. Throws `not_found` if the key does not
  * exist, and `precondition_failed` if `precondition` is not met. Throws `conflict` if the key is revoked. Throws `forbidden` if the acting
  * key may not grant the change. Throws `limit_reached` if the change revives an expired key and the account has no room for another live
- * key. A key's expiry cannot be changed if a member who may know the key's secret was removed after the expiry. Such a change throws
- * `conflict`. If the change is stored but the key's guard cannot be reached, throws `unavailable`.
+ * key. If the change is stored but the key's guard cannot be reached, throws `unavailable`.
  */
 export async function changeKey(
   context: KeyContext,
@@ -66,13 +63,10 @@ export async function changeKey(
       const isWithin = terms ? hasKeyTerms(context.actor.accountId, terms) : sql`true`;
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, context.actor), when: isWithin };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
-      // A member may be removed between this check and the write, so the write checks the same condition again.
-      const isDead = expiredBeforeRemoval(before, before.expiresAt);
-      await requireAlive(context, isDead);
-      if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`${isWithin} AND NOT ${isDead}` };
+      if (!isExpired(before, now) || isExpired(after, now)) return update;
       await requireBounds(context, { hourlyLimit: after.hourlyLimit, otherLimits: after.otherLimits });
       await requireRoom(context);
-      return { ...update, when: sql`${isWithin} AND ${hasRoomForKey(context)} AND NOT ${isDead}` };
+      return { ...update, when: sql`${isWithin} AND ${hasRoomForKey(context)}` };
     },
   });
 }
@@ -83,15 +77,6 @@ function limitsAfter(before: KeyRow, given: KeyPatch, { ceiling, highest }: KeyT
   const { hourlyLimit = before.hourlyLimit } = given;
   const limits = { hourlyLimit, otherLimits: given.otherLimits ? limitsWithin(given.otherLimits, highest) : before.otherLimits };
   return { ...limits, limitsFrom: given.limitsFrom ?? (isEmpty(differing(limits, before)) ? before.limitsFrom : "key") };
-}
-
-/**
- * Throws `conflict` if a member was removed after the key had expired and this member may know the key's secret. The page for removing a
- * member does not list expired keys. Nobody has therefore decided whether to keep such a key.
- */
-async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
-  if (await holdsNow(db, isDead))
-    throw new Failure("conflict", "After this key had expired, a member who may know its secret was removed. Create a new key.");
 }
 
 /**

@@ -1,6 +1,5 @@
 import { and, exists, type SQL } from "drizzle-orm";
 import { apiKeys } from "../db/areas/keys/tables.ts";
-import type { Statement } from "../db/client.ts";
 import { isEmpty } from "../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import type { Guards } from "../guard/guards.ts";
@@ -27,13 +26,9 @@ export interface KeyContext extends WriteContext, LogReadContext {
  */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  /** The key before the whole change, for the event and the audit log. If no earlier write has made a part of the change, this value is not set. */
-  was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
-  /** Returns an additional statement for the batch that writes the change. `when`: the condition of the change. */
-  alongside?: (when: SQL) => Statement;
 }
 
 interface KeyEdit {
@@ -98,18 +93,14 @@ export function writeKey(context: KeyContext, id: string, { precondition, decide
     const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
     const after = { ...row, pushedVersion, ...lastUse, createdByName };
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
-    const was = change.was ?? before;
-    const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...was, ...lastUse });
+    const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...before, ...lastUse });
     const when = exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition));
     const outcomes = await commit({
       evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
-      audit: [auditEntry(context, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
-      statements: [
-        ...(change.alongside ? [change.alongside(when)] : []),
-        db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }),
-      ],
+      audit: [auditEntry(context, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],
+      statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id })],
       when,
     });
     if (!wrote(outcomes.at(-1))) return conflicted;

@@ -2,7 +2,6 @@ import { and, eq, sql } from "drizzle-orm";
 import { webhooks } from "../../db/areas/webhooks/tables.ts";
 import type { Db } from "../../db/client.ts";
 import { nextVersion, wrote } from "../../db/optimistic-locking.ts";
-import type { AuditEntry } from "../../outbox/audit.ts";
 import type { EnqueueDeliveries } from "../../outbox/enqueue.ts";
 import { commitChange } from "../../outbox/outbox.ts";
 import { settleFirst } from "../deliveries/settle.ts";
@@ -12,14 +11,13 @@ import type { Webhook } from "./webhook.ts";
 /**
  * Disables a webhook, holds its waiting deliveries and creates a `webhook.disabled` event. If the webhook's URL has changed since the
  * attempt, does nothing. If `failingSince` is given and differs from the stored value, does nothing. Returns whether the webhook was
- * disabled. `audit`: the audit entries to write. If a person disables the webhook, there are audit entries. If the service disables the
- * webhook, there are no audit entries.
+ * disabled.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },
   webhook: Webhook,
   disabledReason: string,
-  { failingSince = null, audit = [] }: { failingSince?: number | null; audit?: readonly AuditEntry[] } = {},
+  { failingSince = null }: { failingSince?: number | null } = {},
 ): Promise<boolean> {
   const at = now();
   const after: Webhook = {
@@ -41,7 +39,6 @@ export async function disableWebhook(
     {
       evenWhereFull: true,
       events: [webhookDisabled(after, at)],
-      audit,
       statements: [
         ...settleFirst(db, webhook, "held", at, when),
         db

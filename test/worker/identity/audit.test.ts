@@ -54,10 +54,21 @@ describe("The audit log", () => {
     const path = `/api/v1/webhooks/${created.id}`;
     await call("PATCH", path, { key, body: { description: "x" } });
     await call("PATCH", path, { key, body: { status: "disabled" } });
+    await call("PATCH", path, { key, body: { status: "active" } });
+    // A change that does more than disable the webhook is named as a change, so that the removal of a member lists the webhook.
+    await call("PATCH", path, { key, body: { url: receiver + newPath(), status: "disabled" } });
     await call("POST", `${path}/rotate-secret`, { key, body: {} });
     await call("DELETE", path, { key });
     const actions = (await readAudit(key, `?target=${created.id}`)).map(({ action }) => action);
-    expect(actions).toEqual(["webhook.deleted", "webhook.secret_rotated", "webhook.disabled", "webhook.updated", "webhook.created"]);
+    expect(actions).toEqual([
+      "webhook.deleted",
+      "webhook.secret_rotated",
+      "webhook.updated",
+      "webhook.enabled",
+      "webhook.disabled",
+      "webhook.updated",
+      "webhook.created",
+    ]);
   });
 
   it("shows no rejected change, and shows a change once if its request was repeated", async () => {

@@ -51,10 +51,6 @@ async function insertWorkForAllJobs(accountId: string, now: number): Promise<voi
         SELECT 'dlv_y' || value, ?1, 'whk_y' || (value / 20), 'evt_1', 'task.created', 'pending', 0, 1, 0, 0 FROM json_each(?2)`,
     ).bind(accountId, numbers(3000)),
     env.DB.prepare(
-      `INSERT INTO endings (account_id, target_id, target_name, action, actor_type, created_at)
-        SELECT account_id, id, 'n', 'revoke_key', 'operator', 0 FROM api_keys WHERE account_id = ?1 AND id LIKE 'key_y%' LIMIT 30`,
-    ).bind(accountId),
-    env.DB.prepare(
       `INSERT INTO erasures (account_id, log_writer, operator, requested_at, erased, finished_at)
         SELECT 'acc_e' || value, 'ACTIVITY_0/0', 'tests', 0, '{"keys":0}', 0 FROM json_each(?)`,
     ).bind(numbers(4)),
@@ -84,7 +80,6 @@ const countOldResponses = () =>
 /** Deletes the rows of `insertWorkForAllJobs` that the jobs have not deleted. */
 const deleteRemainingWork = () =>
   env.DB.batch([
-    env.DB.prepare("DELETE FROM endings WHERE target_id LIKE 'key_y%'"),
     env.DB.prepare("DELETE FROM erasures WHERE account_id LIKE 'acc_e0%'"),
     env.DB.prepare("DELETE FROM api_keys WHERE id LIKE 'key_y%'"),
     env.DB.prepare("DELETE FROM users WHERE id LIKE 'usr_y%'"),
@@ -167,13 +162,7 @@ describe("The scheduled jobs", () => {
     await deleteRemainingWork();
     expect(unfinished.length).toBeGreaterThan(3);
     expect(unfinished).toEqual(
-      expect.arrayContaining([
-        "finish_erasures",
-        "finish_removals",
-        "delete_old_responses",
-        "delete_old_deliveries",
-        "delete_ended_sessions",
-      ]),
+      expect.arrayContaining(["finish_erasures", "delete_old_responses", "delete_old_deliveries", "delete_ended_sessions"]),
     );
     expect(oldResponses).toBe(0);
     expect(statements).toBeGreaterThan(300);

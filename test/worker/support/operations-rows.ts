@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-// Helpers that read and change rows of operator sessions, member removals, erasures and sign-in attempts without the code under test.
+// Helpers that read and change rows of operator sessions, erasures and sign-in attempts without the code under test.
 
 /** Suspends or resumes an account in D1 only. The guards of the account's keys keep the previous state. */
 export const setSuspendedAt = (accountId: string, suspendedAt: number | null) =>
@@ -19,22 +19,6 @@ export async function rememberLimits(accountId: string): Promise<() => Promise<u
       .bind(...Object.values(row ?? {}), accountId)
       .run();
 }
-
-/** Counts the keys and webhooks of an account that a member removal has not processed yet. */
-export const countEndings = (accountId: string) =>
-  env.DB.prepare("SELECT count(*) AS count FROM endings WHERE account_id = ?").bind(accountId).first<number>("count");
-
-/** Counts the keys and webhooks of all accounts that member removals have not processed yet. */
-export const countAllEndings = () => env.DB.prepare("SELECT count(*) AS count FROM endings").first<number>("count");
-
-/** Records that a member removal still has to revoke a key. `ageMs` is the time since the removal, in milliseconds. */
-export const insertEnding = (accountId: string, key: { id: string; name: string }, ageMs: number) =>
-  env.DB.prepare(
-    `INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, created_at)
-      VALUES (?, ?, ?, 'revoke_key', 'member', 'mem_1', ?)`,
-  )
-    .bind(accountId, key.id, key.name, Date.now() - ageMs)
-    .run();
 
 /** Records that an operator requested the erasure of an account. The erasure was interrupted before its first step. */
 export const insertErasure = (accountId: string, requestedAt: number) =>

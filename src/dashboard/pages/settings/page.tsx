@@ -22,11 +22,8 @@ import { isTheme, isZone, pathWithin, remember } from "../../preferences.ts";
 
 const outcomes: Record<string, string> = {
   removed: "The member was removed, and their sessions have ended.",
-  "ended-behind": "The ticked keys are revoked. The keys that you did not tick still work.",
-  "removed-with-keys":
-    "The member was removed, and their sessions have ended. The keys that you chose, and those made since you opened the page, are revoked.",
-  "removed-with-changed":
-    "The member was removed, and their sessions have ended. Keys that you chose, or that were created since you opened the page, are revoked. Webhooks that were created since then, and keys and webhooks that were changed, are disabled. Check the disabled keys and webhooks. If a disabled key or webhook must keep working, rotate its secret, then enable it.",
+  "removed-with-keys": "The member was removed, and their sessions have ended. The keys that you ticked are revoked.",
+  "keys-revoked": "The keys that you ticked are revoked.",
   role: "The role was changed, and applies from the next page on. Invitations that the new role may not send have ended. Keys that this member created keep their scopes, and webhooks that this member created keep sending. Review the keys and webhooks under API Keys and Webhooks.",
   "invited-before":
     "This form was already sent, and the link was shown then. If you lost the link, withdraw the invitation and create another invitation.",
@@ -60,6 +57,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
   const own = roleOf(c.get("visitor"));
   const given = roles.filter((role) => mayManage(own, role));
   const outcome = ownValue(outcomes, c.req.query("done") ?? "");
+  /** The id of a former member whose keys are not all revoked. */
+  const [left] = /^mem_\w+$/.exec(c.req.query("left") ?? "") ?? [];
   return showPage(
     c,
     {
@@ -73,7 +72,18 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       ),
     },
     <>
-      {outcome && <Done>{outcome}</Done>}
+      {outcome && (
+        <Done>
+          {outcome}
+          {left && (
+            <>
+              {" "}
+              Some keys that this member created or rotated are not revoked.{" "}
+              <a href={`/settings/members/${left}/remove`}>Show these keys</a>
+            </>
+          )}
+        </Done>
+      )}
       <Alert formError={formError} />
       <section class="panel" aria-labelledby="members">
         <h2 id="members">Members</h2>
