@@ -1,8 +1,8 @@
 import { and, desc, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
+import { memberships } from "../accounts/memberships.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
-import { memberships } from "../identity/audit/memberships.ts";
 import { readLastUses } from "../usage/last-uses.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
 import type { Key, KeyRow } from "./key.ts";

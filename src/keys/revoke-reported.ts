@@ -1,9 +1,9 @@
 import { eq } from "drizzle-orm";
 import { systemOn } from "../accounts/actor.ts";
-import { isLiveSecret } from "../admission/admission.ts";
 import { accounts } from "../db/areas/accounts/tables.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { always } from "../db/optimistic-locking.ts";
+import { isLiveSecret } from "../guard/decision.ts";
 import type { Guards } from "../guard/guards.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";

@@ -1,7 +1,7 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import type { ReadContext } from "../../accounts/actor.ts";
+import { memberships } from "../../accounts/memberships.ts";
 import { webhooks } from "../../db/areas/webhooks/tables.ts";
-import { memberships } from "../../identity/audit/memberships.ts";
 import type { Webhook } from "./webhook.ts";
 
 /**

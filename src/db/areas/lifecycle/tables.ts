@@ -1,4 +1,4 @@
-import { index, integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /** The finished and unfinished erasures of accounts. A row contains the account id and the progress of the erasure. */
 export const erasures = sqliteTable("erasures", {
