@@ -1,6 +1,6 @@
 import type { AdmissionRequest, KeyConfig } from "../../src/guard/decision.ts";
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
-import type { Entry } from "../../src/log/entry.ts";
+import type { Batch } from "../../src/log/batch.ts";
 import type { Retention } from "../../src/log/retention.ts";
 import type { Found, Query } from "../../src/log/segments/scan.ts";
 import { writerAt } from "../../src/log/writers.ts";
@@ -36,9 +36,9 @@ export class ActivityWriter extends Writer {
     super(ctx, env);
     countD1(env.ACTIVITY_0);
   }
-  override write(entries: readonly Entry[], dropped?: number): Promise<void> {
+  override write(batch: Batch, version?: string): Promise<void> {
     counts.writerCalls++;
-    return super.write(entries, dropped);
+    return super.write(batch, version);
   }
   override openTallies(accountId: string): Promise<OpenTallies> {
     counts.writerCalls++;

@@ -1,3 +1,4 @@
+import type { Batch } from "../../src/log/batch.ts";
 import { type Entry, notRecorded } from "../../src/log/entry.ts";
 
 /** Returns a log entry of a typical request. `more` replaces fields. */
@@ -19,3 +20,12 @@ export const benchEntry = (given: Pick<Entry, "accountId" | "id" | "keyId">, mor
   ...notRecorded,
   ...more,
 });
+
+let isolate = "";
+let sequence = 0;
+
+/** Returns a batch for a log writer. All batches are of one isolate. */
+export function batchOf(entries: readonly Entry[]): Batch {
+  isolate ||= crypto.randomUUID();
+  return { id: { isolate, sequence: ++sequence }, entries, dropped: 0 };
+}

@@ -5,7 +5,7 @@ import type { Entry } from "../../src/log/entry.ts";
 import { storeHistory } from "../../src/log/writer/store-history.ts";
 import { readWriters, writerAt, writersOf } from "../../src/log/writers.ts";
 import { onDelete } from "../../src/resources/on-delete.ts";
-import { benchEntry } from "./entry.ts";
+import { batchOf, benchEntry } from "./entry.ts";
 import { workerOf } from "./verbs.ts";
 
 export { KeyGuard } from "../../src/guard/key-guard.ts";
@@ -46,7 +46,7 @@ async function fill(given: Fill, env: Env): Promise<void> {
 async function append(given: Fill, env: Env): Promise<void> {
   const all = given.accounts.flatMap((accountId) => entriesOf(accountId, given));
   const byWriter = Map.groupBy(all, ({ accountId }) => writerOf(accountId, env));
-  await Promise.all([...byWriter].map(([logWriter, entries]) => writerAt(env, logWriter).write(entries)));
+  await Promise.all([...byWriter].map(([logWriter, entries]) => writerAt(env, logWriter).write(batchOf(entries))));
 }
 
 export default workerOf<Env>({

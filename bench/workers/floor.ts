@@ -23,7 +23,7 @@ export class KeyGuard extends DurableObject {
   }
 
   /** Stores the log entries of a batch in one row. */
-  log(entries: Entry[]): void {
+  log(entries: readonly Entry[]): void {
     this.ctx.storage.kv.put(crypto.randomUUID(), JSON.stringify(entries));
   }
 
@@ -82,11 +82,7 @@ app.get("/admitted", async (c) => {
     ...notRecorded,
   });
   if (!buffer.isFlushing(startedAt)) {
-    const write = async (entries: Entry[]) => {
-      await c.env.KEY_GUARD.getByName("log").log(entries);
-      return 0;
-    };
-    c.executionCtx.waitUntil(buffer.flush(write));
+    c.executionCtx.waitUntil(buffer.flush(async ({ entries }) => c.env.KEY_GUARD.getByName("log").log(entries)));
   }
   const remaining = limit - Number(used);
   ofAdmitted.set("X-Request-Id", id);

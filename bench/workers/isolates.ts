@@ -56,11 +56,10 @@ async function receive({ isolates, rate, seconds, accounts }: Load, made: (entry
       buffer.add(entry);
       made(entry);
       if (buffer.isFlushing(Date.now())) continue;
-      const flush = buffer.flush(async (entries, dropped) => {
+      const flush = buffer.flush(async (batch) => {
         await sleep(oneWayMs);
-        const reported = await sendEntries(env, logWriter, entries, dropped);
+        await sendEntries(env, logWriter, batch);
         await sleep(oneWayMs);
-        return reported;
       });
       flushes.add(flush);
       flush.finally(() => flushes.delete(flush));

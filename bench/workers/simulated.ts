@@ -11,7 +11,7 @@ import { mergeOldSegments } from "../../src/log/writer/merge.ts";
 import { nextCuts, storeWaitingCuts } from "../../src/log/writer/waiting-cuts.ts";
 import { deleteOldUsage } from "../../src/usage/retention.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
-import { benchEntry } from "./entry.ts";
+import { batchOf, benchEntry } from "./entry.ts";
 import { workerOf } from "./verbs.ts";
 
 // The work of a log writer, with the product's own functions and a simulated clock. Hours of traffic therefore take minutes.
@@ -68,7 +68,7 @@ export class ActivityWriter extends DurableObject<Env> {
     let made = 0;
     for (let at = traffic.from; at < traffic.to; at += secondMs) {
       const own = Array.from({ length: traffic.perSecond }, () => entryAt(at + any(secondMs), traffic));
-      this.#logs.append(own);
+      this.#logs.append([batchOf(own)], at);
       if (cutLargest(this.#logs, at) > 0) await this.#store();
       made += own.length;
       if (at % cutEveryMs === 0) await this.#cut(at);

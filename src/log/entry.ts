@@ -1,7 +1,7 @@
 import type { FieldError } from "../lib/errors/failure.ts";
 import { minuteMs } from "../lib/time/clock.ts";
 
-/** The time for which a response can be reported, and for which a report waits for its entry, in milliseconds. */
+/** The time for which a response can be reported, in milliseconds. */
 export const openMs = 10 * minuteMs;
 
 /** The maximum number of entries in one call to a log writer. */

@@ -5,8 +5,8 @@ import { errorsOf } from "../lib/errors/failure.ts";
 import { minuteMs, secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import type { LogAccess, LogWriterClient } from "../usage/log-context.ts";
+import type { Batch } from "./batch.ts";
 import { activityDatabase, activityDatabases, databaseOf, numberOf } from "./databases.ts";
-import type { Entry } from "./entry.ts";
 import type { Found, Query } from "./segments/scan.ts";
 import type { ActivityWriter, WriterCounts, WriterStatus } from "./writer/activity-writer.ts";
 import type { Lost } from "./writer/counters.ts";
@@ -172,24 +172,21 @@ export async function wakeWriters(env: WriterEnv): Promise<number> {
 }
 
 /**
- * Sends entries to the log writer that owns them. A deploy resets all Durable Objects at once, so a failed call is retried after a random pause of
- * 200 to 1,000 ms. If the retry fails too, the next log writer keeps the entries for the owner. An entry may be sent twice, but the log stores it
- * only once. If the next log writer also fails, the returned promise rejects. `dropped`: the number of entries that were lost before this call.
- * Returns the number of dropped entries that were reported to a log writer.
+ * Sends a batch to the log writer that owns its entries. A deploy resets all Durable Objects at once, so a failed call is retried after a random pause of
+ * 200 to 1,000 ms. If the retry fails too, the next log writer keeps the batch for the owner. If the next log writer also fails, the returned promise
+ * rejects. The owner stores the batch once, however often it arrives.
  */
-export async function sendEntries(env: WriterEnv, logWriter: string, entries: readonly Entry[], dropped = 0): Promise<number> {
+export async function sendEntries(env: WriterEnv, logWriter: string, batch: Batch): Promise<void> {
   const inTime = (sent: Promise<void>) => withDeadline(sent, sendTimeoutMs, "Sending activity entries");
   for (const pauseMs of [0, 200 + 800 * Math.random()]) {
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      await inTime(writerAt(env, logWriter).write(entries, dropped, env.VERSION?.id));
-      return dropped;
+      return await inTime(writerAt(env, logWriter).write(batch, env.VERSION?.id));
     } catch (error) {
-      console.error(`the log writer ${logWriter} did not take ${entries.length} activity entries:`, messagesOf(error));
+      console.error(`the log writer ${logWriter} did not take ${batch.entries.length} activity entries:`, messagesOf(error));
     }
   }
   const owner = numberOf(logWriter);
   const next = `${databaseOf(logWriter)}/${(owner + 1) % writersOf(env)}`;
-  await inTime(writerAt(env, next).keepFor(owner, entries));
-  return 0;
+  await inTime(writerAt(env, next).keepFor(owner, batch));
 }

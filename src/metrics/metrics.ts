@@ -154,7 +154,7 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     {
       name: "dvo_log_rejected_reports",
       type: "counter",
-      help: "Reports that came too late for their log entry, or that could not wait for it.",
+      help: "Reports that came too late for their log entry, or whose entry found no room.",
       values: lostBy(({ closedReports }) => closedReports),
     },
     {

@@ -1,19 +1,17 @@
 import { messagesOf } from "../../db/failures.ts";
 import { secondMs } from "../../lib/time/clock.ts";
+import type { Batch } from "../batch.ts";
 import { type Entry, entriesAtOnce } from "../entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 import { FairQueue } from "./fair-queue.ts";
 
-/**
- * Sends entries to a log writer. `dropped` is the number of entries that were lost before this call. Returns how many of these lost entries were
- * reported to a log writer. Rejects if no log writer accepted the entries.
- */
-export type Send = (entries: Entry[], dropped: number) => Promise<number>;
+/** Sends a batch to a log writer. Rejects if no log writer accepted it. */
+export type Send = (batch: Batch) => Promise<void>;
 
 /** The minimum time between two batches, in milliseconds. The first batch after a quiet period is sent at once. */
 const intervalMs = 200;
-/** The maximum number of batches that are being sent at the same time. A log writer acknowledges a batch within about a second. */
-const maxInFlight = 5;
+/** The maximum number of batches that no log writer has acknowledged. A log writer acknowledges a batch within about a second. */
+const maxUnacknowledged = 5;
 const shortestWaitMs = 50;
 /**
  * The maximum time that one request flushes the buffer, in milliseconds. The platform ends the work of a request 30 s after its response.
@@ -24,9 +22,10 @@ const abandonedMs = 20 * secondMs;
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-interface Sent {
-  entries: Entry[];
-  at: number;
+/** `sentAt`: when the batch was last sent, in milliseconds since the epoch. Null if it could not be sent. */
+interface Unacknowledged {
+  batch: Batch;
+  sentAt: number | null;
 }
 
 /**
@@ -37,11 +36,13 @@ interface Sent {
 export class ActivityBuffer {
   readonly #entries = new FairQueue();
   readonly #shared = new EntryAggregator();
+  /** The id of this buffer. It is made with the first batch, because a Worker has no random values while it starts. */
+  #isolate = "";
+  #sequence = 0;
   /**
-   * The batches that are being sent, each with the time when the sending started. If the platform ends the sending request midway, a later flush
-   * sends the batch again. Storing the same batch twice does no harm.
+   * The batches that no log writer has acknowledged, oldest first. If the platform ends the sending request midway, a later flush sends the batch again.
    */
-  #sent: Sent[] = [];
+  #unacknowledged: Unacknowledged[] = [];
   #lastSentAt = 0;
   /**
    * Until this time, the buffer assumes that a request is flushing. The time is in milliseconds since the epoch. If the platform ends the
@@ -84,55 +85,59 @@ export class ActivityBuffer {
           this.#flushingUntil = Date.now() + waitMs + secondMs;
           await sleep(waitMs);
           this.#flushingUntil = 0;
-          if (this.#inFlight(Date.now()) >= maxInFlight) continue;
+          if (!this.#maySend(Date.now())) continue;
         }
         // The last batch includes the shared entries that are still open. Perhaps no later request comes that could send these entries.
         isLast = Date.now() >= endsAt;
-        const entries = this.#take(Date.now(), isLast);
-        if (entries.length > 0) sending.push(this.#send(send, entries));
+        for (const due of this.#due(Date.now(), isLast)) sending.push(this.#send(send, due));
       }
       await Promise.all(sending);
-      // The entries of a batch that could not be sent are in the buffer again.
-    } while (!isLast && this.#entries.length > 0 && Date.now() < endsAt && !this.isFlushing(Date.now()));
+      // A batch that could not be sent is due again.
+    } while (!isLast && this.#hasDue(Date.now()) && Date.now() < endsAt && !this.isFlushing(Date.now()));
   }
 
-  /** The number of batches in flight. After 20 seconds without a result, a batch counts as lost and is no longer in flight. */
-  #inFlight(now: number): number {
-    return this.#sent.filter(({ at }) => now - at <= abandonedMs).length;
+  /** Returns the batches that could not be sent. After 20 seconds without a result, a batch counts as one of them. */
+  #toSendAgain(now: number): Unacknowledged[] {
+    return this.#unacknowledged.filter(({ sentAt }) => sentAt === null || now - sentAt > abandonedMs);
+  }
+
+  #hasDue(now: number): boolean {
+    return this.#entries.length > 0 || this.#toSendAgain(now).length > 0;
+  }
+
+  #maySend(now: number): boolean {
+    return this.#unacknowledged.length < maxUnacknowledged || this.#toSendAgain(now).length > 0;
   }
 
   /** Returns the time to wait before the next batch is sent, in milliseconds. Returns null if there is nothing to send. */
   #waitMs(now: number): number | null {
-    const hasAbandoned = this.#sent.some(({ at }) => now - at > abandonedMs);
-    if (this.#entries.length === 0 && !hasAbandoned) return this.#shared.closesAt === null ? null : intervalMs;
-    if (this.#inFlight(now) >= maxInFlight) return shortestWaitMs;
+    if (!this.#hasDue(now)) return this.#shared.closesAt === null ? null : intervalMs;
+    if (!this.#maySend(now)) return shortestWaitMs;
     // The clock may step back.
     return Math.min(intervalMs, Math.max(0, this.#lastSentAt + intervalMs - now));
   }
 
-  /** Takes the next batch. It starts with the entries of batches that count as lost. */
-  #take(now: number, openToo: boolean): Entry[] {
+  /** Returns the batches to send now: those that could not be sent, and a new one if there is room. */
+  #due(now: number, openToo: boolean): Unacknowledged[] {
     for (const entry of this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now)) this.add(entry);
-    const abandoned = this.#sent.filter(({ at }) => now - at > abandonedMs);
-    this.#sent = this.#sent.filter((sent) => !abandoned.includes(sent));
-    this.#entries.putBack(abandoned.flatMap(({ entries }) => entries));
-    return this.#entries.take(entriesAtOnce);
+    const due = this.#toSendAgain(now);
+    if (this.#entries.length === 0 || this.#unacknowledged.length >= maxUnacknowledged) return due;
+    this.#isolate ||= crypto.randomUUID();
+    const id = { isolate: this.#isolate, sequence: ++this.#sequence };
+    const made = { batch: { id, entries: this.#entries.take(entriesAtOnce), dropped: this.#dropped }, sentAt: null };
+    this.#dropped = 0;
+    this.#unacknowledged.push(made);
+    return [...due, made];
   }
 
-  async #send(send: Send, entries: Entry[]): Promise<void> {
-    const sent = { entries, at: Date.now() };
-    this.#sent.push(sent);
-    this.#lastSentAt = sent.at;
-    // Only one batch reports the dropped entries, even if several batches are in flight.
-    const dropped = this.#dropped;
-    this.#dropped = 0;
+  async #send(send: Send, due: Unacknowledged): Promise<void> {
+    due.sentAt = this.#lastSentAt = Date.now();
     try {
-      this.#dropped += dropped - (await send(entries, dropped));
+      await send(due.batch);
+      this.#unacknowledged = this.#unacknowledged.filter((each) => each !== due);
     } catch (error) {
-      this.#dropped += dropped;
-      console.error(`${entries.length} activity entries wait for another flush:`, messagesOf(error));
-      this.#entries.putBack(entries);
+      due.sentAt = null;
+      console.error(`${due.batch.entries.length} activity entries wait for another flush:`, messagesOf(error));
     }
-    this.#sent = this.#sent.filter((each) => each !== sent);
   }
 }

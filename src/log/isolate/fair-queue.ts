@@ -32,12 +32,6 @@ export class FairQueue {
     return before - this.#entries.length;
   }
 
-  /** Puts entries back at the beginning. They were in the queue before, so the queue may exceed its maximum size until the next entry is added. */
-  putBack(entries: readonly Entry[]): void {
-    this.#entries.unshift(...entries);
-    for (const entry of entries) this.#count(entry, sizeOf(entry));
-  }
-
   /** Removes and returns at most `count` entries from the beginning. */
   take(count: number): Entry[] {
     const taken = this.#entries.splice(0, count);

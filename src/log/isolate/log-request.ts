@@ -43,7 +43,7 @@ export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => v
   // Only requests that do not count against the limit can share an entry. An open entry stands alone, because its response is reported later.
   if (counted || request.status === null) buffer.add(entryOf(request));
   else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));
-  if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, logWriter, entries, dropped)));
+  if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((batch) => sendEntries(env, logWriter, batch)));
 }
 
 function entryOf({ logWriter: _, missingScope: __, reason: ___, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {

@@ -5,7 +5,7 @@ import { messagesOf } from "../../db/failures.ts";
 import { giveWay } from "../../lib/time/turns.ts";
 import type { Entry } from "../entry.ts";
 import type { Choose } from "./codec.ts";
-import { chooseFor, type Found, isSelective, justAfter, maxOpened, type Query, scan, searchFurther } from "./scan.ts";
+import { chooseFor, type Found, isSelective, justAfter, type Query, scan, searchFurther } from "./scan.ts";
 import { entriesIn } from "./segment.ts";
 import { joinSegments } from "./segment-ids.ts";
 
@@ -132,26 +132,4 @@ async function readBodies(db: Db, accountId: string, refs: readonly Pick<StoredR
       sql`SELECT id, hex(body) AS body FROM activity_segments WHERE id IN (SELECT value FROM json_each(${ids})) AND account_id = ${accountId}`,
     ),
   );
-}
-
-/** Returns the entries with these ids that are in a segment of the account, by id. */
-export async function entriesInSegments(db: Db, accountId: string, ids: readonly string[]): Promise<Map<string, Entry>> {
-  const wanted = JSON.stringify(ids);
-  const inOrder = ids.toSorted();
-  // Most segments are outside of these bounds, and need no comparison with single ids.
-  const [first = "", last = ""] = [inOrder[0], inOrder.at(-1)];
-  const rows = await raw<{ id: number }>(
-    db,
-    sql`SELECT segment.id FROM activity_logs AS log
-      ${joinSegments}
-      WHERE log.account_id = ${accountId} AND segment.account_id = ${accountId} AND last_id >= ${first} AND first_id <= ${last}
-        AND EXISTS (SELECT 1 FROM json_each(${wanted}) WHERE value BETWEEN first_id AND last_id)`,
-  );
-  const asked = new Set(ids);
-  const found = new Map<string, Entry>();
-  for (let at = 0; at < rows.length; at += maxOpened) {
-    const entries = (await openSegments(db, accountId, rows.slice(at, at + maxOpened))).flat();
-    for (const entry of entries) if (asked.has(entry.id)) found.set(entry.id, entry);
-  }
-  return found;
 }

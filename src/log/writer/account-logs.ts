@@ -1,14 +1,22 @@
 import { timeOfId } from "../../lib/ids.ts";
+import type { Batch } from "../batch.ts";
 import { type Entry, openMs } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
-import { bytesOf, Head, isOpen, type Report, type Reported, reportedOn } from "./head.ts";
+import { Head, type Report, type Reported, reportedOn } from "./head.ts";
+import { KnownBatches } from "./known-batches.ts";
 import { RouteNames } from "./route-names.ts";
 import type { Served } from "./served.ts";
 import { SharedStrings } from "./shared-strings.ts";
 import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The maximum number of reports that wait for their entries. */
-const maxEarlyReports = 5000;
+/**
+ * The maximum size of a log writer's own database, in bytes. Before it is reached, the accounts that hold the most lose their new entries, which are
+ * counted. Entries for other log writers take at most half of it.
+ */
+export const maxStoredBytes = 1e9;
+
+/** The number of remembered entries that reports have added before their batches arrived. */
+const maxEarly = 10_000;
 
 /**
  * Returns whether an account may hold more of something that all accounts share. An account that holds four times as much as is free gets no more: one
@@ -20,11 +28,6 @@ export const isWithinShare = (own: number, free: number): boolean => own < 4 * f
 export interface AccountLog {
   state: LogState;
   head: Head;
-  /**
-   * Late entries: their ids are not above the highest id that was ever cut. They may already be in a cut or in D1, because isolates send entries
-   * again. They are not shown until they are checked. After a restart, the entries that a cut has left are checked again.
-   */
-  unchecked: Map<string, Entry>;
   /** The recorded cuts that D1 has not confirmed, oldest first. */
   waiting: WaitingCut[];
   /** The small segments before this time are merged, in milliseconds since the epoch. */
@@ -32,20 +35,23 @@ export interface AccountLog {
 }
 
 /**
- * The outcome of `append`. `tooOld`: the number of entries that are older than their account's log. `unfit`: the number of entries that cannot be stored,
- * for example because a number is missing.
+ * The outcome of `append`. `added`: the batches that were not known. Of their entries, `full` were dropped because the disk is full, `unfit` cannot be
+ * stored, for example because a number is missing, and `tooOld` are older than their account's log.
  */
 export interface Appended {
-  tooOld: number;
+  added: ReadonlySet<Batch>;
+  full: number;
   unfit: number;
+  tooOld: number;
 }
 
 /** The logs of all accounts of a log writer. `wal` holds on disk what this object holds in memory. */
 export class AccountLogs {
   readonly wal: WriteAheadLog;
   readonly accounts = new Map<string, AccountLog>();
-  /** Reports that arrived before their entry, by the id of the entry. */
-  readonly #early = new Map<string, Report>();
+  readonly #batches = new KnownBatches();
+  /** The ids of entries that reports have added, the oldest first. Their batches have not arrived yet. */
+  readonly #early = new Set<string>();
   /** The accounts that were erased. Their late entries are rejected. */
   readonly #erased: Set<string>;
   readonly #strings = new SharedStrings();
@@ -59,16 +65,11 @@ export class AccountLogs {
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
     for (const { accountId, until } of this.wal.merged()) this.of(accountId).mergedTo = until;
     for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
-    const { entries, reports } = this.wal.readAll();
+    const { entries, completions, isolates, early } = this.wal.readAll();
     for (const entry of entries) this.#add(entry);
-    for (const report of reports) this.#report(report);
-  }
-
-  /** The memory of all late entries that are not checked yet, in bytes. */
-  get uncheckedBytes(): number {
-    let bytes = 0;
-    for (const { unchecked } of this.accounts.values()) for (const entry of unchecked.values()) bytes += bytesOf(entry);
-    return bytes;
+    for (const { accountId, id, ...completion } of completions) this.of(accountId).head.complete(id, completion);
+    for (const isolate of isolates) this.#batches.add(isolate);
+    for (const id of early) this.#rememberEarly(id);
   }
 
   /** The memory of all heads, in bytes. */
@@ -81,22 +82,25 @@ export class AccountLogs {
     const known = this.accounts.get(accountId);
     if (known) return known;
     const state = { accountId, cut: 0, highestId: "", startId: "" };
-    const made: AccountLog = { state, head: new Head(), unchecked: new Map(), waiting: [], mergedTo: 0 };
+    const made: AccountLog = { state, head: new Head(), waiting: [], mergedTo: 0 };
     this.accounts.set(accountId, made);
     return made;
   }
 
-  /**
-   * Adds entries, on disk and in memory. Entries with an id that the head already has are left out, because isolates send entries again if a call
-   * fails.
-   */
-  append(entries: readonly Entry[]): Appended {
-    const encodable = entries.filter(isEncodable);
-    const recent = encodable.filter(({ accountId, id }) => !this.#erased.has(accountId) && id >= this.of(accountId).state.startId);
-    const added = recent.filter((entry) => this.get(entry) === undefined).map((entry) => this.#withRoute(entry));
-    if (added.length > 0) this.wal.append({ entries: added, reports: [] });
-    for (const entry of added) this.#add(entry);
-    return { tooOld: encodable.length - recent.length, unfit: entries.length - encodable.length };
+  /** Adds the entries of batches, on disk and in memory. Leaves out batches that are known, and entries that the head or a report has added already. */
+  append(batches: readonly Batch[], now: number): Appended {
+    const added = this.#unknown(batches);
+    const given = [...added].flatMap(({ entries }) => entries);
+    const kept = this.withinShare(given, maxStoredBytes);
+    const encodable = kept.filter(isEncodable);
+    const recent = encodable.filter((entry) => this.#accepts(entry));
+    const entries = recent.filter((entry) => !this.get(entry) && !this.#early.has(entry.id)).map((entry) => this.#withRoute(entry));
+    const isolates = [...added].map(({ id: { isolate, sequence } }) => ({ isolate, at: now, ranges: [[sequence, sequence] as const] }));
+    if (added.size > 0) this.wal.append({ entries, isolates });
+    for (const entry of entries) this.#add(entry);
+    for (const isolate of isolates) this.#batches.add(isolate);
+    for (const { id } of recent) this.#early.delete(id);
+    return { added, full: given.length - kept.length, unfit: kept.length - encodable.length, tooOld: encodable.length - recent.length };
   }
 
   /**
@@ -115,28 +119,36 @@ export class AccountLogs {
     return free > 0 ? entries.filter(({ accountId }) => !full.has(accountId)) : [];
   }
 
-  /** Completes open entries, on disk and in memory. A report that arrives before its entry waits for it. Returns one outcome for each report. */
-  report(given: readonly Report[], now: number): Reported[] {
-    this.#removeExpired(now);
-    const reports = given.map((report) => (report.route === undefined ? report : this.#withRoute({ ...report, route: report.route })));
-    const isTooLate = ({ id }: Report) => timeOfId(id) < now - openMs;
-    const waiting = Map.groupBy(this.#early.values(), ({ accountId }) => accountId);
-    let room = maxEarlyReports - this.#early.size;
-    const mayWait = ({ accountId, id }: Report) =>
-      !this.#erased.has(accountId) && (this.#early.has(id) || (isWithinShare(waiting.get(accountId)?.length ?? 0, room) && room-- > 0));
-    const due = new Set(reports.filter((report) => !isTooLate(report) && (this.get(report) !== undefined || mayWait(report))));
-    if (due.size > 0) this.wal.append({ entries: [], reports: [...due] });
+  /**
+   * Completes open entries, on disk and in memory. Adds the entries that have not arrived yet. `cut`: the entries of reports that were cut, by id. Returns
+   * one outcome for each report.
+   */
+  report(given: readonly Report[], { cut, now }: { cut: ReadonlyMap<string, Entry>; now: number }): Reported[] {
+    const isInTime = ({ entry }: Report) => timeOfId(entry.id) >= now - openMs;
+    const isMissing = ({ entry }: Report) => !this.get(entry) && !cut.has(entry.id) && this.#accepts(entry) && isEncodable(entry);
+    const missing = new Map(given.filter((report) => isInTime(report) && isMissing(report)).map(({ entry }) => [entry.id, entry]));
+    const entries = this.withinShare([...missing.values()], maxStoredBytes).map((entry) => this.#withRoute(entry));
+    const early = entries.map(({ id }) => id);
+    const added = new Set(early);
+    const reports = given.map((report) =>
+      report.route === undefined ? report : { ...report, route: this.#routes.named(report.entry.accountId, report.route) },
+    );
+    const due = new Set(reports.filter((report) => isInTime(report) && (this.get(report.entry) || added.has(report.entry.id))));
+    const completions = [...due].map(({ entry: { accountId, id }, ...completion }) => ({ ...completion, accountId, id }));
+    if (due.size > 0) this.wal.append({ entries, completions, early });
+    for (const entry of entries) this.#add(entry);
+    for (const id of early) this.#rememberEarly(id);
     return reports.map((report) => {
-      if (due.has(report)) return this.#report(report);
-      const entry = this.get(report);
-      return entry ? reportedOn(entry, report) : "refused";
+      const { entry } = report;
+      if (due.has(report)) return this.of(entry.accountId).head.complete(entry.id, report);
+      const late = this.get(entry) ?? cut.get(entry.id);
+      return late ? reportedOn(late, report) : "closed";
     });
   }
 
   /** Returns an entry that is in no cut. */
   get({ accountId, id }: { accountId: string; id: string }): Entry | undefined {
-    const { head, unchecked } = this.of(accountId);
-    return head.entries.get(id) ?? unchecked.get(id);
+    return this.of(accountId).head.entries.get(id);
   }
 
   /** What was served in all requests that the log has, and in those that were cut. */
@@ -144,11 +156,10 @@ export class AccountLogs {
     return this.wal.counters.served([...this.accounts.values()].flatMap(({ head }) => [...head.entries.values()]));
   }
 
-  /** Everything that is in no cut, for the write-ahead log. Reports that have waited for too long are left out. */
-  acknowledged(now: number): Acknowledged {
-    this.#removeExpired(now);
-    const entries = [...this.accounts.values()].flatMap(({ head, unchecked }) => [...head.entries.values(), ...unchecked.values()]);
-    return { entries, reports: [...this.#early.values()] };
+  /** Everything that is in no cut, for the write-ahead log. */
+  acknowledged(): Acknowledged {
+    const entries = [...this.accounts.values()].flatMap(({ head }) => [...head.entries.values()]);
+    return { entries, completions: [], isolates: this.#batches.all, early: [...this.#early] };
   }
 
   /** Frees cuts that D1 has stored. */
@@ -167,7 +178,6 @@ export class AccountLogs {
     log.state = { ...log.state, startId };
     this.wal.storeState(log.state);
     for (const id of log.head.entries.keys()) if (id < startId) log.head.remove(id);
-    for (const id of log.unchecked.keys()) if (id < startId) log.unchecked.delete(id);
   }
 
   /** Raises the numbers of an account's waiting cuts, so that the oldest cut `first` has the number after `last`, which is the last cut in D1. */
@@ -183,51 +193,41 @@ export class AccountLogs {
 
   /** Removes everything of an account, and rejects its entries for 30 days. Returns the number of removed entries. */
   erase(accountId: string, now: number): number {
-    const { head, unchecked, waiting } = this.of(accountId);
-    const served = [...head.entries.values()];
-    const entries = head.entries.size + unchecked.size;
+    const { head, waiting } = this.of(accountId);
+    const entries = [...head.entries.values()];
     const cut = waiting.flatMap(({ segments }) => segments).reduce((sum, segment) => sum + segment.entries, 0);
     this.accounts.delete(accountId);
-    for (const [id, report] of this.#early) if (report.accountId === accountId) this.#early.delete(id);
     this.#erased.add(accountId);
     this.#routes.erase(accountId);
-    this.wal.erase(accountId, now, this.acknowledged(now), served);
-    return entries + cut;
+    this.wal.erase(accountId, now, this.acknowledged(), entries);
+    return entries.length + cut;
   }
 
-  #withRoute<Item extends { accountId: string; route: string }>(item: Item): Item {
-    const route = this.#routes.named(item.accountId, item.route);
-    return route === item.route ? item : { ...item, route };
+  #withRoute(entry: Entry): Entry {
+    const route = this.#routes.named(entry.accountId, entry.route);
+    return route === entry.route ? entry : { ...entry, route };
+  }
+
+  /** Returns the batches that are not known, each once. */
+  #unknown(batches: readonly Batch[]): Set<Batch> {
+    const byId = new Map(batches.map((batch) => [`${batch.id.isolate} ${batch.id.sequence}`, batch]));
+    return new Set([...byId.values()].filter(({ id }) => !this.#batches.has(id)));
+  }
+
+  /** Returns whether an entry belongs to the log, because its account was not erased and keeps entries for as long. */
+  #accepts({ accountId, id }: Entry): boolean {
+    return !this.#erased.has(accountId) && id >= this.of(accountId).state.startId;
   }
 
   #add(entry: Entry): void {
-    const { state, head, unchecked } = this.of(entry.accountId);
-    const early = this.#early.get(entry.id);
-    if (entry.id < state.startId || this.#erased.has(entry.accountId)) return;
-    if (entry.id <= state.highestId) unchecked.set(entry.id, this.#strings.share(entry));
-    else head.add(this.#strings.share(entry));
-    if (early) this.#report(early);
+    if (this.#accepts(entry)) this.of(entry.accountId).head.add(this.#strings.share(entry));
   }
 
-  /** Completes an open entry. If the entry has not arrived yet, the report waits. */
-  #report(report: Report): Reported {
-    const { accountId, id, status, durationMs, route } = report;
-    const { head, unchecked } = this.of(accountId);
-    const late = unchecked.get(id);
-    const completed = late && isOpen(late) ? { ...late, status, durationMs, route: route ?? late.route } : late;
-    if (completed) unchecked.set(id, completed);
-    const outcome = completed ? reportedOn(completed, report) : head.complete(report);
-    if (outcome !== "unknown") {
-      this.#early.delete(id);
-      return outcome;
+  #rememberEarly(id: string): void {
+    this.#early.add(id);
+    for (const oldest of this.#early) {
+      if (this.#early.size <= maxEarly) break;
+      this.#early.delete(oldest);
     }
-    // The first report of an entry wins.
-    if (!this.#early.has(id)) this.#early.set(id, report);
-    return "unknown";
-  }
-
-  /** Removes reports that have waited too long for their entries. */
-  #removeExpired(now: number): void {
-    for (const [id] of this.#early) if (timeOfId(id) < now - openMs) this.#early.delete(id);
   }
 }

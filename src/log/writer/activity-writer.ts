@@ -7,17 +7,16 @@ import { minuteMs, secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import type { OpenTallies } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
+import type { Batch } from "../batch.ts";
 import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
-import type { Entry } from "../entry.ts";
 import type { Retention } from "../retention.ts";
 import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
-import { type AccountLog, AccountLogs } from "./account-logs.ts";
-import { checkLate } from "./check-late.ts";
+import { type AccountLog, AccountLogs, maxStoredBytes } from "./account-logs.ts";
 import type { Counters, Lost } from "./counters.ts";
 import { cutAccount, cutDue, cutEveryMs, cutLargest, nextCutAt } from "./cut.ts";
 import { deleteOldSegments } from "./delete-old-segments.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { GroupCommit, type Sent } from "./group-commit.ts";
 import type { Report, Reported } from "./head.ts";
 import { Hints } from "./hints.ts";
 import { mergeOldSegments } from "./merge.ts";
@@ -32,17 +31,8 @@ const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
 /** If a database is full, its size is measured again after this time, in milliseconds. */
 const fullProbeMs = minuteMs;
-/**
- * The maximum size of a log writer's own database, in bytes. Before it is reached, the accounts that hold the most lose their new entries, which are
- * counted. Entries for other log writers take at most half of it.
- */
-const maxStoredBytes = 1e9;
 /** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
 const maxBatches = 50;
-/** The maximum number of accounts whose late entries one alarm checks. Each of them needs about two statements. */
-const maxLateAccounts = 50;
-/** The maximum memory of late entries that are not checked, in bytes. If it is reached, senders keep their entries or use the next log writer. */
-const maxUncheckedBytes = 16 * 1024 * 1024;
 const maxAlarmMs = minuteMs;
 const d1TimeoutMs = 10 * secondMs;
 const maxHintsAtOnce = 20;
@@ -85,14 +75,7 @@ export class ActivityWriter extends DurableObject<Env> {
   readonly #hints: Hints;
   /** The time from which an alarm cuts accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
   #cutsAt = 0;
-  readonly #commits = new GroupCommit((entries) => {
-    const kept = this.#logs.withinShare(entries, maxStoredBytes);
-    if (kept.length < entries.length) this.#drop(entries.length - kept.length, `because the disk of ${this.#name} is full`);
-    this.#append(kept);
-  });
-  #isChecking = false;
-  /** The memory of late entries at the last commit or check, in bytes. Adding it up for each call would take too long. */
-  #uncheckedBytes = 0;
+  readonly #commits = new GroupCommit((sent) => this.#append(sent));
   #recent = { entries: 0, before: 0, since: Date.now() };
   #isFull = false;
   #measuredAt = 0;
@@ -113,68 +96,56 @@ export class ActivityWriter extends DurableObject<Env> {
   // Append
 
   /**
-   * Adds entries. Resolves when they are on disk, or when they were dropped because the disk is full. Throws if too many entries wait already.
-   * `dropped` is the number of entries that the sender has dropped since its last call. `version` is the id of the sender's version.
+   * Adds the entries of a batch. Resolves when they are on disk, or when they were dropped because the disk is full. A batch that was added before is not
+   * added again. Throws if too many entries wait already. `version` is the id of the sender's version.
    */
-  write(entries: readonly Entry[], dropped = 0, version = ""): Promise<void> {
-    if (this.#uncheckedBytes > maxUncheckedBytes) throw new Error(`too many late entries of ${this.#name} are not checked yet`);
-    const committed = this.#commits.add(entries);
-    // If a call is rejected, the sender reports its dropped entries again.
-    if (version !== "") this.#counters.addVersion(version, entries, Date.now());
-    if (dropped > 0) this.#drop(dropped, "by an isolate whose log writers could not be reached");
-    return committed;
+  write(batch: Batch, version = ""): Promise<void> {
+    return this.#commits.add({ batch, version });
   }
 
-  /** Completes open entries. A report that arrives before its entry waits for it. Returns one outcome for each report. */
+  /** Completes open entries, and adds those that have not arrived yet. Returns one outcome for each report. */
   async report(reports: readonly Report[]): Promise<Reported[]> {
     this.#commits.commit();
     const outcomes = await reportAll({ logs: this.#logs, db: this.#db, now: Date.now() }, reports);
-    const closedReports = outcomes.filter((outcome) => outcome === "closed" || outcome === "refused").length;
+    const closedReports = outcomes.filter((outcome) => outcome === "closed").length;
     if (closedReports > 0) this.#counters.addLost({ closedReports }, Date.now());
+    this.#cutIfFull();
     return outcomes;
   }
 
-  /** Keeps entries for the log writer that owns them, until it can be reached. Throws if the disk is half full. */
-  keepFor(owner: number, entries: readonly Entry[]): void {
+  /** Keeps a batch for the log writer that owns its entries, until it can be reached. Throws if the disk is half full. */
+  keepFor(owner: number, batch: Batch): void {
     if (this.#logs.wal.bytes > maxStoredBytes / 2) throw new Error(`the disk of ${this.#name} is full`);
-    const encodable = entries.filter(isEncodable);
-    this.#hints.add(owner, encodable);
-    if (encodable.length < entries.length) this.#drop(entries.length - encodable.length, `because ${this.#name} cannot store them`);
+    const entries = batch.entries.filter(isEncodable);
+    this.#hints.add(owner, { ...batch, entries, dropped: batch.dropped + batch.entries.length - entries.length });
     this.#setAlarmBy(Date.now() + this.#backOff());
   }
 
-  #append(entries: readonly Entry[]): void {
-    const { tooOld, unfit } = this.#logs.append(entries);
+  #append(sent: readonly Sent[]): void {
+    const now = Date.now();
+    const { added, full, unfit, tooOld } = this.#logs.append(
+      sent.map(({ batch }) => batch),
+      now,
+    );
+    for (const { batch, version } of sent) {
+      if (!added.has(batch)) continue;
+      if (version !== "") this.#counters.addVersion(version, batch.entries, now);
+      if (batch.dropped > 0) this.#drop(batch.dropped, "by an isolate whose log writers could not be reached");
+      this.#count(batch.entries.length);
+    }
+    if (full > 0) this.#drop(full, `because the disk of ${this.#name} is full`);
     if (unfit > 0) this.#drop(unfit, `because ${this.#name} cannot store them`);
     if (tooOld > 0) {
       console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
-      this.#counters.addLost({ tooOld }, Date.now());
+      this.#counters.addLost({ tooOld }, now);
     }
-    this.#uncheckedBytes = this.#logs.uncheckedBytes;
-    this.#count(entries.length);
+    this.#cutIfFull();
+  }
+
+  /** Cuts the largest accounts if the heads need too much memory. Sets the alarm for the next cut. */
+  #cutIfFull(): void {
     const cuts = cutLargest(this.#logs, Date.now());
     this.#setAlarmBy(cuts > 0 ? Date.now() : this.#nextCutAt());
-    if (!this.#isChecking && this.#late().length > 0) this.ctx.waitUntil(this.#checkLate(this.#late().slice(0, maxLateAccounts)));
-  }
-
-  /** Decides about late entries. If D1 does not respond, they are decided before the next cut. */
-  async #checkLate(logs: readonly AccountLog[]): Promise<void> {
-    this.#isChecking = true;
-    const endsAt = Date.now() + 2 * d1TimeoutMs;
-    for (const log of logs) {
-      if (Date.now() > endsAt) break;
-      try {
-        await withDeadline(checkLate(this.#logs, log, this.#db), d1TimeoutMs, "Looking for late entries in D1");
-      } catch (error) {
-        console.error(`${this.#name} cannot check late entries of ${log.state.accountId}:`, messagesOf(error));
-      }
-    }
-    this.#isChecking = false;
-    this.#uncheckedBytes = this.#logs.uncheckedBytes;
-  }
-
-  #late(): AccountLog[] {
-    return [...this.#logs.accounts.values()].filter(({ unchecked }) => unchecked.size > 0);
   }
 
   // Cut
@@ -185,7 +156,6 @@ export class ActivityWriter extends DurableObject<Env> {
     try {
       // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm again.
       this.#setAlarmBy(endsAt + this.#retryMs);
-      await this.#checkLate(this.#late().slice(0, maxLateAccounts));
       if (Date.now() >= this.#cutsAt) {
         cutDue(this.#logs, Date.now());
         this.#cutsAt = this.#nextCutAt();
@@ -218,10 +188,10 @@ export class ActivityWriter extends DurableObject<Env> {
     for (let count = 0; hint && count < maxHintsAtOnce && Date.now() < endsAt; count++) {
       try {
         const owner = objectNamed(this.env.ACTIVITY_WRITER, `${databaseOf(this.#name)}/${hint.owner}`, this.env);
-        await withDeadline(owner.write(hint.entries), d1TimeoutMs, "Forwarding entries");
+        await withDeadline(owner.write(hint.batch), d1TimeoutMs, "Forwarding entries");
         this.#hints.remove(hint.row);
       } catch (error) {
-        console.error(`${this.#name} cannot forward ${hint.entries.length} entries:`, messagesOf(error));
+        console.error(`${this.#name} cannot forward ${hint.batch.entries.length} entries:`, messagesOf(error));
       }
       hint = this.#hints.next(hint.row);
     }
@@ -234,10 +204,7 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#read(accountId, (log) => readOpenTallies(this.#logs, log));
   }
 
-  /**
-   * Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. Late entries count as soon as
-   * they are checked.
-   */
+  /** Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. */
   openTalliesOf(accountIds: readonly string[]): Map<string, OpenTallies> {
     this.#commits.commit();
     const logs = accountIds.map((id) => this.#logs.accounts.get(id)).filter((log) => log !== undefined);
@@ -263,9 +230,7 @@ export class ActivityWriter extends DurableObject<Env> {
   /** Reads after a commit. Everything that a reader sees is therefore on disk. */
   async #read<Result>(accountId: string, read: (log: AccountLog) => Result | Promise<Result>): Promise<Result> {
     this.#commits.commit();
-    const log = this.#logs.of(accountId);
-    if (log.unchecked.size > 0) await this.#checkLate([log]);
-    return read(log);
+    return read(this.#logs.of(accountId));
   }
 
   // Commands
@@ -274,7 +239,6 @@ export class ActivityWriter extends DurableObject<Env> {
   async flush(accountId: string): Promise<void> {
     this.#commits.commit();
     const log = this.#logs.of(accountId);
-    await checkLate(this.#logs, log, this.#db);
     cutAccount(this.#logs, log, Date.now());
     // The cuts of other accounts may be stuck.
     if (log.waiting.length === 0) return;
@@ -308,7 +272,7 @@ export class ActivityWriter extends DurableObject<Env> {
     return {
       accounts: logs.filter(hasEntries).length,
       recentEntries: this.#recent.entries + this.#recent.before,
-      headEntries: logs.reduce((sum, { head, unchecked }) => sum + head.entries.size + unchecked.size, 0),
+      headEntries: logs.reduce((sum, { head }) => sum + head.entries.size, 0),
       oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),
       hinted: this.#hints.entries,
       lost: this.#counters.lost,
@@ -387,4 +351,4 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 }
 
-const hasEntries = ({ head, unchecked, waiting }: AccountLog): boolean => head.entries.size > 0 || unchecked.size > 0 || waiting.length > 0;
+const hasEntries = ({ head, waiting }: AccountLog): boolean => head.entries.size > 0 || waiting.length > 0;

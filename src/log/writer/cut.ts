@@ -28,7 +28,7 @@ const minEntries = 100;
 const maxAgeMs = hourMs;
 /**
  * The age from which an entry can be cut, in milliseconds. Entries of the same time arrive in several calls. If a cut took the first of them, the
- * others would be late, and each late entry costs a look into D1.
+ * others would be late, and late entries get segments of their own.
  */
 const settledMs = 15 * secondMs;
 /** The maximum number of entries in a cut. A cut is stored with one D1 batch. Larger heads give several cuts. */
@@ -103,13 +103,13 @@ function recordCuts(logs: AccountLogs, taken: readonly Taken[], now: number): nu
     .map(({ log, entries }) => ({ log, entries, ...divideIntoCuts(log, entries, now) }));
   if (due.length === 0) return 0;
   const cutIds = new Map(due.map(({ log, entries }) => [log.state.accountId, new Set(entries.map(({ id }) => id))]));
-  const { entries, reports } = logs.acknowledged(now);
-  const carriedOver = entries.filter(({ accountId, id }) => !cutIds.get(accountId)?.has(id));
+  const acknowledged = logs.acknowledged();
+  const carriedOver = acknowledged.entries.filter(({ accountId, id }) => !cutIds.get(accountId)?.has(id));
   const cuts = due.flatMap((each) => each.cuts);
   const recorded = logs.wal.recordCuts(
     cuts,
     due.map(({ state }) => state),
-    { entries: carriedOver, reports },
+    { ...acknowledged, entries: carriedOver },
     due.flatMap(({ entries: own }) => own),
   );
   for (const { log, entries: own, state } of due) {
@@ -137,10 +137,10 @@ function divideIntoCuts(log: AccountLog, entries: readonly Entry[], now: number)
 }
 
 /** Returns the time of the oldest entry of a log that is not among `taken`, or infinity. */
-function oldestLeft({ head, unchecked }: AccountLog, taken: readonly Entry[]): number {
+function oldestLeft({ head }: AccountLog, taken: readonly Entry[]): number {
   const ids = new Set(taken.map(({ id }) => id));
   let oldest = Number.POSITIVE_INFINITY;
-  for (const id of [...head.entries.keys(), ...unchecked.keys()]) if (!ids.has(id)) oldest = Math.min(oldest, timeOfId(id));
+  for (const id of head.entries.keys()) if (!ids.has(id)) oldest = Math.min(oldest, timeOfId(id));
   return oldest;
 }
 

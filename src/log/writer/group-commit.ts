@@ -1,5 +1,6 @@
 import { secondMs } from "../../lib/time/clock.ts";
-import { type Entry, sizeOf } from "../entry.ts";
+import type { Batch } from "../batch.ts";
+import { sizeOf } from "../entry.ts";
 
 /** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
 const commitEveryMs = secondMs;
@@ -9,33 +10,38 @@ const commitEveryMs = secondMs;
  */
 const maxWaiting = 20_000;
 
+/** A batch with the id of the version that its sender runs, or an empty text. */
+export interface Sent {
+  batch: Batch;
+  version: string;
+}
+
 /** A call that waits for the next commit. */
-interface Waiting {
-  entries: readonly Entry[];
+interface Waiting extends Sent {
   committed: () => void;
   failed: (error: unknown) => void;
 }
 
-/** Commits the entries of all calls of a second together. A commit costs the same for one entry and for thousands. */
+/** Commits the batches of all calls of a second together. A commit costs the same for one entry and for thousands. */
 export class GroupCommit {
-  readonly #store: (entries: readonly Entry[]) => void;
+  readonly #store: (sent: readonly Sent[]) => void;
   #waiting: Waiting[] = [];
   #size = 0;
   #isPlanned = false;
   #committedAt = 0;
 
-  /** `store` puts entries on disk. It runs synchronously. */
-  constructor(store: (entries: readonly Entry[]) => void) {
+  /** `store` puts batches on disk. It runs synchronously. */
+  constructor(store: (sent: readonly Sent[]) => void) {
     this.#store = store;
   }
 
-  /** Adds entries to the next commit. Resolves after the commit. Throws if too many entries wait already. */
-  add(entries: readonly Entry[]): Promise<void> {
-    const size = entries.reduce((sum, entry) => sum + sizeOf(entry), this.#size);
+  /** Adds a batch to the next commit. Resolves after the commit. Throws if too many entries wait already. */
+  add(sent: Sent): Promise<void> {
+    const size = sent.batch.entries.reduce((sum, entry) => sum + sizeOf(entry), this.#size);
     if (size > maxWaiting) throw new Error("too many entries wait for a commit already");
     this.#size = size;
     return new Promise((committed, failed) => {
-      this.#waiting.push({ entries, committed, failed });
+      this.#waiting.push({ ...sent, committed, failed });
       if (!this.#isPlanned) this.#plan();
     });
   }
@@ -47,7 +53,7 @@ export class GroupCommit {
     if (waiting.length === 0) return;
     [this.#waiting, this.#size, this.#committedAt] = [[], 0, Date.now()];
     try {
-      this.#store(waiting.flatMap((each) => each.entries));
+      this.#store(waiting);
       for (const { committed } of waiting) committed();
     } catch (error) {
       for (const { failed } of waiting) failed(error);

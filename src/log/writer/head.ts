@@ -4,11 +4,16 @@ import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
 import type { Entry } from "../entry.ts";
 import { otherRoutes } from "./route-names.ts";
 
-/** The report of a response that the service did not see. `durationMs`: the response time in milliseconds. */
-export interface Report {
-  accountId: string;
-  /** The id of the entry. */
-  id: string;
+/**
+ * The report of a response that the service did not see. `entry`: the open entry of the request, made from its receipt. It is added if the isolate that has
+ * admitted the request has not sent it yet. `durationMs`: the response time in milliseconds.
+ */
+export interface Report extends Completion {
+  entry: Entry;
+}
+
+/** What a report changes in its entry. */
+export interface Completion {
   status: number;
   durationMs: number;
   /** The route of the request, if the entry should get another route. */
@@ -17,11 +22,10 @@ export interface Report {
 
 /**
  * The outcome of a report. `completed`: the entry has the reported values now, or it had them before. `different`: another report completed the
- * entry before. `closed`: the entry stays without a status, because the report came too late or the memory of the log writer was full. `unknown`:
- * there is no such entry yet, and the report waits for it. `refused`: there is no such entry, and the report does not wait, because it came too late, the
- * account was erased, or too many reports wait already.
+ * entry before. `closed`: the entry stays without a status, or is not in the log, because the report came too late, the account was erased, or the log
+ * writer was full. `unavailable`: the entry may be in D1, which does not respond.
  */
-export type Reported = "completed" | "different" | "closed" | "unknown" | "refused";
+export type Reported = "completed" | "different" | "closed" | "unavailable";
 
 /**
  * The memory of an entry in a head without its path and problem, in bytes. Entries share their other texts (shared-strings.ts). Measured on
@@ -37,7 +41,7 @@ export const bytesOf = ({ path, problem }: Entry): number =>
 export const isOpen = ({ status }: Entry): boolean => status === null;
 
 /** Returns the outcome of a report about an entry that cannot be changed anymore. */
-export function reportedOn(entry: Entry, { status, durationMs, route = entry.route }: Report): Reported {
+export function reportedOn(entry: Entry, { status, durationMs, route = entry.route }: Completion): Reported {
   if (isOpen(entry)) return "closed";
   const isSameRoute = entry.route === route || entry.route === otherRoutes;
   return entry.status === status && entry.durationMs === durationMs && isSameRoute ? "completed" : "different";
@@ -87,10 +91,10 @@ export class Head {
   }
 
   /** Completes an open entry. The first report of an entry wins. */
-  complete(report: Report): Reported {
-    const { id, status, durationMs, route } = report;
+  complete(id: string, report: Completion): Reported {
+    const { status, durationMs, route } = report;
     const entry = this.#entries.get(id);
-    if (!entry) return "unknown";
+    if (!entry) return "closed";
     if (!isOpen(entry)) return reportedOn(entry, report);
     this.remove(id);
     this.add({ ...entry, status, durationMs, route: route ?? entry.route });

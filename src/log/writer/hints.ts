@@ -1,17 +1,26 @@
 import { messagesOf } from "../../db/failures.ts";
-import type { Entry } from "../entry.ts";
+import type { Batch } from "../batch.ts";
 import { decodeEntries, encodeEntries } from "../segments/codec.ts";
 
-/** Entries that a log writer keeps for another log writer. */
+/** A batch that a log writer keeps for another log writer. */
 export interface Hint {
   row: number;
   /** The number of the log writer that owns the entries. */
   owner: number;
-  entries: Entry[];
+  batch: Batch;
+}
+
+interface HintRow extends Record<string, SqlStorageValue> {
+  row: number;
+  owner: number;
+  isolate: string;
+  sequence: number;
+  dropped: number;
+  entries: ArrayBuffer;
 }
 
 /**
- * Keeps entries for other log writers that cannot be reached (hinted handoff). Only the owner of an account's log writes segments. The entries are
+ * Keeps batches for other log writers that cannot be reached (hinted handoff). Only the owner of an account's log writes segments. The entries are
  * therefore forwarded later.
  */
 export class Hints {
@@ -19,9 +28,9 @@ export class Hints {
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    sql.exec(
-      "CREATE TABLE IF NOT EXISTS hints (row INTEGER PRIMARY KEY, owner INTEGER NOT NULL, count INTEGER NOT NULL, entries BLOB NOT NULL)",
-    );
+    sql.exec(`
+      CREATE TABLE IF NOT EXISTS hints (row INTEGER PRIMARY KEY, owner INTEGER NOT NULL, isolate TEXT NOT NULL, sequence INTEGER NOT NULL,
+        dropped INTEGER NOT NULL, count INTEGER NOT NULL, entries BLOB NOT NULL)`);
   }
 
   /** The number of entries that wait to be forwarded. */
@@ -29,20 +38,24 @@ export class Hints {
     return this.#sql.exec<{ count: number }>("SELECT coalesce(sum(count), 0) AS count FROM hints").one().count;
   }
 
-  add(owner: number, entries: readonly Entry[]): void {
-    const bytes = encodeEntries(entries).slice().buffer;
-    this.#sql.exec("INSERT INTO hints (owner, count, entries) VALUES (?, ?, ?)", owner, entries.length, bytes);
+  add(owner: number, { id, entries, dropped }: Batch): void {
+    this.#sql.exec(
+      "INSERT INTO hints (owner, isolate, sequence, dropped, count, entries) VALUES (?, ?, ?, ?, ?, ?)",
+      ...[owner, id.isolate, id.sequence, dropped, entries.length, encodeEntries(entries).slice().buffer],
+    );
   }
 
   /** Returns the oldest hint after `row`, or null if there is none. Skips rows that this release cannot read. They stay for a later release. */
   next(row: number): Hint | null {
-    const rows = this.#sql.exec<{ row: number; owner: number; entries: ArrayBuffer }>(
-      "SELECT row, owner, entries FROM hints WHERE row > ? ORDER BY row",
+    const rows = this.#sql.exec<HintRow>(
+      "SELECT row, owner, isolate, sequence, dropped, entries FROM hints WHERE row > ? ORDER BY row",
       row,
     );
     for (const hint of rows) {
+      const { isolate, sequence, dropped } = hint;
       try {
-        return { ...hint, entries: decodeEntries(new Uint8Array(hint.entries)) };
+        const entries = decodeEntries(new Uint8Array(hint.entries));
+        return { row: hint.row, owner: hint.owner, batch: { id: { isolate, sequence }, entries, dropped } };
       } catch (error) {
         console.error(`the hint ${hint.row} cannot be read:`, messagesOf(error));
       }
@@ -58,10 +71,11 @@ export class Hints {
   erase(accountId: string): number {
     let erased = 0;
     for (let hint = this.next(0); hint; hint = this.next(hint.row)) {
-      const left = hint.entries.filter((entry) => entry.accountId !== accountId);
-      if (left.length === hint.entries.length) continue;
-      erased += hint.entries.length - left.length;
-      if (left.length > 0) this.add(hint.owner, left);
+      const { batch } = hint;
+      const left = batch.entries.filter((entry) => entry.accountId !== accountId);
+      if (left.length === batch.entries.length) continue;
+      erased += batch.entries.length - left.length;
+      if (left.length > 0) this.add(hint.owner, { ...batch, entries: left });
       this.remove(hint.row);
     }
     return erased;

@@ -78,15 +78,6 @@ export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Que
   return combine([head, waiting], query.limit);
 }
 
-/** Returns the entries with these ids that are in a waiting cut of an account, by id. */
-export function entriesInWaitingCuts(logs: AccountLogs, log: AccountLog, ids: readonly string[]): Map<string, Entry> {
-  const wanted = new Set(ids);
-  const found = waitingSegments(log.waiting)
-    .filter(({ firstId, lastId }) => ids.some((id) => id >= firstId && id <= lastId))
-    .flatMap(({ cut, part }) => entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
-  return new Map(found.flatMap((entry) => (wanted.has(entry.id) ? [[entry.id, entry]] : [])));
-}
-
 const newestFirst = (entries: readonly Entry[]): Entry[] => sorted(entries).reverse();
 
 /** Returns the segments of waiting cuts, sorted by their last id, highest first. */

@@ -1,48 +1,56 @@
 import type { Db } from "../../db/client.ts";
 import { messagesOf } from "../../db/failures.ts";
 import type { Entry } from "../entry.ts";
-import { entriesInSegments } from "../segments/read-segments.ts";
+import { searchSegments } from "../segments/read-segments.ts";
+import { combine, justAfter } from "../segments/scan.ts";
 import type { AccountLogs } from "./account-logs.ts";
-import { type Report, type Reported, reportedOn } from "./head.ts";
-import { entriesInWaitingCuts } from "./read-head.ts";
+import type { Report, Reported } from "./head.ts";
+import { searchHead } from "./read-head.ts";
+import type { LogState } from "./write-ahead-log.ts";
+
+/** The number of entries that are looked for at the same time. */
+const searchesAtOnce = 5;
 
 /**
- * Completes open entries. Returns one outcome for each report. A report that arrives before its entry waits for it. An entry that was cut is not
- * changed: its reports are compared with it.
+ * Completes open entries. Returns one outcome for each report. An entry that has not arrived yet is added. An entry that was cut is not changed: its
+ * reports are compared with it.
  */
 export async function reportAll(
   { logs, db, now }: { logs: AccountLogs; db: Db; now: number },
   reports: readonly Report[],
 ): Promise<Reported[]> {
-  const mayBeCut = reports.filter((report) => logs.get(report) === undefined && report.id <= logs.of(report.accountId).state.highestId);
-  const others = reports.filter((report) => !mayBeCut.includes(report));
-  const outcomes = new Map(zip(others, logs.report(others, now)));
-  const cut = await findInCuts({ logs, db }, mayBeCut);
-  const notFound = mayBeCut.filter(({ id }) => !cut.has(id));
-  for (const [report, outcome] of zip(notFound, logs.report(notFound, now))) outcomes.set(report, outcome);
-  return reports.map((report) => {
-    const entry = cut.get(report.id);
-    return outcomes.get(report) ?? (entry ? reportedOn(entry, report) : "unknown");
-  });
-}
-
-/** Looks for the entries of reports in waiting cuts and in D1. If D1 does not respond, the entries count as not found, and their reports wait. */
-async function findInCuts({ logs, db }: { logs: AccountLogs; db: Db }, reports: readonly Report[]): Promise<Map<string, Entry>> {
-  const found = new Map<string, Entry>();
-  for (const [accountId, own] of Map.groupBy(reports, (report) => report.accountId)) {
-    const ids = own.map(({ id }) => id);
-    for (const [id, entry] of entriesInWaitingCuts(logs, logs.of(accountId), ids)) found.set(id, entry);
-    try {
-      for (const [id, entry] of await entriesInSegments(db, accountId, ids)) found.set(id, entry);
-    } catch (error) {
-      console.error(`cannot look for ${ids.length} reported entries of ${accountId} in D1:`, messagesOf(error));
-    }
+  const stateOf = ({ entry }: Report) => logs.of(entry.accountId).state;
+  const cut = new Map<string, Entry>();
+  const undecided = new Set<Report>();
+  /** The states in which entries were looked for. If an account is cut in the meantime, its entries are looked for again. */
+  const searched = new Map<Report, LogState>();
+  const mayBeCut = (report: Report) => {
+    const { entry } = report;
+    const isDecided = cut.has(entry.id) || undecided.has(report) || searched.get(report) === stateOf(report);
+    return !isDecided && !logs.get(entry) && entry.id <= stateOf(report).highestId;
+  };
+  for (let some = reports.filter(mayBeCut); some.length > 0; some = reports.filter(mayBeCut)) {
+    const searches = some.slice(0, searchesAtOnce).map(async (report) => {
+      searched.set(report, stateOf(report));
+      try {
+        const entry = await findCut({ logs, db }, report.entry);
+        if (entry) cut.set(entry.id, entry);
+      } catch (error) {
+        console.error("cannot look for a reported entry in D1:", messagesOf(error));
+        undecided.add(report);
+      }
+    });
+    await Promise.all(searches);
   }
-  return found;
+  const decided = reports.filter((report) => !undecided.has(report));
+  const outcomes = logs.report(decided, { cut, now });
+  return reports.map((report) => outcomes[decided.indexOf(report)] ?? "unavailable");
 }
 
-const zip = <One, Other>(some: readonly One[], others: readonly Other[]) =>
-  some.flatMap((one, at) => {
-    const other = others[at];
-    return other === undefined ? [] : [[one, other] as const];
-  });
+/** Returns an entry that was cut, or null if there is none. Searches the waiting cuts first: D1 may store one of them in the meantime. */
+async function findCut({ logs, db }: { logs: AccountLogs; db: Db }, { accountId, id }: Entry): Promise<Entry | null> {
+  const query = { filter: {}, before: justAfter(id), from: id, limit: 1 };
+  const waiting = await searchHead(logs, logs.of(accountId), query);
+  const [entry] = combine([waiting, await searchSegments(db, accountId, query)], 1).entries;
+  return entry ?? null;
+}

@@ -50,6 +50,9 @@ export async function storeWaitingCuts(
 /** Keeps the entries of a cut for the log writer that owns the account's log. */
 function handOver({ logs, hints }: { logs: AccountLogs; hints: Hints }, cut: WaitingCut, owner: number): void {
   console.error(`the log of ${cut.accountId} belongs to the log writer ${owner}`);
-  for (const part of cut.segments.keys()) hints.add(owner, entriesIn(logs.wal.bodyOf(cut, part), cut.accountId));
+  for (const part of cut.segments.keys()) {
+    const id = { isolate: cut.id, sequence: part };
+    hints.add(owner, { id, entries: entriesIn(logs.wal.bodyOf(cut, part), cut.accountId), dropped: 0 });
+  }
   logs.removeCuts([cut]);
 }

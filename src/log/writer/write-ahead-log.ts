@@ -6,7 +6,8 @@ import type { Entry } from "../entry.ts";
 import { decodeEntries, encodeEntries } from "../segments/codec.ts";
 import type { Segment } from "../segments/segment.ts";
 import { Counters } from "./counters.ts";
-import type { Report } from "./head.ts";
+import type { Completion } from "./head.ts";
+import type { KnownIsolate } from "./known-batches.ts";
 
 // A log writer keeps everything that it has acknowledged in its own SQLite database, until D1 has confirmed it. Each function runs
 // synchronously. The Durable Object acknowledges a call only after its writes are on disk.
@@ -17,12 +18,29 @@ const maxRowBytes = 1_000_000;
 /** The time for which entries of an erased account are rejected, in milliseconds. */
 const erasedMs = 30 * dayMs;
 
+/** The maximum number of isolates in a row. */
+const isolatesInRow = 5000;
+
 /** What the log writer has acknowledged and not cut yet. */
 export interface Acknowledged {
   entries: readonly Entry[];
-  /** Reports that arrived before their entry. */
-  reports: readonly Report[];
+  /** The reports that completed entries after they were added. */
+  completions: readonly StoredCompletion[];
+  /** The isolates that have sent batches, with the stored batches. The longest silent isolate is first. */
+  isolates: readonly KnownIsolate[];
+  /** The ids of entries that reports have added, because the entries had not arrived yet. The oldest is first. */
+  early: readonly string[];
 }
+
+/** `id`: the id of the entry. */
+export interface StoredCompletion extends Completion {
+  accountId: string;
+  id: string;
+}
+
+type More = Partial<Omit<Acknowledged, "entries">>;
+
+const nothing: Acknowledged = { entries: [], completions: [], isolates: [], early: [] };
 
 /** A cut with everything that it adds to D1. */
 export interface NewCut extends NewTotals {
@@ -66,7 +84,7 @@ export interface LogState {
 }
 
 const tables = `
-  CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB, reports TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB NOT NULL, more TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS merged (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, complete_to INTEGER NOT NULL,
@@ -129,25 +147,30 @@ export class WriteAheadLog {
     return this.#sql.databaseSize;
   }
 
-  /** Adds entries and reports in one transaction. */
-  append({ entries, reports }: Acknowledged): void {
-    this.#storage.transactionSync(() => this.#insert({ entries, reports }));
+  /** Adds entries and more in one transaction. */
+  append(added: Partial<Acknowledged>): void {
+    this.#storage.transactionSync(() => this.#insert({ ...nothing, ...added }));
   }
 
   /** Returns everything that was added and not cut since. Reports rows that this release cannot read. */
   readAll(): Acknowledged {
     const entries: Entry[] = [];
-    const reports: Report[] = [];
-    for (const row of this.#sql.exec<{ row: number; entries: ArrayBuffer | null; reports: string }>("SELECT * FROM wal ORDER BY row")) {
+    const all: More[] = [];
+    for (const row of this.#sql.exec<{ row: number; entries: ArrayBuffer; more: string }>("SELECT * FROM wal ORDER BY row")) {
       try {
-        if (row.entries !== null) entries.push(...decodeEntries(new Uint8Array(row.entries)));
-        reports.push(...(JSON.parse(row.reports) as Report[]));
+        all.push(JSON.parse(row.more) as More);
+        entries.push(...decodeEntries(new Uint8Array(row.entries)));
       } catch (error) {
         this.#unreadable.push(row.row);
         console.error(`row ${row.row} of the write-ahead log cannot be read:`, messagesOf(error));
       }
     }
-    return { entries, reports };
+    return {
+      entries,
+      completions: all.flatMap(({ completions = [] }) => completions),
+      isolates: all.flatMap(({ isolates = [] }) => isolates),
+      early: all.flatMap(({ early = [] }) => early),
+    };
   }
 
   /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. Returns the recorded cuts. */
@@ -162,7 +185,7 @@ export class WriteAheadLog {
   }
 
   /**
-   * Removes everything of an account in one transaction. `left`: the entries and reports of all other accounts. `erased`: the entries of the account that
+   * Removes everything of an account in one transaction. `left`: everything of all other accounts. `erased`: the entries of the account that
    * are in no cut. They stay in the counters, which know no accounts.
    */
   erase(accountId: string, now: number, left: Acknowledged, erased: readonly Entry[]): void {
@@ -313,19 +336,23 @@ export class WriteAheadLog {
     );
   }
 
-  /** Replaces all entries and reports that this release can read. */
+  /** Replaces everything that this release can read. */
   #checkpoint(left: Acknowledged): void {
     this.#sql.exec("DELETE FROM wal WHERE row NOT IN (SELECT value FROM json_each(?))", JSON.stringify(this.#unreadable));
     this.#insert(left);
   }
 
-  #insert({ entries, reports }: Acknowledged): void {
-    for (const some of rowsOf(entries)) this.#insertRow(bufferOf(encodeEntries(some)), []);
-    if (reports.length > 0) this.#insertRow(null, reports);
+  #insert({ entries, completions, isolates, early }: Acknowledged): void {
+    const [first = [], ...others] = rowsOf(entries);
+    if (first.length + completions.length + isolates.length + early.length > 0)
+      this.#insertRow(first, { completions, isolates: isolates.slice(0, isolatesInRow), early });
+    for (const some of others) this.#insertRow(some, {});
+    for (let at = isolatesInRow; at < isolates.length; at += isolatesInRow)
+      this.#insertRow([], { isolates: isolates.slice(at, at + isolatesInRow) });
   }
 
-  #insertRow(entries: ArrayBuffer | null, reports: readonly Report[]): void {
-    this.#sql.exec("INSERT INTO wal (entries, reports) VALUES (?, ?)", entries, JSON.stringify(reports));
+  #insertRow(entries: readonly Entry[], more: More): void {
+    this.#sql.exec("INSERT INTO wal (entries, more) VALUES (?, ?)", bufferOf(encodeEntries(entries)), JSON.stringify(more));
   }
 }
 

@@ -7,7 +7,7 @@ import { secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import { type Entry, notRecorded, openMs } from "../../log/entry.ts";
 import type { Report, Reported } from "../../log/writer/head.ts";
-import { sendEntries, writerAt } from "../../log/writers.ts";
+import { writerAt } from "../../log/writers.ts";
 import { routeIn } from "./described.ts";
 import { type ReportRequest, reportIn } from "./schemas.ts";
 
@@ -26,16 +26,14 @@ function outcome(status: Outcome["status"], code: Outcome["code"]): Outcome {
   return { status, code };
 }
 
-const outcomes: Record<Reported, Outcome> = {
-  completed: outcome(200, null),
-  // The log entry has not arrived at its log writer yet. The report waits for it.
-  unknown: outcome(200, null),
-  different: outcome(409, "conflict"),
-  closed: outcome(422, "expired_receipt"),
-  refused: outcome(422, "expired_receipt"),
-};
 const notSigned = outcome(422, "invalid_receipt");
 const notReached = outcome(503, "unavailable");
+const outcomes: Record<Reported, Outcome> = {
+  completed: outcome(200, null),
+  different: outcome(409, "conflict"),
+  closed: outcome(422, "expired_receipt"),
+  unavailable: notReached,
+};
 
 /**
  * Completes the log entries of admitted requests with the responses that the team's own API has sent. Returns one answer for each report, in order.
@@ -63,11 +61,8 @@ export async function report(env: Env, accountIds: readonly string[] | null, row
           timeoutMs,
           `Reporting to the log writer ${logWriter}`,
         );
-        // The isolate that has admitted these requests may have ended before it sent their entries. An entry that arrives twice is stored once.
-        const missing = indexes.filter((_, at) => reported[at] === "unknown").map((index) => entryOf(receipts[index] as Receipt));
-        if (missing.length > 0) await sendEntries(env, logWriter, missing);
         indexes.forEach((index, at) => {
-          answers[index] = outcomes[reported[at] ?? "refused"];
+          answers[index] = outcomes[reported[at] ?? "unavailable"];
         });
       } catch (error) {
         console.error(`the log writer ${logWriter} did not take ${indexes.length} reports:`, messagesOf(error));
@@ -77,7 +72,7 @@ export async function report(env: Env, accountIds: readonly string[] | null, row
   return answers.map((outcome, index) => ({ index, ...outcome }));
 }
 
-/** Returns the open entry of a request that was admitted. */
+/** Returns the open entry of a request that was admitted. The isolate that has admitted it may have ended before it sent this entry. */
 const entryOf = ({ entryId: id, logWriter: _, ...receipt }: Receipt): Entry => ({
   ...notRecorded,
   ...receipt,
@@ -91,9 +86,8 @@ const entryOf = ({ entryId: id, logWriter: _, ...receipt }: Receipt): Entry => (
   count: 1,
 });
 
-const reportOf = ({ accountId, entryId }: Receipt, { status, duration_ms, route }: ReportRequest): Report => ({
-  accountId,
-  id: entryId,
+const reportOf = (receipt: Receipt, { status, duration_ms, route }: ReportRequest): Report => ({
+  entry: entryOf(receipt),
   status,
   durationMs: duration_ms,
   ...(route !== undefined && { route: maskSecrets(routeIn(route), 200) }),

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { timeOfId } from "../../../src/lib/ids.ts";
 import { minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
+import type { Batch } from "../../../src/log/batch.ts";
 import type { Entry } from "../../../src/log/entry.ts";
 import { AccountLogs } from "../../../src/log/writer/account-logs.ts";
 import type { ActivityWriter } from "../../../src/log/writer/activity-writer.ts";
@@ -14,7 +15,7 @@ import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
 import { makeTenant, readingLog, type Tenant } from "../support/client.ts";
 import { d1Away, d1With, d1WithoutBatches } from "../support/d1.ts";
-import { entryOf } from "../support/entries.ts";
+import { batchOf, entryOf } from "../support/entries.ts";
 import { readEntries } from "../support/log-rows.ts";
 import { countSegments, entriesOf, idsOf, makeOwned, readIds, readRequests, replaceD1 } from "../support/log-writers.ts";
 
@@ -40,7 +41,7 @@ describe("A log writer", () => {
   it("shows entries in the list, the figures and the last uses as soon as it has acknowledged them, and after it was evicted", async () => {
     const { name, writer, tenant } = await makeOwned();
     const entries = entriesOf(tenant, 30);
-    await writer.write(entries);
+    await writer.write(batchOf(entries));
     const expectShown = async () => {
       expect(await readIds(tenant, name)).toEqual(idsOf(entries));
       expect(await readRequests(tenant, name)).toBe(30);
@@ -58,10 +59,10 @@ describe("A log writer", () => {
   it("commits the calls of a second together, but the first call after a quiet period at once", async () => {
     const { writer, tenant } = await makeOwned();
     const startedAt = Date.now();
-    await writer.write(entriesOf(tenant, 1));
+    await writer.write(batchOf(entriesOf(tenant, 1)));
     expect(Date.now() - startedAt).toBeLessThan(secondMs);
     await runInDurableObject(writer, async (object: ActivityWriter, { storage }) => {
-      await Promise.all(Array.from({ length: 40 }, () => object.write(entriesOf(tenant, 1))));
+      await Promise.all(Array.from({ length: 40 }, () => object.write(batchOf(entriesOf(tenant, 1)))));
       expect(storage.sql.exec("SELECT count(*) AS rows FROM wal").one()).toEqual({ rows: 2 });
     });
     expect(Date.now() - startedAt).toBeGreaterThanOrEqual(secondMs);
@@ -71,7 +72,7 @@ describe("A log writer", () => {
     const { name, writer, tenant } = await makeOwned();
     await replaceD1(writer, d1WithoutBatches(D1));
     const entries = entriesOf(tenant, 150, minuteMs);
-    await writer.write(entries);
+    await writer.write(batchOf(entries));
     for (let failures = 0; failures < 4; failures++) expect(await runDurableObjectAlarm(writer)).toBe(true);
     expect((await writer.status()).oldestWaitingAt).not.toBeNull();
     expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 150]);
@@ -86,7 +87,7 @@ describe("A log writer", () => {
     const { name, writer, tenant } = await makeOwned();
     const quiet = await makeTenant({}, name);
     await replaceD1(writer, d1WithoutBatches(D1));
-    await writer.write(entriesOf(tenant, 150, minuteMs));
+    await writer.write(batchOf(entriesOf(tenant, 150, minuteMs)));
     const isStored = ({ accountId }: Tenant) =>
       runInDurableObject(writer, (object: ActivityWriter) =>
         object.flush(accountId).then(
@@ -100,7 +101,7 @@ describe("A log writer", () => {
   it("cuts an account with a hundred entries, and leaves a quiet account and the latest seconds for a later cut", async () => {
     const { writer, tenant } = await makeOwned();
     const quiet = await makeTenant();
-    await writer.write([...entriesOf(tenant, 120, minuteMs), ...entriesOf(tenant, 30), ...entriesOf(quiet, 20, minuteMs)]);
+    await writer.write(batchOf([...entriesOf(tenant, 120, minuteMs), ...entriesOf(tenant, 30), ...entriesOf(quiet, 20, minuteMs)]));
     await runDurableObjectAlarm(writer);
     const { results } = await D1.prepare("SELECT account_id AS id, entries FROM activity_segments WHERE account_id IN (?, ?)")
       .bind(tenant.accountId, quiet.accountId)
@@ -114,10 +115,10 @@ describe("A log writer", () => {
     const now = Date.now();
     const readAsOf = () => D1.prepare("SELECT as_of FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first<number>("as_of");
     await replaceD1(writer, d1WithoutBatches(D1));
-    await writer.write(entriesOf(tenant, 8050, 20 * minuteMs));
+    await writer.write(batchOf(entriesOf(tenant, 8050, 20 * minuteMs)));
     await runDurableObjectAlarm(writer);
     const openAt = now - 3 * minuteMs;
-    await writer.write([entryOf(tenant, openAt, { status: null, durationMs: null }), ...entriesOf(tenant, 5, 2 * minuteMs)]);
+    await writer.write(batchOf([entryOf(tenant, openAt, { status: null, durationMs: null }), ...entriesOf(tenant, 5, 2 * minuteMs)]));
     const cuts: (number | null)[] = [];
     const storing = d1With(D1, { batch: async (statements) => D1.batch(statements).finally(async () => cuts.push(await readAsOf())) });
     await replaceD1(writer, storing);
@@ -131,18 +132,20 @@ describe("A log writer", () => {
 
   it("cuts accounts only each five minutes, although its alarm also runs to retry and to merge", async () => {
     const { writer, tenant } = await makeOwned();
-    await writer.write(entriesOf(tenant, 120, minuteMs));
+    await writer.write(batchOf(entriesOf(tenant, 120, minuteMs)));
     await runDurableObjectAlarm(writer);
-    await writer.write(entriesOf(tenant, 120, minuteMs));
+    await writer.write(batchOf(entriesOf(tenant, 120, minuteMs)));
     await runDurableObjectAlarm(writer);
     expect([(await writer.status()).headEntries, await countSegments(tenant.accountId)]).toEqual([120, 1]);
   });
 
   it("counts the entries that an isolate has dropped once, even if it has to refuse the call that reports them", async () => {
     const { writer, tenant } = await makeOwned();
-    const refused = runInDurableObject(writer, async (object: ActivityWriter) => object.write(entriesOf(tenant, 20_001), 7));
+    const refused = runInDurableObject(writer, async (object: ActivityWriter) =>
+      object.write(batchOf(entriesOf(tenant, 20_001), { dropped: 7 })),
+    );
     await expect(refused).rejects.toThrow("wait for a commit already");
-    await writer.write(entriesOf(tenant, 1), 7);
+    await writer.write(batchOf(entriesOf(tenant, 1), { dropped: 7 }));
     expect((await writer.status()).lost.dropped).toBe(7);
   });
 
@@ -150,7 +153,7 @@ describe("A log writer", () => {
     const { name, writer, tenant } = await makeOwned();
     await replaceD1(writer, d1WithoutBatches(D1));
     const [entry] = entriesOf(tenant, 150, minuteMs) as [Entry];
-    await writer.write([entry, ...entriesOf(tenant, 120, 2 * minuteMs)]);
+    await writer.write(batchOf([entry, ...entriesOf(tenant, 120, 2 * minuteMs)]));
     await runDurableObjectAlarm(writer);
     await evictDurableObject(writer);
     await replaceD1(writer, d1WithoutBatches(D1));
@@ -162,29 +165,79 @@ describe("A log writer", () => {
   it("stores a large head in several cuts with one alarm", async () => {
     const { name, writer, tenant } = await makeOwned();
     const entries = entriesOf(tenant, 17_000, minuteMs);
-    await writer.write(entries);
+    await writer.write(batchOf(entries));
     await runDurableObjectAlarm(writer);
     const log = await D1.prepare("SELECT cut, segments FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first();
     expect([log?.cut, (await writer.status()).oldestWaitingAt]).toEqual([3, null]);
     expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([17_000, 17_000]);
   });
 
-  it("stores no entry twice, even if entries are sent again after they were cut and after it was evicted", async () => {
+  it("stores a batch once, even if it is sent again after its entries were cut and stored, and after the log writer was evicted", async () => {
     const { name, writer, tenant } = await makeOwned();
-    const entries = entriesOf(tenant, 501, minuteMs);
-    await writer.write(entries);
+    const batch = batchOf(entriesOf(tenant, 501, minuteMs), { dropped: 7 });
+    const expectOnce = async () => {
+      expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(batch.entries), 501]);
+      expect((await writer.status()).lost.dropped).toBe(7);
+    };
+    await Promise.all([writer.write(batch), writer.write(batch)]);
+    await expectOnce();
+    await evictDurableObject(writer);
+    await writer.write(batch);
+    await expectOnce();
+    await writer.flush(tenant.accountId);
+    await writer.write(batch);
+    expect((await writer.status()).headEntries).toBe(0);
+    await evictDurableObject(writer);
+    await writer.write(batch);
+    expect((await writer.status()).headEntries).toBe(0);
+    await writer.flush(tenant.accountId);
+    await expectOnce();
+  });
+
+  it("stores batches of two isolates with equal sequences, and late batches that are new, although later ones are stored in D1", async () => {
+    const { name, writer, tenant } = await makeOwned();
+    const isolates = ["one", "other"].map((isolate) => `${isolate}_${crypto.randomUUID()}`);
+    const batches = isolates.flatMap((isolate) =>
+      [1, 2, 3].map((sequence) => batchOf(entriesOf(tenant, 2, (10 - sequence) * minuteMs), { id: { isolate, sequence } })),
+    );
+    const [late, ...others] = batches.toSorted((a, b) => a.id.sequence - b.id.sequence) as [Batch, ...Batch[]];
+    for (const batch of others) void writer.write(batch);
     await writer.flush(tenant.accountId);
     await evictDurableObject(writer);
-    await writer.write(entries);
-    expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 501]);
+    await writer.write(late);
+    const all = batches.flatMap(({ entries }) => entries);
+    const expectAll = async () => expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(all), all.length]);
+    await expectAll();
+    await evictDurableObject(writer);
+    await expectAll();
     await writer.flush(tenant.accountId);
-    expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 501]);
+    for (const batch of batches) void writer.write(batch);
+    await expectAll();
+    expect((await writer.status()).headEntries).toBe(0);
+  });
+
+  it("stores a batch that a hint brings after a thousand later batches of its isolate, and stores it once", async () => {
+    const [next, { name, writer, tenant }] = [await makeOwned(), await makeOwned()];
+    const isolate = crypto.randomUUID();
+    const batchAt = (sequence: number) => batchOf([entryOf(tenant, Date.now() - 2 * minuteMs + sequence)], { id: { isolate, sequence } });
+    const [first, hinted] = [batchAt(1), batchAt(2)];
+    const later = Array.from({ length: 1000 }, (_, index) => batchAt(index + 3));
+    await runInDurableObject(writer, async (object: ActivityWriter) => {
+      await Promise.all([first, ...later].map((batch) => object.write(batch)));
+    });
+    await writer.flush(tenant.accountId);
+    await evictDurableObject(writer);
+    await next.writer.keepFor(Number(name.split("/")[1]), hinted);
+    await runDurableObjectAlarm(next.writer);
+    await writer.write(hinted);
+    expect((await writer.status()).headEntries).toBe(1);
+    expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([1002, 1002]);
   });
 
   it("drops an entry that cannot be stored, counts it, and stores the rest of its batch", async () => {
     const { name, writer, tenant } = await makeOwned();
     const [first, second, third] = entriesOf(tenant, 3) as [Entry, Entry, Entry];
-    await writer.write([first, { ...second, durationMs: Number.NaN }, { ...third, id: "req_1" }]);
+    await writer.write(batchOf([first, { ...second, durationMs: Number.NaN }, { ...third, id: "req_1" }]));
     expect([(await writer.status()).lost.dropped, await readIds(tenant, name)]).toEqual([2, [first.id]]);
   });
 
@@ -194,7 +247,7 @@ describe("A log writer", () => {
     await runInDurableObject(writer, (_, { storage }) => {
       const logs = new AccountLogs(storage);
       const keptOf = (maxBytes: number) => logs.withinShare([...entriesOf(flood, 3), ...entriesOf(quiet, 2)], maxBytes);
-      logs.append([...entriesOf(flood, 4000, minuteMs), ...entriesOf(quiet, 10, minuteMs)]);
+      logs.append([batchOf([...entriesOf(flood, 4000, minuteMs), ...entriesOf(quiet, 10, minuteMs)])], Date.now());
       for (const { accountId } of [flood, quiet]) cutAccount(logs, logs.of(accountId), Date.now());
       const used = logs.wal.bytes;
       const accountsIn = (entries: readonly Entry[]) => [...new Set(entries.map(({ accountId }) => accountId))];
@@ -207,7 +260,7 @@ describe("A log writer", () => {
   it("reports a full database, and stores its cuts when there is room again", async () => {
     const { writer, tenant } = await makeOwned();
     await replaceD1(writer, d1WithSize(fullBytes));
-    await writer.write(entriesOf(tenant, 120, minuteMs));
+    await writer.write(batchOf(entriesOf(tenant, 120, minuteMs)));
     await runDurableObjectAlarm(writer);
     expect([(await writer.status()).isFull, await countSegments(tenant.accountId)]).toEqual([true, 0]);
     // The size is measured again after a minute, or after a restart.
@@ -219,7 +272,7 @@ describe("A log writer", () => {
   it("keeps entries for another log writer, and forwards them", async () => {
     const [next, { name, writer, tenant }] = [await makeOwned(), await makeOwned()];
     const entries = entriesOf(tenant, 3);
-    await next.writer.keepFor(Number(name.split("/")[1]), entries);
+    await next.writer.keepFor(Number(name.split("/")[1]), batchOf(entries));
     await evictDurableObject(next.writer);
     expect([(await next.writer.status()).hinted, await readIds(tenant, name)]).toEqual([3, []]);
     await runDurableObjectAlarm(next.writer);
@@ -230,12 +283,12 @@ describe("A log writer", () => {
   it("goes on above the cuts in D1 if its own disk is lost", async () => {
     const { name, writer, tenant } = await makeOwned();
     const before = entriesOf(tenant, 2, 10 * minuteMs);
-    await writer.write(before);
+    await writer.write(batchOf(before));
     await writer.flush(tenant.accountId);
     await runInDurableObject(writer, (_, { storage }) => storage.deleteAll());
     await evictDurableObject(writer);
     const after = entriesOf(tenant, 2);
-    await writer.write(after);
+    await writer.write(batchOf(after));
     await vi.waitFor(() => writer.flush(tenant.accountId), { timeout: 5000, interval: 50 });
     expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf([...before, ...after]), 4]);
   });
@@ -243,13 +296,13 @@ describe("A log writer", () => {
   it("gives the entries of a log that belongs to another log writer to that log writer", async () => {
     const [{ writer, tenant }, owner] = [await makeOwned(), await makeOwned()];
     const first = entriesOf(tenant, 2, 10 * minuteMs);
-    await writer.write(first);
+    await writer.write(batchOf(first));
     await writer.flush(tenant.accountId);
     await D1.prepare("UPDATE activity_logs SET owner = ? WHERE account_id = ?")
       .bind(Number(owner.name.split("/")[1]), tenant.accountId)
       .run();
     const second = entriesOf(tenant, 120, minuteMs);
-    await writer.write(second);
+    await writer.write(batchOf(second));
     await runDurableObjectAlarm(writer);
     expect((await writer.status()).hinted).toBe(0);
     expect(await readIds(tenant, owner.name)).toEqual(idsOf([...first, ...second]));
@@ -259,12 +312,12 @@ describe("A log writer", () => {
     const { name, writer, tenant } = await makeOwned();
     const days = 4 * 24 * 60 * minuteMs;
     for (let part = 0; part < 5; part++) {
-      await writer.write(entriesOf(tenant, 3, days + part * secondMs));
+      await writer.write(batchOf(entriesOf(tenant, 3, days + part * secondMs)));
       await writer.flush(tenant.accountId);
     }
     const before = await readIds(tenant, name);
     expect([before.length, await countSegments(tenant.accountId)]).toEqual([15, 5]);
-    await writer.write(entriesOf(tenant, 1));
+    await writer.write(batchOf(entriesOf(tenant, 1)));
     await runDurableObjectAlarm(writer);
     // If midnight is within the five seconds, the segments belong to two days.
     expect(await countSegments(tenant.accountId)).toBeLessThanOrEqual(2);
@@ -275,14 +328,14 @@ describe("A log writer", () => {
     const { writer, tenant } = await makeOwned();
     const days = 4 * 24 * 60 * minuteMs;
     const writeOld = async () => {
-      await writer.write(entriesOf(tenant, 3, days));
+      await writer.write(batchOf(entriesOf(tenant, 3, days)));
       await writer.flush(tenant.accountId);
     };
     await writeOld();
     await runDurableObjectAlarm(writer);
     await writeOld();
     await evictDurableObject(writer);
-    await writer.write(entriesOf(tenant, 1));
+    await writer.write(batchOf(entriesOf(tenant, 1)));
     await runDurableObjectAlarm(writer);
     expect(await countSegments(tenant.accountId)).toBe(2);
   });
@@ -291,89 +344,72 @@ describe("A log writer", () => {
     const { leastBusyWriter } = await import("../../../src/log/writers.ts");
     const busy = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/2");
     const tenant = await makeTenant({}, "ACTIVITY_0/2");
-    await busy.write(entriesOf(tenant, 5000));
+    await busy.write(batchOf(entriesOf(tenant, 5000)));
     expect(await leastBusyWriter(env)).not.toBe("ACTIVITY_0/2");
   });
 });
 
 describe("An open entry", () => {
-  const open = (tenant: Tenant) => entryOf(tenant, Date.now(), { status: null, durationMs: null });
-  const reportOf = ({ accountId, id }: Entry, status: number, durationMs: number) => ({ accountId, id, status, durationMs });
+  const open = (tenant: Tenant, ageMs = 0) => entryOf(tenant, Date.now() - ageMs, { status: null, durationMs: null });
+  const reportOf = (entry: Entry, status: number, durationMs: number): Report => ({ entry, status, durationMs });
 
   it("is completed by the first report, even after an eviction, and later reports change nothing", async () => {
     const { name, writer, tenant } = await makeOwned();
     const entry = open(tenant);
-    await writer.write([entry]);
+    await writer.write(batchOf([entry]));
     expect(await writer.report([reportOf(entry, 201, 12)])).toEqual(["completed"]);
     await evictDurableObject(writer);
     expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
     expect(await readEntries(tenant.accountId, name)).toEqual([{ ...entry, status: 201, durationMs: 12 }]);
   });
 
-  it("is completed by a report that arrived before it", async () => {
+  it("is added by a report that arrives before it, and is stored once if it arrives later", async () => {
     const { name, writer, tenant } = await makeOwned();
-    const entry = open(tenant);
-    expect(await writer.report([reportOf(entry, 404, 3)])).toEqual(["unknown"]);
+    const [entry, other] = [open(tenant, minuteMs), open(tenant)];
+    expect(await writer.report([reportOf(entry, 404, 3), reportOf(entry, 404, 3), reportOf(entry, 500, 1)])).toEqual([
+      "completed",
+      "completed",
+      "different",
+    ]);
+    const stored = [{ ...entry, status: 404, durationMs: 3 }];
+    expect(await readEntries(tenant.accountId, name)).toEqual(stored);
     await evictDurableObject(writer);
-    await writer.write([entry]);
-    expect(await readEntries(tenant.accountId, name)).toEqual([{ ...entry, status: 404, durationMs: 3 }]);
+    expect(await readEntries(tenant.accountId, name)).toEqual(stored);
+    await writer.flush(tenant.accountId);
+    await evictDurableObject(writer);
+    await writer.write(batchOf([entry, other]));
+    expect(await readEntries(tenant.accountId, name)).toEqual([...stored, other]);
+    expect(await readRequests(tenant, name)).toBe(2);
   });
 
-  it("waits for at most 5,000 early reports, and further ones are refused and counted", async () => {
-    const { writer, tenant } = await makeOwned();
-    const early = Array.from({ length: 5001 }, () => reportOf(open(tenant), 200, 1));
-    const outcomes = await runInDurableObject(writer, (object: ActivityWriter) => object.report(early));
-    expect([outcomes.filter((outcome) => outcome === "unknown").length, outcomes.at(-1)]).toEqual([5000, "refused"]);
-    expect((await writer.status()).lost.closedReports).toBe(1);
-    await evictDurableObject(writer);
-    // The first 5,000 reports still wait, so a known entry can be reported, but no other early report waits.
-    const entry = open(tenant);
-    await writer.write([entry]);
-    expect(await writer.report([reportOf(entry, 200, 1), reportOf(open(tenant), 200, 1)])).toEqual(["completed", "refused"]);
-  });
-
-  it("waits although another account has many early reports", async () => {
+  it("is added by a late report, but not while D1 cannot say whether it was cut before", async () => {
     const { name, writer, tenant } = await makeOwned();
-    const [flood, quiet] = [tenant, await makeTenant({}, name)];
-    const early = (owner: Tenant, count: number) => Array.from({ length: count }, () => reportOf(open(owner), 200, 1));
-    const countWaiting = async (reports: Report[]) => {
-      const outcomes = await runInDurableObject(writer, (object: ActivityWriter) => object.report(reports));
-      return outcomes.filter((outcome) => outcome === "unknown").length;
-    };
-    const ofFlood = [await countWaiting(early(flood, 4000)), await countWaiting(early(flood, 500))];
-    expect([ofFlood, await countWaiting(early(quiet, 100))]).toEqual([[4000, 0], 100]);
+    await writer.write(batchOf(entriesOf(tenant, 1)));
+    await writer.flush(tenant.accountId);
+    const [late, recent] = [open(tenant, minuteMs), open(tenant, -secondMs)];
+    await replaceD1(writer, d1Away);
+    expect(await writer.report([reportOf(late, 201, 12), reportOf(recent, 200, 1)])).toEqual(["unavailable", "completed"]);
+    await replaceD1(writer, D1);
+    expect(await writer.report([reportOf(late, 201, 12), reportOf(late, 500, 1)])).toEqual(["completed", "different"]);
+    expect((await readEntries(tenant.accountId, name)).find(({ id }) => id === late.id)).toEqual({ ...late, status: 201, durationMs: 12 });
   });
 
   it("is compared with later reports after it was cut", async () => {
     const { writer, tenant } = await makeOwned();
     const entry = open(tenant);
-    await writer.write([entry]);
+    await writer.write(batchOf([entry]));
     await writer.report([reportOf(entry, 201, 12)]);
     await writer.flush(tenant.accountId);
     expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
-  });
-
-  it("is completed, and compared with later reports, although D1 cannot say whether it was cut before", async () => {
-    const { name, writer, tenant } = await makeOwned();
-    await writer.write(entriesOf(tenant, 1));
-    await writer.flush(tenant.accountId);
-    await replaceD1(writer, d1Away);
-    const late = entryOf(tenant, Date.now() - minuteMs, { status: null, durationMs: null });
-    await writer.write([late]);
-    expect(await writer.report([reportOf(late, 201, 12)])).toEqual(["completed"]);
-    expect(await writer.report([reportOf(late, 201, 12), reportOf(late, 500, 1)])).toEqual(["completed", "different"]);
-    await evictDurableObject(writer);
-    const stored = (await readEntries(tenant.accountId, name)).find(({ id }) => id === late.id);
-    expect(stored).toEqual({ ...late, status: 201, durationMs: 12 });
   });
 
   it("is closed by a cut and after ten minutes, and its late reports are rejected and counted", async () => {
     const { name, writer, tenant } = await makeOwned();
     const more = { status: null, durationMs: null };
     const [old, cut] = [entryOf(tenant, Date.now() - 11 * minuteMs, more), entryOf(tenant, Date.now() - 12 * minuteMs, more)];
-    await writer.write([cut]);
+    await writer.write(batchOf([cut]));
     await writer.flush(tenant.accountId);
-    await writer.write([old]);
+    await writer.write(batchOf([old]));
     expect(await writer.report([reportOf(cut, 200, 1), reportOf(old, 200, 1)])).toEqual(["closed", "closed"]);
     expect((await writer.status()).lost.closedReports).toBe(2);
     const statuses = (await readEntries(tenant.accountId, name)).map(({ status }) => status);
@@ -386,7 +422,7 @@ describe("An open entry", () => {
       const logs = new AccountLogs(storage);
       const now = Date.now();
       const entries = Array.from({ length: 20 }, (_, age) => entryOf(tenant, now - age * secondMs, { status: null, durationMs: null }));
-      logs.append(entries);
+      logs.append([batchOf(entries)], Date.now());
       expect(cutLargest(logs, now, 1)).toBe(1);
       const left = [...logs.of(tenant.accountId).head.entries.keys()];
       expect(left.toSorted()).toEqual(idsOf(entries.slice(0, 10)));
@@ -395,7 +431,7 @@ describe("An open entry", () => {
 
   it("counts as a request without a status, and stays out of the success rate and the response time", async () => {
     const { name, writer, tenant } = await makeOwned();
-    await writer.write([open(tenant), entryOf(tenant, Date.now(), { durationMs: 40 })]);
+    await writer.write(batchOf([open(tenant), entryOf(tenant, Date.now(), { durationMs: 40 })]));
     const context = { ...readingLog(tenant.accountId), ...logOf(env, name) };
     const usage = await readUsage(await openLog(context), { window: "24h" });
     expect([usage.totalRequests.value, usage.successRate.value, usage.avgResponseTimeMs.value]).toEqual([2, 100, 40]);
@@ -405,7 +441,7 @@ describe("An open entry", () => {
     const { writer, tenant } = await makeOwned();
     const more = { status: null, durationMs: null };
     const [younger, older] = [entryOf(tenant, Date.now() - 9 * minuteMs, more), entryOf(tenant, Date.now() - 11 * minuteMs, more)];
-    await writer.write([younger, older, ...entriesOf(tenant, 120, minuteMs)]);
+    await writer.write(batchOf([younger, older, ...entriesOf(tenant, 120, minuteMs)]));
     await runDurableObjectAlarm(writer);
     const { results } = await D1.prepare("SELECT entries, first_id AS firstId FROM activity_segments WHERE account_id = ?")
       .bind(tenant.accountId)

@@ -208,19 +208,4 @@ describe("The request log", () => {
     const { body: second } = await find(`&cursor=${first.next_cursor}`);
     expect([second.data.length, second.has_more, "looked_back_to" in second]).toEqual([1, false, false]);
   });
-
-  it("stores a repeated batch of entries only once", async () => {
-    const tenant = await makeTenant();
-    const entries = Array.from({ length: 5 }, (_, index) => entryOf(tenant, Date.now() - index));
-    await write(entries);
-    await write(entries);
-    expect((await readLog(tenant)).length).toBe(5);
-    const { key } = await makeKey(tenant.accountId);
-    // The sixth entry is about the request that read the log with the tenant's key.
-    await vi.waitFor(async () => {
-      const { body } = await call("GET", `/api/v1/activity?key_id=${tenant.keyId}`, { key });
-      expect(body.data).toHaveLength(6);
-    }, logDelay);
-    expect((await call("GET", `/api/v1/usage?key_id=${tenant.keyId}&window=24h`, { key })).body.by_class["2xx"]).toBe(6);
-  });
 });

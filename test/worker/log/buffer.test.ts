@@ -1,13 +1,14 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
+import type { Batch, BatchId } from "../../../src/log/batch.ts";
 import type { Entry } from "../../../src/log/entry.ts";
 import { ActivityBuffer } from "../../../src/log/isolate/buffer.ts";
 import { EntryAggregator } from "../../../src/log/isolate/entry-aggregator.ts";
 import { FairQueue } from "../../../src/log/isolate/fair-queue.ts";
 import { sendEntries } from "../../../src/log/writers.ts";
 import { makeTenant, within2s } from "../support/client.ts";
-import { entryOf } from "../support/entries.ts";
+import { batchOf, entryOf } from "../support/entries.ts";
 import { readEntries } from "../support/log-rows.ts";
 
 const apiKey = { accountId: "acc_1", keyId: "key_1" };
@@ -18,9 +19,8 @@ const deniedEntry = (timeMs: number, more: Partial<Entry> = {}) =>
 /** Returns a function `send` that accepts every batch, and a list `sent` of all accepted entries. */
 function makeSender() {
   const sent: Entry[] = [];
-  const send = async (entries: Entry[]) => {
+  const send = async ({ entries }: Batch) => {
     sent.push(...entries);
-    return 0;
   };
   return { sent, send };
 }
@@ -33,12 +33,11 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
  */
 function makeSlowSender(ms: number) {
   const counts = { sent: 0, inFlight: 0, maxInFlight: 0 };
-  const send = async (entries: Entry[]) => {
+  const send = async ({ entries }: Batch) => {
     counts.maxInFlight = Math.max(counts.maxInFlight, ++counts.inFlight);
     await sleep(ms);
     counts.sent += entries.length;
     counts.inFlight--;
-    return 0;
   };
   return { counts, send };
 }
@@ -57,9 +56,8 @@ describe("The buffer of an isolate", () => {
   it("sends the first entry at once, and 200 ms later the entries of all other requests in one batch", async () => {
     const buffer = new ActivityBuffer();
     const batches: { count: number; at: number }[] = [];
-    const send = async (entries: Entry[]) => {
+    const send = async ({ entries }: Batch) => {
       batches.push({ count: entries.length, at: Date.now() });
-      return 0;
     };
     const startedAt = Date.now();
     const add = () => {
@@ -76,9 +74,9 @@ describe("The buffer of an isolate", () => {
     const buffer = new ActivityBuffer();
     const { counts, send } = makeSlowSender(2000);
     const sizes: number[] = [];
-    const sendCounted = (entries: Entry[]) => {
-      sizes.push(entries.length);
-      return send(entries);
+    const sendCounted = (batch: Batch) => {
+      sizes.push(batch.entries.length);
+      return send(batch);
     };
     const flushes: Promise<void>[] = [];
     for (let n = 0; n < 1200; n++) {
@@ -92,43 +90,70 @@ describe("The buffer of an isolate", () => {
     expect(Math.max(...sizes)).toBeLessThanOrEqual(500);
   });
 
-  it("sends entries again after a failed send, and loses none", async () => {
+  it("sends a batch again after a failed send, with its id and its entries, and makes at most four others meanwhile", async () => {
     const buffer = new ActivityBuffer();
-    const entries = Array.from({ length: 6 }, (_, index) => entryOf(apiKey, Date.now() + index));
-    for (const entry of entries) buffer.add(entry);
-    const { sent, send } = makeSender();
-    let attempts = 0;
-    await buffer.flush(async (batch) => {
-      if (++attempts < 3) throw new Error("the send failed");
-      return send(batch);
-    });
-    expect(attempts).toBe(3);
-    expect(sent.map(({ id }) => id)).toEqual(entries.map(({ id }) => id));
+    const attempts: { id: BatchId; ids: string[] }[] = [];
+    const added: Entry[] = [];
+    const acknowledged = new Map<number, readonly Entry[]>();
+    let isFailing = true;
+    const send = async ({ id, entries }: Batch) => {
+      attempts.push({ id, ids: entries.map((entry) => entry.id) });
+      if (isFailing) throw new Error("the send failed");
+      acknowledged.set(id.sequence, entries);
+    };
+    const flushes: Promise<void>[] = [];
+    for (let round = 0; round < 8; round++) {
+      const entry = entryOf(apiKey, Date.now());
+      added.push(entry);
+      buffer.add(entry);
+      flushes.push(buffer.flush(send));
+      await sleep(210);
+    }
+    const sequences = () => [...new Set(attempts.map(({ id }) => id.sequence))];
+    expect(sequences()).toEqual([1, 2, 3, 4, 5]);
+    isFailing = false;
+    await Promise.all(flushes);
+    expect(sequences()).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(new Set(attempts.map(({ id }) => id.isolate)).size).toBe(1);
+    const contents = Map.groupBy(attempts, ({ id }) => id.sequence);
+    for (const ofBatch of contents.values()) expect(new Set(ofBatch.map(({ ids }) => ids.join())).size).toBe(1);
+    const stored = [...acknowledged].toSorted(([one], [other]) => one - other).flatMap(([, entries]) => entries);
+    expect(stored.map(({ id }) => id)).toEqual(added.map(({ id }) => id));
   });
 
-  it("drops entries beyond its maximum size, and sends their number with each batch until a log writer gets it", async () => {
+  it("gives its batches ids that no other buffer gives", async () => {
+    const ids: BatchId[] = [];
+    for (const buffer of [new ActivityBuffer(), new ActivityBuffer()]) {
+      buffer.add(newEntry());
+      await buffer.flush(async ({ id }) => void ids.push(id));
+    }
+    expect(ids.map(({ sequence }) => sequence)).toEqual([1, 1]);
+    expect(ids[0]?.isolate).not.toBe(ids[1]?.isolate);
+  });
+
+  it("drops entries beyond its maximum size, and reports their number with one batch, in each attempt", async () => {
     const buffer = new ActivityBuffer();
     for (let n = 0; n < 10_007; n++) buffer.add(entryOf(apiKey, 1));
-    const droppedCounts: number[] = [];
-    await buffer.flush(async (_, dropped) => {
-      droppedCounts.push(dropped);
-      // The first two batches are kept by another log writer. The third batch reaches its log writer, and this log writer receives the number
-      // of dropped entries.
-      return droppedCounts.length < 3 ? 0 : dropped;
+    const sent: [sequence: number, dropped: number][] = [];
+    await buffer.flush(async ({ id, dropped }) => {
+      sent.push([id.sequence, dropped]);
+      if (sent.length === 1) throw new Error("the send failed");
     });
-    expect(droppedCounts.slice(0, 4)).toEqual([7, 7, 7, 0]);
+    const ofFirst = sent.filter(([sequence]) => sequence === 1);
+    expect([ofFirst.length, new Set(ofFirst.map(([, dropped]) => dropped))]).toEqual([2, new Set([7])]);
+    expect(new Set(sent.filter(([sequence]) => sequence > 1).map(([, dropped]) => dropped))).toEqual(new Set([0]));
   });
 
   it("is flushed by another request a second after the due time, if the flushing request ended early", async () => {
     const buffer = new ActivityBuffer();
-    await buffer.flush(async () => 0);
+    await buffer.flush(async () => {});
     buffer.add(newEntry());
-    await buffer.flush(async () => 0);
+    await buffer.flush(async () => {});
     buffer.add(newEntry());
     // The next flush waits for a timer. The timer never fires, as if the platform had ended the request.
     const realSetTimeout = globalThis.setTimeout;
     globalThis.setTimeout = (() => 0) as unknown as typeof setTimeout;
-    void buffer.flush(async () => 0);
+    void buffer.flush(async () => {});
     globalThis.setTimeout = realSetTimeout;
     const { sent, send } = makeSender();
     await buffer.flush(send);
@@ -175,9 +200,8 @@ describe("The buffer of an isolate", () => {
   it("sends the entry of a request before the second of a shared entry ends", async () => {
     const buffer = new ActivityBuffer();
     const sent: { id: string; at: number }[] = [];
-    const send = async (batch: Entry[]) => {
-      sent.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
-      return 0;
+    const send = async ({ entries }: Batch) => {
+      sent.push(...entries.map(({ id }) => ({ id, at: Date.now() })));
     };
     // These requests share one log entry. The entry collects requests for at least a second.
     const nextSecond = Date.now() + secondMs;
@@ -202,7 +226,7 @@ describe("The buffer of an isolate", () => {
     const buffer = new ActivityBuffer();
     const lost = newEntry();
     buffer.add(lost);
-    const neverEndingSend = vi.fn(() => new Promise<number>(() => {}));
+    const neverEndingSend = vi.fn(() => new Promise<void>(() => {}));
     void buffer.flush(neverEndingSend);
     expect(neverEndingSend).toHaveBeenCalledOnce();
     moveClock(minuteMs);
@@ -397,17 +421,43 @@ describe("A batch of log entries", () => {
     const tenant = await makeTenant({}, "ACTIVITY_0/3");
     const entries = [0, 1, 2].map((n) => entryOf(tenant, Date.now() + n));
     const { called, bindings } = makeBindings(isReachable);
-    await sendEntries(bindings, "ACTIVITY_0/3", entries);
+    await sendEntries(bindings, "ACTIVITY_0/3", batchOf(entries));
     expect(called).toEqual(expected);
     const readIds = async () => (await readEntries(tenant.accountId, "ACTIVITY_0/3")).map(({ id }) => id);
     await within2s(readIds, (ids) => ids.length > 0);
     expect(await readIds()).toEqual(entries.map(({ id }) => id));
   });
 
+  it("is stored once if its log writer stores it but no response arrives, so that the next log writer keeps it too", async () => {
+    const tenant = await makeTenant({}, "ACTIVITY_0/3");
+    const entries = [0, 1, 2].map((n) => entryOf(tenant, Date.now() - minuteMs - n));
+    const owner = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/3");
+    let calls = 0;
+    const write = async (batch: Batch) => {
+      calls++;
+      await owner.write(batch);
+      await owner.flush(tenant.accountId);
+      throw new Error("Network connection lost");
+    };
+    const getByName = (name: string) => (name === "ACTIVITY_0/3" ? { write } : env.ACTIVITY_WRITER.getByName(name));
+    const bindings = { ...env, ACTIVITY_WRITER: { getByName } as unknown as typeof env.ACTIVITY_WRITER };
+    await sendEntries(bindings, "ACTIVITY_0/3", batchOf(entries));
+    expect(calls).toBe(2);
+    const next = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0");
+    await vi.waitFor(async () => expect((await next.status()).hinted).toBe(0), { timeout: 5000, interval: 50 });
+    expect((await readEntries(tenant.accountId, "ACTIVITY_0/3")).map(({ id }) => id).toSorted()).toEqual(
+      entries.map(({ id }) => id).toSorted(),
+    );
+    const { results } = await env.ACTIVITY_0.prepare("SELECT sum(entries) AS entries FROM activity_segments WHERE account_id = ?")
+      .bind(tenant.accountId)
+      .all();
+    expect([results, (await owner.openTallies(tenant.accountId)).head.size]).toEqual([[{ entries: 3 }], 0]);
+  });
+
   it("stays in the isolate if no log writer accepts it", async () => {
     const tenant = await makeTenant();
     const { bindings } = makeBindings(() => false);
-    const sending = sendEntries(bindings, "ACTIVITY_0/0", [entryOf(tenant, Date.now())]);
+    const sending = sendEntries(bindings, "ACTIVITY_0/0", batchOf([entryOf(tenant, Date.now())]));
     await expect(sending).rejects.toThrow("object reset");
   });
 });

@@ -1,7 +1,8 @@
-import { abortAllDurableObjects } from "cloudflare:test";
+import { abortAllDurableObjects, evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { bucketsMs, type Served } from "../../../src/log/writer/served.ts";
+import { batchOf } from "../support/entries.ts";
 import { entriesOf, makeOwned } from "../support/log-writers.ts";
 
 const totalOf = (served: Served) =>
@@ -19,7 +20,7 @@ describe("The counters of a log writer", () => {
       { method: "POST", route: "/orders", status: null, durationMs: null },
     ];
     const entries = given.map((entry, index) => ({ ...entry, route: "/api/v1/users", ...changes[index] }));
-    await writer.write(entries, 0, "version-1");
+    await writer.write(batchOf(entries), "version-1");
     const counted = await writer.counts();
     const { read, write, verified } = counted.served;
     expect([read.requests, write.requests, verified.requests]).toEqual([{ 2: 1, 4: 10 }, { 2: 1, 5: 1 }, {}]);
@@ -31,24 +32,28 @@ describe("The counters of a log writer", () => {
     expect((await env.ACTIVITY_WRITER.getByName(name).counts()).served).toEqual(counted.served);
   });
 
-  it("count an entry once, also if an isolate sends it again", async () => {
+  it("count a batch once, also if an isolate sends it again", async () => {
     const { writer, tenant } = await makeOwned();
-    const entries = entriesOf(tenant, 3);
-    await writer.write(entries);
-    await writer.write(entries);
+    const batch = batchOf(entriesOf(tenant, 3));
+    await writer.write(batch, "version-1");
+    await writer.write(batch, "version-1");
+    const { served, versions } = await writer.counts();
+    expect(totalOf(served)).toBe(3);
+    await evictDurableObject(writer);
     expect(totalOf((await writer.counts()).served)).toBe(3);
+    expect(versions["version-1"]?.requests ?? 3).toBe(3);
   });
 
   it("keep the requests of an erased account", async () => {
     const { writer, tenant } = await makeOwned();
-    await writer.write(entriesOf(tenant, 3));
+    await writer.write(batchOf(entriesOf(tenant, 3)));
     await writer.erase(tenant.accountId);
     expect(totalOf((await writer.counts()).served)).toBe(3);
   });
 
   it("keep the number of dropped entries through a restart", async () => {
     const { name, writer } = await makeOwned();
-    await writer.write([], 7);
+    await writer.write(batchOf([], { dropped: 7 }));
     await abortAllDurableObjects();
     const { lost } = await env.ACTIVITY_WRITER.getByName(name).status();
     expect([lost.dropped, lost.droppedAt !== null]).toEqual([7, true]);

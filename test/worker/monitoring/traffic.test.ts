@@ -4,7 +4,7 @@ import { connect } from "../../../src/db/client.ts";
 import { secondMs } from "../../../src/lib/time/clock.ts";
 import { readTraffic } from "../../../src/monitoring/traffic.ts";
 import { makeTenant, type Tenant } from "../support/client.ts";
-import { entryOf } from "../support/entries.ts";
+import { batchOf, entryOf } from "../support/entries.ts";
 import { operate } from "../support/operate.ts";
 
 const logWriter = "ACTIVITY_0/400";
@@ -24,7 +24,7 @@ describe("The operator's traffic", () => {
       entryOf(tenant, now, { status, counted: status !== 429, admitted: status !== 429 }),
     );
     const expected = { requests: 4, errors: 1, limited: 1, nearest: [{ keyId: tenant.keyId, per: "hour", percent: 30 }], unknown: [] };
-    await writer.write(entries);
+    await writer.write(batchOf(entries));
     expect(await trafficOf(tenant, now)).toMatchObject(expected);
     await writer.flush(tenant.accountId);
     expect(await trafficOf(tenant, now)).toMatchObject(expected);
@@ -34,9 +34,9 @@ describe("The operator's traffic", () => {
     const tenant = await makeTenant({ otherLimits: [{ per: "month", limit: 10 }] }, logWriter);
     const now = Date.now();
     // Half of the requests are stored, and half are still in the log writer.
-    await writer.write(Array.from({ length: 4 }, () => entryOf(tenant, now)));
+    await writer.write(batchOf(Array.from({ length: 4 }, () => entryOf(tenant, now))));
     await writer.flush(tenant.accountId);
-    await writer.write(Array.from({ length: 5 }, () => entryOf(tenant, now)));
+    await writer.write(batchOf(Array.from({ length: 5 }, () => entryOf(tenant, now))));
     expect(await trafficOf(tenant, now)).toMatchObject({ nearest: [{ keyId: tenant.keyId, per: "month", percent: 90 }] });
     const shared = JSON.stringify([{ per: "day", limit: 1 }]);
     await env.DB.prepare("UPDATE accounts SET shared_limits = ? WHERE id = ?").bind(shared, tenant.accountId).run();
@@ -54,7 +54,7 @@ describe("The operator's traffic", () => {
 
   it("counts no request twice if the log writer stores it between the two reads", async () => {
     const tenant = await makeTenant({}, logWriter);
-    await writer.write([entryOf(tenant, Date.now())]);
+    await writer.write(batchOf([entryOf(tenant, Date.now())]));
     const storing = {
       openTalliesOf: async (ids: string[]) => {
         const open = await writer.openTalliesOf(ids);

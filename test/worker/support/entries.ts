@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { newId } from "../../../src/lib/ids.ts";
+import type { Batch } from "../../../src/log/batch.ts";
 import { firstLogWriter } from "../../../src/log/databases.ts";
 import { type Entry, notRecorded } from "../../../src/log/entry.ts";
 import { writerAt } from "../../../src/log/writers.ts";
@@ -33,8 +34,16 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   ...more,
 });
 
+/** Returns a batch of an isolate that has sent no other batch, unless `more` replaces its id. */
+export const batchOf = (entries: readonly Entry[], more: Partial<Batch> = {}): Batch => ({
+  id: { isolate: crypto.randomUUID(), sequence: 1 },
+  entries,
+  dropped: 0,
+  ...more,
+});
+
 /** Gives log entries of any age to a log writer. They are in the log when the promise resolves. */
-export const write = (entries: Entry[], logWriter = firstLogWriter) => writerAt(env, logWriter).write(entries);
+export const write = (entries: Entry[], logWriter = firstLogWriter) => writerAt(env, logWriter).write(batchOf(entries));
 
 /** Moves everything that a log writer has of an account into segments. */
 export const flush = ({ accountId }: Pick<Tenant, "accountId">, logWriter = firstLogWriter) => writerAt(env, logWriter).flush(accountId);
