@@ -8,59 +8,13 @@ import { publicOrigins } from "../../lib/net/public-origins.ts";
 
 export const maxUrl = 2048;
 
-/** Special-use domain names (RFC 6761 and its registry), and domain names that private networks use. None of these names leads to a public server. */
+/**
+ * Domain names that never lead to a public server. The first are special-use names (RFC 6761 and its registry). The others are names of private networks
+ * (RFC 6762, appendix G), and names that ICANN does not delegate.
+ */
 const specialDomains = [
-  "localhost",
-  "localdomain",
-  "local",
-  "internal",
-  "intranet",
-  "private",
-  "corp",
-  "home",
-  "lan",
-  "arpa",
-  "test",
-  "example",
-  "invalid",
-  "onion",
-  "alt",
-  "belkin",
-  "workgroup",
-  "svc",
-  "consul",
-  "service",
-  "docker",
-  "dhcp",
-  "mail",
-  "i2p",
-  "bit",
-  "fritz.box",
-  // Public domain names that resolve to a loopback address, or to an IP address that is part of the name.
-  "nip.io",
-  "sslip.io",
-  "xip.io",
-  "localtest.me",
-  "lvh.me",
-  "vcap.me",
-  "lacolhost.com",
-  "local.gd",
-  "fbi.com",
-  "traefik.me",
-  "localho.st",
-  "fuf.me",
-  "local-ip.co",
-  "local-ip.sh",
-  "rbndr.us",
-  "backname.io",
-  "ip6.name",
-  "localdev.me",
-  "yoogle.com",
-  // Host names of cloud metadata services. Clouds provide these services to their own virtual machines.
-  "metadata.tencentyun.com",
-  "metadata.packet.net",
-  "metadata.goog",
-  "metadata.platformequinix.com",
+  ...["alt", "arpa", "example", "invalid", "local", "localhost", "onion", "test"],
+  ...["corp", "home", "internal", "intranet", "lan", "localdomain", "mail", "private"],
 ];
 
 export interface UrlContext {
