@@ -88,7 +88,7 @@ export class AccountBudget extends DurableObject<Env> {
   /** Hands units to a guard. Returns null if the guard has to begin anew: its message is of an earlier life, or there is no such account. */
   async ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
     // A guard can know newer limits, if the call that sets them was broken off. The limits in D1 are then newer, too.
-    const isBehind = this.#config === null || this.#config.version < (question.version ?? 0);
+    const isBehind = this.#config === null || this.#config.version < question.version;
     const config = isBehind ? await this.#load() : this.#config;
     const heard = config && this.#heard(keyId, question);
     if (!config || !heard) return null;

@@ -132,8 +132,8 @@ export interface Ask {
   nonce: string;
   need: number;
   want: number;
-  waiting?: number;
-  version?: number;
+  waiting: number;
+  version: number;
   shares: readonly Omit<Share, "reserved" | "rest" | "limit">[];
 }
 
@@ -306,7 +306,7 @@ const maxHolders = 64;
 export function grant(
   budget: Budget,
   id: string,
-  { need, want, waiting = need }: Pick<Ask, "need" | "want" | "waiting">,
+  { need, want, waiting }: Pick<Ask, "need" | "want" | "waiting">,
 ): { budget: Budget; grant: Grant } | null {
   const holder = budget.holders.get(id);
   if (!holder) return null;

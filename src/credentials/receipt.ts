@@ -20,7 +20,7 @@ export interface Receipt {
   ip: string | null;
   cost: number | null;
   counted: boolean;
-  secret: "current" | "previous" | null;
+  secret: "current" | "previous";
 }
 
 const members = ["accountId", "logWriter", "entryId", "keyId", "method", "path", "route", "ip", "cost", "counted", "secret"] as const;

@@ -97,7 +97,7 @@ export interface Admission {
   /** Why the request was refused, if its limits are the reason. */
   violation?: Violation;
   /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */
-  secret?: "current" | "previous";
+  secret: "current" | "previous";
   /** Present if the request was a verification. */
   verified?: VerifiedFacts;
 }

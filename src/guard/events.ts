@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Limit, LimitUsage, Period } from "../budget/limits.ts";
 import { manifest } from "../db/areas/guard/manifest.ts";
-import { hourMs, iso } from "../lib/time/clock.ts";
+import { iso } from "../lib/time/clock.ts";
 import { timeOf } from "../lib/time/iso-text.ts";
 import { deterministicEventId, type Event, kindsOf, newEvent } from "../outbox/event.ts";
 import type { KeyConfig } from "./decision.ts";
@@ -36,24 +36,6 @@ interface OfWindow {
 }
 /** The events that exist for the windows of a key. */
 export type Notified = Partial<Record<Period, OfWindow>>;
-
-/** The events of the windows in the form in which a guard stores them. `startsAt` and `types` are those of the hour: earlier guards know only these. */
-export interface StoredNotified {
-  startsAt: number;
-  types: string[];
-  longer?: Notified;
-}
-
-export const storedNotified = ({ hour, ...longer }: Notified): StoredNotified => ({
-  startsAt: hour ? hour.resetsAt - hourMs : 0,
-  types: hour?.types ?? [],
-  longer,
-});
-
-export const notifiedFrom = ({ startsAt, types, longer }: StoredNotified): Notified => ({
-  ...longer,
-  hour: { resetsAt: startsAt + hourMs, types },
-});
 
 /** Returns whether a fixed window has reached a threshold. */
 export const isNearLimit = ({ fixed }: Windows, limits: readonly Limit[]): boolean =>

@@ -26,7 +26,7 @@ import {
   verifiedFactsOf,
 } from "./decision.ts";
 import { EventJournal } from "./event-journal.ts";
-import { dueLimitEvents, isNearLimit, type Notified, notifiedFrom, type StoredNotified, storedNotified } from "./events.ts";
+import { dueLimitEvents, isNearLimit, type Notified } from "./events.ts";
 import { readConfig } from "./read-config.ts";
 import {
   afterQuiet,
@@ -84,7 +84,7 @@ export class KeyGuard extends DurableObject<Env> {
     this.#isErased = this.#storage.kv.get("erased") === true;
     const config = this.#storage.kv.get<KeyConfig>("config");
     if (config) this.#key = loadedKey(config);
-    this.#notified = notifiedFrom(this.#storage.kv.get<StoredNotified>("notified") ?? { startsAt: 0, types: [] });
+    this.#notified = this.#storage.kv.get<Notified>("notified") ?? {};
     const stored = this.#storage.kv.get<StoredWindows & { holding?: Holding }>("window");
     this.#units = this.#unitsFrom(stored?.holding);
     this.#windows = stored && config ? recoveredWindows(stored, limitsOf(config), Date.now()) : unusedWindows;
@@ -343,7 +343,7 @@ export class KeyGuard extends DurableObject<Env> {
     if (due.events.length === 0) return;
     this.#events.add(due.events);
     this.#notified = due.notified;
-    this.#storage.kv.put("notified", storedNotified(this.#notified));
+    this.#storage.kv.put("notified", this.#notified);
     this.#setAlarmBy(now);
   }
 

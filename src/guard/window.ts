@@ -138,37 +138,25 @@ export const releaseReservation = (windows: Windows): Windows => ({
   ahead: 0,
 });
 
-/**
- * The windows in the form in which a guard stores them. `startsAt` and `reserved` are those of the hour, because earlier guards store and read only these.
- * The other members are optional, because earlier guards do not write them.
- */
+/** The windows in the form in which a guard stores them. */
 export interface StoredWindows {
-  startsAt: number;
-  reserved: number;
-  longer?: readonly (readonly [per: FixedWindow["per"], startsAt: number, reserved: number])[];
-  buckets?: readonly (readonly [per: Bucket["per"], at: number, level: number])[];
-  ahead?: number;
+  fixed: readonly (readonly [per: FixedWindow["per"], startsAt: number, reserved: number])[];
+  buckets: readonly (readonly [per: Bucket["per"], at: number, level: number])[];
+  ahead: number;
 }
 
-/** Returns windows in their stored form. A key always has an hour. */
-export function storedForm({ fixed, buckets, ahead }: Windows): StoredWindows {
-  const hour = fixed.find(({ per }) => per === "hour");
-  return {
-    startsAt: hour?.startsAt ?? 0,
-    reserved: hour?.reserved ?? 0,
-    longer: fixed.filter((window) => window !== hour).map(({ per, startsAt, reserved }) => [per, startsAt, reserved] as const),
-    buckets: buckets.map(({ per, at, level }) => [per, at, level] as const),
-    ahead,
-  };
-}
+/** Returns windows in their stored form. */
+export const storedForm = ({ fixed, buckets, ahead }: Windows): StoredWindows => ({
+  fixed: fixed.map(({ per, startsAt, reserved }) => [per, startsAt, reserved] as const),
+  buckets: buckets.map(({ per, at, level }) => [per, at, level] as const),
+  ahead,
+});
 
 /**
  * Rebuilds the windows after the object has lost its in-memory state. The whole reservation counts as used: in fixed windows, and in buckets, which are
  * not stored at each request. A bucket is therefore too strict for one period at most, and never too generous.
  */
-export function recoveredWindows(stored: StoredWindows, limits: readonly Limit[], now: number): Windows {
-  const { startsAt, reserved, longer = [], buckets = [], ahead = 0 } = stored;
-  const fixed = [["hour", startsAt, reserved] as const, ...longer];
+export function recoveredWindows({ fixed, buckets, ahead }: StoredWindows, limits: readonly Limit[], now: number): Windows {
   return {
     fixed: fixed.map(([per, start, used]) => ({ per, startsAt: start, used, reserved: used })),
     buckets: buckets.map(([per, at, level]) => {

@@ -34,7 +34,7 @@ export const activityLog =
       reason: failure?.fieldErrors?.length ? undefined : failure?.message,
       admitted,
       counted: admitted && policy?.isCounted !== false,
-      secret: admission.secret ?? null,
+      secret: admission.secret,
       startedAt: c.get("startedAt"),
       endedAt: Date.now(),
       details: () => ({

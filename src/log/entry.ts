@@ -28,7 +28,7 @@ export interface Entry {
   counted: boolean;
   count: number;
   /** Whether the request used the key's current secret or a previous secret. */
-  secret: "current" | "previous" | null;
+  secret: "current" | "previous";
   /** The units of the limits that the request used. Null: 1 if the request counted, else 0. */
   cost: number | null;
   /** The names of the windows whose limit the request would have exceeded. Null if there are none. */

@@ -109,7 +109,7 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
   counted: entry.counted,
   degraded: isDegraded(entry),
   count: entry.count,
-  secret: entry.secret ?? "current",
+  secret: entry.secret,
 });
 
 /** Returns the number by which the log is filtered. */

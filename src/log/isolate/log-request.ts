@@ -1,5 +1,4 @@
 import { maskSecrets } from "../../credentials/mask-keys.ts";
-import { firstLogWriter } from "../databases.ts";
 import { type Entry, notRecorded } from "../entry.ts";
 import { sendEntries, type WriterEnv } from "../writers.ts";
 import { ActivityBuffer } from "./buffer.ts";
@@ -10,7 +9,7 @@ const maxUserAgent = 128;
 /** The data to log about a request with a key and about the response to this request. Times are in milliseconds since the epoch. */
 export interface LoggedRequest extends AggregationKey, Pick<Entry, "admitted" | "counted" | "secret"> {
   /** The name of the account's log writer. */
-  logWriter?: string | undefined;
+  logWriter: string;
   startedAt: number;
   endedAt: number;
   /**
@@ -38,7 +37,7 @@ function bufferOf(name: string): ActivityBuffer {
  * work.
  */
 export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => void, request: LoggedRequest): void {
-  const { logWriter = firstLogWriter, counted, startedAt, endedAt } = request;
+  const { logWriter, counted, startedAt, endedAt } = request;
   const buffer = bufferOf(logWriter);
   // Only requests that do not count against the limit can share an entry. An open entry stands alone, because its response is reported later.
   if (counted || request.status === null) buffer.add(entryOf(request));

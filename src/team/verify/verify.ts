@@ -15,7 +15,6 @@ import { findImported } from "../../keys/imported/find-imported.ts";
 import { hashOf } from "../../lib/crypto/hash.ts";
 import { type FailureCode, failures } from "../../lib/errors/failure.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
-import { firstLogWriter } from "../../log/databases.ts";
 import { logRequest } from "../../log/isolate/log-request.ts";
 import { credentialIn } from "./credential.ts";
 import { described } from "./described.ts";
@@ -118,7 +117,7 @@ function log(
     reason: denial?.message,
     admitted,
     counted: admitted && !degraded,
-    secret: admission.secret ?? null,
+    secret: admission.secret,
     startedAt,
     endedAt: Date.now(),
     details: () => ({
@@ -177,10 +176,10 @@ function receiptFor(
   { requestId, degraded }: { requestId: string; degraded: boolean },
 ): string {
   const [signing] = signingSecrets(env);
-  const { accountId, logWriter = firstLogWriter } = key;
+  const { accountId, logWriter } = key;
   const { method = notGiven, cost } = request;
   const about = { method, path: shownPathOf(request), route: shownRouteOf(request), ip: ip || null, cost: cost === 1 ? null : cost };
-  return newReceipt({ accountId, logWriter, entryId: requestId, keyId, ...about, counted: !degraded, secret: secret ?? null }, signing);
+  return newReceipt({ accountId, logWriter, entryId: requestId, keyId, ...about, counted: !degraded, secret }, signing);
 }
 
 const minSecretLength = 16;

@@ -13,6 +13,7 @@ const admissionWith = (refusal: DenialCode | null, resetsAt = now + 1_800_000): 
   key: { accountId: "acc_1", accountName: "A", logWriter: "ACTIVITY_0/0", name: "k", scopes: [], expiresAt: null },
   rateLimit: { limit: 5, used: 5, resetsAt },
   limits: [{ per: "hour", limit: 5, used: 5, resetsAt }],
+  secret: "current",
 });
 
 describe("The denial cache", () => {

@@ -2,6 +2,7 @@ import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "
 import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
 import type { KeyGuard } from "../../../src/guard/key-guard.ts";
+import type { StoredWindows } from "../../../src/guard/window.ts";
 import { monthStart, secondMs } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { makeKey, makeTenant, type Tenant } from "../support/client.ts";
@@ -87,9 +88,13 @@ async function run(killsEachSecond: boolean): Promise<{ before: number[]; after:
     await send(start);
     // Most of the month's limit is already used.
     await runInDurableObject(env.KEY_GUARD.getByName(key.keyId), (_: KeyGuard, { storage }) => {
-      const stored = storage.kv.get<{ longer: [string, number, number][] }>("window");
-      const longer = stored?.longer.map(([per, startsAt]) => [per, startsAt, 100_000 * part - leftOfMonth]);
-      storage.kv.put("window", { ...stored, longer });
+      const stored = storage.kv.get<StoredWindows>("window");
+      const fixed = stored?.fixed.map(([per, startsAt, reserved]) => [
+        per,
+        startsAt,
+        per === "hour" ? reserved : 100_000 * part - leftOfMonth,
+      ]);
+      storage.kv.put("window", { ...stored, fixed });
     });
     await evictDurableObject(env.KEY_GUARD.getByName(key.keyId));
     for (let at = start; at < start + minutes * 60 * secondMs; at += 50) {

@@ -1,6 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
+import type { StoredWindows } from "../../../src/guard/window.ts";
 import { hourMs, hourStart } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
@@ -101,7 +102,7 @@ describe("The hourly limit of an API key", () => {
   it("is reserved in blocks of up to 64 requests during a burst", async () => {
     const tenant = await makeTenant();
     const guard = env.KEY_GUARD.getByName(tenant.keyId);
-    const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
+    const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<StoredWindows>("window")?.fixed[0]?.[2]);
     for (let n = 0; n < 700; n++) await admit(tenant);
     // The guard reserves requests in blocks. The first seven blocks have 1, 1, 2, 4, 8, 16 and 32 requests, or 64 in total. Each later block has
     // 64 requests.

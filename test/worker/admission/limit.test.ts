@@ -1,6 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import type { StoredWindows } from "../../../src/guard/window.ts";
 import { hourMs, hourStart, secondMs } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
 import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
@@ -85,7 +86,7 @@ describe("The hourly limit of an API key", () => {
   it("gets back the unused part of a reservation after five seconds without a request", async () => {
     const tenant = await makeTenant({ hourlyLimit: 100 });
     const guard = env.KEY_GUARD.getByName(tenant.keyId);
-    const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
+    const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<StoredWindows>("window")?.fixed[0]?.[2]);
     await Promise.all(Array.from({ length: 10 }, () => admit(tenant)));
     expect(await readReserved()).toBeGreaterThan(10);
     // If the key had a request in the last five seconds, the guard schedules the alarm again.
@@ -112,7 +113,9 @@ describe("The hourly limit of an API key", () => {
       for (let count = 1; count <= 5; count++) {
         vi.setSystemTime(start + 6 * secondMs * count);
         await admit(tenant);
-        expect(await runInDurableObject(guard, (_, { storage }) => storage.kv.get("window"))).toMatchObject({ reserved: count });
+        expect(await runInDurableObject(guard, (_, { storage }) => storage.kv.get("window"))).toMatchObject({
+          fixed: [["hour", start, count]],
+        });
       }
       expect(await runInDurableObject(guard, (_, { storage }) => storage.getAlarm())).toBeNull();
     } finally {

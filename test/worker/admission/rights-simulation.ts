@@ -312,7 +312,7 @@ class Guard extends SimulatedObject<Holding> {
     }
     this.#waiting = [then];
     if (isLow(this.#holding, this.#periods, this.#pace)) this.#pace = paceAt(this.#pace, this.time.now);
-    const question = askOf(this.#holding, { need, want: this.#pace.want });
+    const question = askOf(this.#holding, { need, want: this.#pace.want, waiting: need, version: 0 });
     this.calls++;
     this.send(() =>
       call<Answer>(

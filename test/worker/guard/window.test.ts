@@ -16,7 +16,7 @@ import {
   type Windows,
   windowsAt,
 } from "../../../src/guard/window.ts";
-import { dayMs, hourMs, hourStart, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
 
 const startsAt = Date.UTC(2026, 10, 21, 7);
 const lengths = { second: secondMs, minute: minuteMs, hour: hourMs, day: dayMs } as const;
@@ -268,14 +268,6 @@ describe("Several windows", () => {
       }),
       { numRuns: 150 },
     );
-  });
-
-  it("are read from the form of earlier guards, which stored only the hour, and earlier guards can read theirs", () => {
-    const limits: Limit[] = [{ per: "second", limit: 5 }, ...hourly(40), { per: "month", limit: 100 }];
-    const windows = recoveredWindows({ startsAt: hourStart(startsAt), reserved: 33 }, limits, startsAt);
-    expect(usageOf(windowsAt(windows, limits, startsAt), limits, startsAt).map(({ used }) => used)).toEqual([0, 33, 0]);
-    const { windows: used } = countAll(unusedWindows, limits, startsAt);
-    expect(storedForm(used)).toMatchObject({ startsAt, reserved: expect.any(Number) });
   });
 
   it("of a quiet key are as they were when the guard wakes up", () => {

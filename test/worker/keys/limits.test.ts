@@ -91,7 +91,10 @@ describe("A request", () => {
       { name: "hour", used: 3, remaining: 47 },
     ]);
     const stored = await runInDurableObject(env.KEY_GUARD.getByName(id), (_: KeyGuard, { storage }) => storage.kv.get("window"));
-    expect(stored).toMatchObject({ reserved: expect.any(Number), buckets: [["minute", expect.any(Number), expect.any(Number)]] });
+    expect(stored).toMatchObject({
+      fixed: [["hour", expect.any(Number), expect.any(Number)]],
+      buckets: [["minute", expect.any(Number), expect.any(Number)]],
+    });
   });
 
   it("that costs five units uses five, is refused if fewer are left, and gets 422 if it costs more than the whole limit", async () => {

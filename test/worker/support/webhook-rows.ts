@@ -107,7 +107,3 @@ export const countEvents = async (accountId: string, type?: string): Promise<num
 /** Deletes an account's events of one type. */
 export const deleteEvents = (accountId: string, type: string) =>
   env.DB.prepare("DELETE FROM events WHERE account_id = ? AND type = ?").bind(accountId, type).run();
-
-/** Deletes the previous values from all events of an account. An earlier release stored events without previous values. */
-export const clearPreviousValues = (accountId: string) =>
-  env.DB.prepare("UPDATE events SET previous = NULL WHERE account_id = ?").bind(accountId).run();
