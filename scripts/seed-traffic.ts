@@ -207,7 +207,7 @@ export async function seedLimitEvents(at: (time: number) => WriteContext, key: K
     const hour = { per: "hour", limit: key.hourlyLimit, used: share * key.hourlyLimit, resetsAt: from + hourMs } as const;
     const due = dueLimitEvents(key.id, key, [hour], notified, context.now);
     notified = due.notified;
-    await context.commit({ result: null, events: due.events, statements: [] });
+    await context.commit({ result: null, events: due.events, statements: {} });
   }
 }
 

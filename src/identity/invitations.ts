@@ -88,11 +88,11 @@ export async function invite(
   const taken = membersOf(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
   const when = sql`(${isNew} AND ${taken} < ${maxMembers})`;
-  const [made] = await commit({
+  const { made } = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
     audit: [auditEntry(context, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
-    statements: [insertWhere(db, invitations, invitation, when)],
+    statements: { made: insertWhere(db, invitations, invitation, when) },
     when,
   });
   if (wrote(made)) return { invitation, token };
@@ -109,12 +109,12 @@ export async function invite(
 export async function withdrawInvitation(context: WriteContext, id: string): Promise<void> {
   const { db, actor, commit } = context;
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
-  const [ended] = await commit({
+  const { ended } = await commit({
     evenWhereFull: true,
     result: null,
     events: [],
     audit: [auditEntry(context, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
-    statements: [db.delete(invitations).where(open).returning({ id: invitations.id })],
+    statements: { ended: db.delete(invitations).where(open).returning({ id: invitations.id }) },
     when: sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`,
   });
   if (!wrote(ended)) throw new Failure("not_found", "There is no such invitation.");

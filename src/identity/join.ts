@@ -90,18 +90,18 @@ async function createMember(outbox: Outbox, now: number, { invitation, member, f
   // member exists.
   const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
   const actor = { accountId, by: { type: "member" as const, id: member.id }, from };
-  const outcomes = await commitChange(outbox, {
+  const { taken } = await commitChange(outbox, {
     events: [memberJoined(member, now)],
     audit: [auditEntry({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
-    statements: [
-      insertWhere(db, members, member, when),
-      ...alongside(isMade),
-      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${isThis} AND ${isMade} RETURNING 1`),
-      db.delete(invitations).where(sql`${isAddressedTo(emailKey)} AND account_id = ${accountId} AND used_by IS NULL AND ${isMade}`),
-    ],
+    statements: {
+      joined: insertWhere(db, members, member, when),
+      alongside: alongside(isMade),
+      taken: raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${isThis} AND ${isMade} RETURNING 1`),
+      others: db.delete(invitations).where(sql`${isAddressedTo(emailKey)} AND account_id = ${accountId} AND used_by IS NULL AND ${isMade}`),
+    },
     when,
   });
-  if (!wrote(outcomes.at(-2))) throw endedLink();
+  if (!wrote(taken)) throw endedLink();
 }
 
 interface TakingUp {

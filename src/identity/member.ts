@@ -64,7 +64,7 @@ const mayRemove = "the member may be removed";
 export async function removeMember(
   context: WriteContext,
   member: Member,
-  more: Pick<Change<null>, "events" | "audit" | "statements"> = { events: [], statements: [] },
+  more: Pick<Change, "events" | "audit" | "statements"> = { events: [], statements: {} },
 ): Promise<void> {
   const { db, now, commit } = context;
   const { id } = member;
@@ -74,13 +74,13 @@ export async function removeMember(
       result: null,
       events: [memberRemoved(member, now), ...more.events],
       audit: [auditEntry(context, "member.removed", { type: "member", id, name: member.name }), ...(more.audit ?? [])],
-      statements: [
-        requireInBatch(db, { holds: mayChange(member), name: mayRemove }),
+      statements: {
+        required: requireInBatch(db, { holds: mayChange(member), name: mayRemove }),
         ...more.statements,
-        ...endInvitations(context, invitationsEndedBy(member, null, now), sql`true`),
-        ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(eq(table.memberId, id))),
-        db.update(members).set({ removedAt: now }).where(eq(members.id, id)),
-      ],
+        invitations: endInvitations(context, invitationsEndedBy(member, null, now), sql`true`),
+        signIn: [sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(eq(table.memberId, id))),
+        removed: db.update(members).set({ removedAt: now }).where(eq(members.id, id)),
+      },
     });
   } catch (error) {
     throw isFailedCondition(error, mayRemove) ? await conflictOf(context, member) : error;
@@ -96,22 +96,22 @@ export async function changeRole(context: WriteContext, member: Member, role: Ro
   const { db, now, commit } = context;
   const { id } = member;
   const when = mayChange(member);
-  const outcomes = await commit({
+  const { changed } = await commit({
     // The list `roles` starts with the highest role, so a higher index means a demotion. A demotion is possible even when the account's
     // storage is full.
     evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
     result: null,
     events: [],
     audit: [auditEntry(context, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
-    statements: [
-      ...endInvitations(context, invitationsEndedBy(member, role, now), when),
-      db
+    statements: {
+      invitations: endInvitations(context, invitationsEndedBy(member, role, now), when),
+      changed: db
         .update(members)
         .set({ role })
         .where(and(eq(members.id, id), when))
         .returning({ id: members.id }),
-    ],
+    },
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw await conflictOf(context, member);
+  if (!wrote(changed)) throw await conflictOf(context, member);
 }

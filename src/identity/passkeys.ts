@@ -208,14 +208,14 @@ export async function addPasskey(context: WriteContext, member: Pick<Member, "id
     result: null,
     events: [],
     audit: [auditEntry(context, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
-    statements: [
-      requireInBatch(
+    statements: {
+      required: requireInBatch(
         db,
         { holds: sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) < ${maxPasskeys}`, name: mayHaveMore },
         mayStoreOwn(context, "passkey.added"),
       ),
-      db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now }),
-    ],
+      added: db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now }),
+    },
   }).catch((error: unknown) => {
     if (isFailedCondition(error, mayHaveMore))
       throw new Failure("limit_reached", `You may have ${maxPasskeys} passkeys. Remove a passkey that you no longer use.`, {
@@ -242,19 +242,19 @@ export async function removePasskey(context: WriteContext, acting: Acting, id: s
     .where(and(eq(passkeys.id, id), eq(passkeys.memberId, member.id)));
   if (!own) throw new Failure("not_found", "There is no such passkey.");
   const when = sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) > 1 AND EXISTS (SELECT 1 FROM passkeys WHERE id = ${id})`;
-  const outcomes = await commit({
+  const { removed } = await commit({
     evenWhereFull: true,
     result: null,
     events: [],
     audit: [auditEntry(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
-    statements: [
-      endSessionsWith(db, acting, sql`${id}`, when),
-      db
+    statements: {
+      sessions: endSessionsWith(db, acting, sql`${id}`, when),
+      removed: db
         .delete(passkeys)
         .where(and(eq(passkeys.id, id), eq(passkeys.memberId, member.id), when))
         .returning({ id: passkeys.id }),
-    ],
+    },
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw new Failure("conflict", "This is your last passkey. Add another passkey first.");
+  if (!wrote(removed)) throw new Failure("conflict", "This is your last passkey. Add another passkey first.");
 }

@@ -97,7 +97,11 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
       result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.made", target)],
-      statements: [requireInBatch(db, mayStoreOwn(context, "recovery_codes.made")), ...endBefore, db.insert(recoveryCodes).values(rows)],
+      statements: {
+        required: requireInBatch(db, mayStoreOwn(context, "recovery_codes.made")),
+        endBefore,
+        made: db.insert(recoveryCodes).values(rows),
+      },
     });
     return codes;
   } catch (error) {
@@ -107,7 +111,7 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
       result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.ended", target)],
-      statements: endBefore,
+      statements: { endBefore },
       when: sql`EXISTS (SELECT 1 FROM recovery_codes WHERE member_id = ${member.id})`,
     });
     const max = maxOwn["recovery_codes.made"];

@@ -67,12 +67,12 @@ export async function openSession(outbox: Outbox, proof: Proof, now: number, fro
   const { token, row } = newSession(member.id, credential, now, from);
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   const when = stillHas(proof);
-  const [opened] = await commitChange(outbox, {
+  const { opened } = await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
     auditWhen: how === byRecoveryCode ? sql`true` : takesOwn({ actor, now }, "session.started"),
     audit: [auditEntry({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
-    statements: [insertWhere(outbox.db, sessions, row, when), endOldest(outbox.db, member.id)],
+    statements: { opened: insertWhere(outbox.db, sessions, row, when), oldest: endOldest(outbox.db, member.id) },
     when,
   });
   if (!wrote(opened)) throw noLongerValid();
@@ -132,15 +132,15 @@ export async function confirmSession(outbox: Outbox, proof: Proof, { id }: Sessi
   const { member, how, credential } = proof;
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   const own = and(eq(sessions.id, id), stillHas(proof));
-  const [confirmed] = (await commitChange(outbox, {
+  const { confirmed } = await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
     audit: how === byRecoveryCode ? [auditEntry({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
-    statements: [outbox.db.update(sessions).set({ verifiedAt: now, confirmedWith: credential }).where(own).returning()],
+    statements: { confirmed: outbox.db.update(sessions).set({ verifiedAt: now, confirmedWith: credential }).where(own).returning() },
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${own})`,
-  })) as Session[][];
-  if (!confirmed?.[0]) throw noLongerValid();
-  return confirmed[0];
+  });
+  if (!wrote(confirmed)) throw noLongerValid();
+  return confirmed[0] as Session;
 }
 
 /**
@@ -212,13 +212,13 @@ export async function readMemberOfSession({ db }: ReadContext, id: string, membe
 export async function endSession(context: WriteContext, id: string, member: Member): Promise<void> {
   const { db, commit } = context;
   const endable = and(eq(sessions.id, id), endableBy(member));
-  const [ended] = await commit({
+  const { ended } = await commit({
     evenWhereFull: "unrecorded",
     result: null,
     events: [],
     auditWhen: sql`(${takesOwn(context, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
     audit: [auditEntry(context, "session.ended", { type: "session", id, name: null })],
-    statements: [db.delete(sessions).where(endable).returning({ id: sessions.id })],
+    statements: { ended: db.delete(sessions).where(endable).returning({ id: sessions.id }) },
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,
   });
   if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
@@ -234,7 +234,7 @@ export async function endOtherSessions(context: WriteContext, { member, session 
     events: [],
     auditWhen: takesOwn(context, "session.ended"),
     audit: [auditEntry(context, "session.ended", { type: "member", id: member.id, name: member.name })],
-    statements: [context.db.delete(sessions).where(others)],
+    statements: { ended: context.db.delete(sessions).where(others) },
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${others})`,
   });
 }

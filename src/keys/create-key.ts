@@ -84,11 +84,11 @@ async function insertKey(
     hasKeyTerms(actor.accountId, terms),
     own ? isUnchanged(db, apiKeys, own) : undefined,
   ) as SQL;
-  const [made] = await commit({
+  const { made } = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],
     audit: [auditEntry(context, "key.created", { type: "key", id, name: row.name })],
-    statements: [insertWhere(db, apiKeys, row, when)],
+    statements: { made: insertWhere(db, apiKeys, row, when) },
     when,
   });
   return wrote(made) ? { key, secretKey } : null;

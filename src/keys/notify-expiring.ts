@@ -49,7 +49,7 @@ async function notify(outbox: Outbox & LogsReadContext, now: number, row: KeyRow
   await commitChange(outbox, {
     evenWhereFull: true,
     events: [keyExpiring({ ...row, ...neverUsed, ...lastUse }, row.expiresAt, now)],
-    statements: [db.update(apiKeys).set({ notifiedExpiry: row.expiresAt }).where(isDue)],
+    statements: { notified: db.update(apiKeys).set({ notifiedExpiry: row.expiresAt }).where(isDue) },
     when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(isDue)),
   });
 }

@@ -68,12 +68,12 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
           setSuspension(db, row.accountId, inForce.suspendedAt),
         ]
       : [];
-  const [written] = await commitChange(
+  const { written } = await commitChange(
     { db },
     {
       evenWhereFull: true,
       events: [event({ ...after, pushedVersion, ...neverUsed }, now, { ...row, ...neverUsed })],
-      statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id }), ...suspension],
+      statements: { written: db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id }), suspension },
       when: isUnchanged(db, apiKeys, row),
     },
   );

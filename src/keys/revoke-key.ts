@@ -15,7 +15,7 @@ import { revokeLostKey } from "./revoke-lost-key.ts";
 import type { KeyContext } from "./write-key.ts";
 
 /** What the revocation of keys adds to a change. */
-export type Revocation = Required<Pick<Change<null>, "events" | "audit" | "statements" | "scopes">>;
+export type Revocation = Required<Pick<Change, "events" | "audit" | "statements" | "scopes">>;
 
 const keysUnchanged = "the keys to revoke are as they were read";
 /** After this many conflicts, a change of a key no longer stops its revocation. Otherwise a client could prevent the revocation of its key. */
@@ -67,7 +67,7 @@ const isNotRevoked = ({ state }: KeyRow): boolean => state !== "revoked";
 /** `isExact`: the keys must have the revisions that were read, so that the events show exactly what is revoked. */
 async function revocationOf(context: KeyContext, keys: readonly KeyRow[], isExact: boolean): Promise<Revocation> {
   const { db, actor, now } = context;
-  if (keys.length === 0) return { events: [], audit: [], statements: [], scopes: [] };
+  if (keys.length === 0) return { events: [], audit: [], statements: {}, scopes: [] };
   const lastUseOf = await readLastUses(context);
   const ended = { state: "revoked", previousSecretHash: null, overlapEndsAt: null } as const;
   const asRead = JSON.stringify(keys.map(({ id, revision }) => [id, isExact ? revision : null]));
@@ -78,14 +78,14 @@ async function revocationOf(context: KeyContext, keys: readonly KeyRow[], isExac
     // The statement computes the same time in SQL.
     events: keys.map((key) => keyRevoked({ ...key, ...ended, updatedAt: nextUpdate(key, now), ...lastUseOf(key.id) }, now)),
     audit: keys.map(({ id, name }) => auditEntry(context, "key.revoked", { type: "key", id, name }, ["status", "overlap_ends_at"])),
-    statements: [
-      requireInBatch(db, { holds: sql`(SELECT count(*) FROM (${found})) = ${keys.length}`, name: keysUnchanged }),
-      raw(
+    statements: {
+      unchanged: requireInBatch(db, { holds: sql`(SELECT count(*) FROM (${found})) = ${keys.length}`, name: keysUnchanged }),
+      revoked: raw(
         db,
         sql`UPDATE api_keys SET state = 'revoked', previous_secret_hash = NULL, overlap_ends_at = NULL, version = version + 1,
           revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1) WHERE id IN (${found})`,
       ),
-    ],
+    },
     scopes: [...new Set(keys.flatMap(({ scopes }) => scopes))],
   };
 }

@@ -95,15 +95,15 @@ export function writeKey(context: KeyContext, id: string, { precondition, decide
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
     const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...before, ...lastUse });
     const when = exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition));
-    const outcomes = await commit({
+    const { written } = await commit({
       evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
       audit: [auditEntry(context, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],
-      statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id })],
+      statements: { written: db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }) },
       when,
     });
-    if (!wrote(outcomes.at(-1))) return conflicted;
+    if (!wrote(written)) return conflicted;
     await pushKey(context, id);
     return after;
   });

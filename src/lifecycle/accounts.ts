@@ -36,10 +36,10 @@ export async function makeTeamAccount(operating: Operating, input: NewAccount): 
   return account;
 }
 
-const storeAccount = <Result>(operating: Operating, account: Account, result: Result, more: Statement[]): Promise<unknown> => {
+const storeAccount = (operating: Operating, account: Account, result: unknown, more: Statement[]): Promise<unknown> => {
   const { db } = operating;
   const commit = operatorCommit(operating, "account.made", { accountId: account.id });
-  const statements = [insertAccount(db, account), ...more];
+  const statements = { made: insertAccount(db, account), more };
   return orExternalIdTaken(commit({ evenWhereFull: true, result, events: [], statements }));
 };
 
@@ -63,7 +63,12 @@ export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<
 export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
   await readAccount(operating.db, accountId);
   const { token, statements } = newSetupLink(operating, accountId);
-  await operatorCommit(operating, "owner.linked", { accountId })({ evenWhereFull: true, result: token, events: [], statements });
+  await operatorCommit(operating, "owner.linked", { accountId })({
+    evenWhereFull: true,
+    result: token,
+    events: [],
+    statements: { link: statements },
+  });
   return token;
 }
 
@@ -95,7 +100,7 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
     result: null,
     events: [],
     audit: [auditEntry({ actor: actorOf(operating, accountId), now }, action, targetOf(account))],
-    statements: [raiseVersions(db, accountId, now, when), setSuspension(db, accountId, suspendedAt)],
+    statements: { versions: raiseVersions(db, accountId, now, when), suspension: setSuspension(db, accountId, suspendedAt) },
     when,
   });
   return pushKeysOf(operating, accountId);
@@ -115,7 +120,7 @@ export async function changeStorageQuota(operating: Operating, accountId: string
     result: null,
     events: [],
     audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
-    statements: [updateAccount(db, accountId, { storageQuotaBytes })],
+    statements: { changed: updateAccount(db, accountId, { storageQuotaBytes }) },
   });
 }
 

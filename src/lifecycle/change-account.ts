@@ -119,21 +119,21 @@ export async function writeAccount(
   const details = { ...ofTerms, ...(changes.length > 0 && { changes }) };
   const when = isAccountAsRead(before);
   const commit = operatorCommit(changing, "account.changed", { accountId: before.id, details });
-  const outcomes = await commit({
+  const { changed: written } = await commit({
     evenWhereFull: true,
     result: null,
     events: [],
     audit: [
       auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), [...changes, ...Object.keys(ofTerms)]),
     ],
-    statements: [
+    statements: {
       // The guards of the keys know the values of the team.
-      ...(isEmpty(changed) ? [] : [raiseVersions(db, before.id, now, when)]),
-      updateAccount(db, before.id, members, when),
-    ],
+      versions: isEmpty(changed) ? [] : [raiseVersions(db, before.id, now, when)],
+      changed: updateAccount(db, before.id, members, when),
+    },
     when,
   });
-  return wrote(outcomes.at(-1));
+  return wrote(written);
 }
 
 /** The names of an account's columns in the audit. */

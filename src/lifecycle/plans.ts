@@ -29,7 +29,7 @@ export async function makePlan(operating: Operating, content: PlanContent): Prom
   const { db, now, operator } = operating;
   const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
   const commit = operatorCommit(operating, "plan.made", { targetId: plan.id, details: content });
-  await orNameTaken(commit({ evenWhereFull: true, result: plan, events: [], statements: [insertPlan(db, plan)] }));
+  await orNameTaken(commit({ evenWhereFull: true, result: plan, events: [], statements: { made: insertPlan(db, plan) } }));
   return plan;
 }
 
@@ -50,9 +50,9 @@ export async function changePlan(
     if (given.defaultScopes) requireServed(given.defaultScopes, before.defaultScopes ?? [], "/default_scopes");
     const patch = differing(given, before);
     if (isEmpty(patch)) return before;
-    const statements = [updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now })];
+    const statements = { written: updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }) };
     const commit = operatorCommit(operating, "plan.changed", { targetId: id, details: patch });
-    const [written] = await orNameTaken(
+    const { written } = await orNameTaken(
       commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, before) }),
     );
     return wrote(written) ? readPlan(db, id) : conflicted;
@@ -72,8 +72,8 @@ export async function deletePlan(operating: Operating, id: string, precondition:
     if ((await progressOf(db, plan)).accounts > 0) throw used();
     try {
       const commit = operatorCommit(operating, "plan.deleted", { targetId: id, details: { name: plan.name } });
-      const statements = [removePlan(db, plan)];
-      const [removed] = await commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, plan) });
+      const statements = { removed: removePlan(db, plan) };
+      const { removed } = await commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, plan) });
       return wrote(removed) ? undefined : conflicted;
     } catch (error) {
       // An account can get the plan between the two statements.

@@ -10,6 +10,7 @@ import {
   rowLimitReached,
   type Stored,
 } from "../accounts/storage.ts";
+import { Batch } from "../db/batch.ts";
 import { type BatchCondition, isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
 import { hasRoom } from "../db/database-sizes.ts";
@@ -34,12 +35,18 @@ export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
 
 // The outbox: one atomic D1 batch writes a change, its events, and one delivery of each event to each subscribed webhook.
 
+/** The statements of a change, by names that the caller chooses. They run in this order, in one transaction. */
+export type Statements = Readonly<Record<string, Statement | readonly Statement[]>>;
+
+/** The rows that the statements of a change have returned, by the names of the statements. */
+export type Rows<Named extends Statements> = { readonly [Name in keyof Named]: readonly unknown[] };
+
 /** One atomic change, with its events and its result. */
-export interface Change<Result> {
-  result: Result;
+export interface Change<Named extends Statements = Statements> {
+  /** What the verb returns. The response that is stored for an Idempotency-Key is made of it. */
+  result?: unknown;
   events: readonly Event[];
-  /** The statements of the change. The statements run in order, in one transaction. */
-  statements: Statement[];
+  statements: Named;
   /** A condition on the rows before the change. If the condition is false, the statements must do nothing. */
   when?: SQL;
   audit?: readonly AuditEntry[];
@@ -57,15 +64,12 @@ export interface Change<Result> {
   /** The number of bytes that the statements add. Only changes that add more than a row or two need this number. */
   addsBytes?: number;
   evenWhereFull?: EvenWhereFull;
-  /** Receives the results of the statements. Returns the deliveries that the statements created and that must be enqueued. */
-  due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
+  /** Receives the rows of the statements. Returns the deliveries that the statements created and that must be enqueued. */
+  due?: (rows: Rows<Named>) => readonly DueDelivery[];
 }
 
-/**
- * Runs the statements of a change in one D1 batch and returns the result of each statement. An implementation can add other statements to
- * the batch.
- */
-export type Commit = <Result>(change: Change<Result>) => Promise<unknown[]>;
+/** Runs the statements of a change in one D1 batch, and returns their rows. An implementation can add other statements to the batch. */
+export type Commit = <Named extends Statements>(change: Change<Named>) => Promise<Rows<Named>>;
 
 /**
  * The permissions of the acting key or member. D1 checks these permissions when a change is written. `scopes`: the required scopes, in
@@ -90,7 +94,7 @@ export interface Outbox {
   /** The request that causes the changes. */
   requestId?: string;
   /** Returns what is written in the batch of a change, besides the change itself. */
-  alongside?: (change: AnyChange) => { statements: Statement[]; adds: NonNullable<AnyChange["adds"]> };
+  alongside?: (change: Change) => { statements: Statement[]; adds: NonNullable<Change["adds"]> };
 }
 
 const authorityHolds = "the one who acts still may";
@@ -101,13 +105,17 @@ const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
 
 /**
  * Writes a change, its events, and one delivery of each event to every subscribed webhook, in one D1 batch. `first`: statements that run before the
- * statements of the change. Returns the results of the change's own statements. If `authority` no longer permits the change, writes nothing and
+ * statements of the change. Returns the rows of the statements of the change. If `authority` no longer permits the change, writes nothing and
  * throws the error from `authority`. Throws `unavailable` if the database is full, and `limit_reached` if the account is full.
  */
-export async function commitChange(outbox: Outbox, given: AnyChange, first: Statement[] = []): Promise<unknown[]> {
+export async function commitChange<Named extends Statements>(
+  outbox: Outbox,
+  given: Change<Named>,
+  first: readonly Statement[] = [],
+): Promise<Rows<Named>> {
   const { db, enqueue = () => {}, requestId } = outbox;
-  const more = outbox.alongside?.(given);
-  const change = more ? { ...given, adds: [...(given.adds ?? []), ...more.adds] } : given;
+  const more = outbox.alongside?.(given as unknown as Change);
+  const change: Change<Named> = more ? { ...given, adds: [...(given.adds ?? []), ...more.adds] } : given;
   const { events, statements, when = sql`true`, audit = [], auditWhen = sql`true`, due = () => [] } = change;
   const { ofEvents, ofAudit } = recordingOf(change);
   const { inserts, fanOuts } = eventStatements(db, events, ofEvents === null ? when : sql`${when} AND ${ofEvents}`, requestId);
@@ -115,24 +123,25 @@ export async function commitChange(outbox: Outbox, given: AnyChange, first: Stat
   const dropped =
     ofEvents === null || !event ? [] : [countDroppedEvents(db, event.accountId, events.length, sql`${when} AND NOT (${ofEvents})`)];
   const required = conditionsOf(outbox, change);
-  const conditions = required.length > 0 ? [requireInBatch(db, ...required)] : [];
-  const entries = storeAudit(db, audit, sql`${when} AND ${auditWhen} AND ${ofAudit ?? sql`true`}`);
-  const before = [...conditions, ...first, ...(more?.statements ?? []), ...entries, ...dropped, ...inserts];
-  const [head, ...tail] = [...before, ...fanOuts, ...statements];
-  if (!head) return [];
-  let outcomes: unknown[];
+  const batch = new Batch();
+  const add = (...some: readonly Statement[]) => some.map((statement) => batch.add(statement));
+  if (required.length > 0) add(requireInBatch(db, ...required));
+  add(...first, ...(more?.statements ?? []));
+  add(...storeAudit(db, audit, sql`${when} AND ${auditWhen} AND ${ofAudit ?? sql`true`}`), ...dropped, ...inserts);
+  const made = add(...fanOuts);
+  const own = Object.entries(statements).map(([name, some]) => [name, add(...(Array.isArray(some) ? some : [some]))] as const);
   try {
-    outcomes = await db.batch([head, ...tail]);
+    await batch.run(db);
   } catch (error) {
     throw await commitErrorOf(outbox, change, error);
   }
-  const after = before.length + fanOuts.length;
-  const own = outcomes.slice(after);
-  enqueue([...due(own), ...firstDue(outcomes.slice(before.length, after).flatMap((rows) => rows as Delivery[]))]);
-  return own;
+  const rows = Object.fromEntries(own.map(([name, handles]) => [name, handles.flatMap((handle) => handle.rows)])) as unknown as Rows<Named>;
+  enqueue([...due(rows), ...firstDue(made.flatMap((handle) => handle.rows as readonly Delivery[]))]);
+  return rows;
 }
 
-type AnyChange = Omit<Change<unknown>, "result"> & { result?: unknown };
+/** A change, for what does not depend on its statements. */
+type AnyChange = Omit<Change, "statements" | "due">;
 
 /** Returns the account whose used storage grows with a change. If the change names no account, returns undefined. */
 const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | undefined =>

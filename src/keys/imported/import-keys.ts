@@ -93,17 +93,17 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
   if (fitting.length > 0 && !isDryRun) {
     const rows = fitting.map(({ id, key }) => rowOf(context, id, key, terms));
     const when = and(hasRoomForKey(context, Math.min(live.length, room)), hasKeyTerms(actor.accountId, terms)) as SQL;
-    const outcomes = await commit({
+    const { made: inserted } = await commit({
       result: null,
       events: [],
       accountId: actor.accountId,
       addsBytes: JSON.stringify(rows).length + rows.length * 600,
       audit: [auditEntry(context, "keys.imported", { type: "account", id: actor.accountId, name: null }, [String(rows.length)])],
       auditWhen: when,
-      statements: [insertKeys(db, rows, when), insertSecrets(db, actor.accountId, now, fitting)],
+      statements: { made: insertKeys(db, rows, when), secrets: insertSecrets(db, actor.accountId, now, fitting) },
       when,
     });
-    if ((outcomes[0] as unknown[]).length === 0) throw changed;
+    if (inserted.length === 0) throw changed;
   }
   if (corrected.length > 0 && !isDryRun) {
     const names = corrected.map(({ key }) => key.name);
@@ -112,7 +112,7 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
       events: [],
       accountId: actor.accountId,
       audit: [auditEntry(context, "keys.imported", { type: "account", id: actor.accountId, name: null }, names)],
-      statements: [correctSecrets(db, corrected)],
+      statements: { corrected: correctSecrets(db, corrected) },
     });
   }
   return keys.map((key, index) => {

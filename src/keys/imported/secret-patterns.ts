@@ -36,11 +36,11 @@ export async function addKeyForm({ db, now, commit }: FormContext, form: SecretF
   if (known) return { form: known, isNew: false };
   const made: KeyForm = { id: newId("frm", now), ...form, createdAt: now };
   const when = sql`(SELECT count(*) FROM key_forms) < ${maxForms}`;
-  const [inserted] = await commit({
+  const { inserted } = await commit({
     evenWhereFull: true,
     result: made,
     events: [],
-    statements: [insertWhere(db, keyForms, made, when)],
+    statements: { inserted: insertWhere(db, keyForms, made, when) },
     when,
   });
   if (!wrote(inserted))
@@ -54,7 +54,7 @@ export async function addKeyForm({ db, now, commit }: FormContext, form: SecretF
 /** Deletes a form. Keys of this form are then unknown, unless another form fits. Throws `not_found`. */
 export async function deleteKeyForm({ db, commit }: Omit<FormContext, "now">, id: string): Promise<void> {
   const when = sql`EXISTS (SELECT 1 FROM key_forms WHERE id = ${id})`;
-  const statements = [db.delete(keyForms).where(eq(keyForms.id, id)).returning({ id: keyForms.id })];
-  const [deleted] = await commit({ evenWhereFull: true, result: null, events: [], statements, when });
+  const statements = { deleted: db.delete(keyForms).where(eq(keyForms.id, id)).returning({ id: keyForms.id }) };
+  const { deleted } = await commit({ evenWhereFull: true, result: null, events: [], statements, when });
   if (!wrote(deleted)) throw new Failure("not_found", "There is no such form.");
 }

@@ -33,10 +33,10 @@ async function unassignSome(context: WriteContext, userId: string, atOnce: numbe
     const after = { ...before, assigneeId: null, updatedAt: nextUpdate(before, now) };
     return eventsOfTask(before, after, now);
   });
-  const statements = [
-    requireInBatch(db, { holds: allUnchanged(actor.accountId, assigned), name: tasksUnchanged }),
-    raw(db, unassign(actor.accountId, assigned, now)),
-  ];
+  const statements = {
+    unchanged: requireInBatch(db, { holds: allUnchanged(actor.accountId, assigned), name: tasksUnchanged }),
+    unassigned: raw(db, unassign(actor.accountId, assigned, now)),
+  };
   try {
     await commit({ result: null, events, statements, evenWhereFull: true });
     return "some changed";

@@ -27,7 +27,7 @@ export async function createTask({ db, actor, now, commit }: WriteContext, conte
     createdAt: now,
     updatedAt: now,
   };
-  const statements = [...requireAssignee(db, task), db.insert(tasks).values(task)];
+  const statements = { assignee: requireAssignee(db, task), made: db.insert(tasks).values(task) };
   await withKnownAssignee(
     commit({ result: task, events: eventsOfTask(null, task, now), adds: [{ accountId: actor.accountId, what: "tasks" }], statements }),
   );
@@ -50,18 +50,18 @@ export function changeTask(context: WriteContext, id: string, patch: Partial<Tas
       completedAt: completionOf(before, changed.status, now),
       ...nextVersion(before, now),
     };
-    const outcomes = await withKnownAssignee(
+    const { updated } = await withKnownAssignee(
       commit({
         result: after,
         events: eventsOfTask(before, after, now),
-        statements: [
-          ...(changes.assigneeId === undefined ? [] : requireAssignee(db, after)),
-          db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id }),
-        ],
+        statements: {
+          assignee: changes.assigneeId === undefined ? [] : requireAssignee(db, after),
+          updated: db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id }),
+        },
         when: isUnchanged(db, tasks, before),
       }),
     );
-    return wrote(outcomes.at(-1)) ? after : conflicted;
+    return wrote(updated) ? after : conflicted;
   });
 }
 
@@ -69,11 +69,11 @@ export function changeTask(context: WriteContext, id: string, patch: Partial<Tas
 export function deleteTask(context: WriteContext, id: string, precondition: Precondition): Promise<void> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
-    const [deleted] = await commit({
+    const { deleted } = await commit({
       evenWhereFull: true,
       result: null,
       events: [taskDeleted(before, now)],
-      statements: [db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id })],
+      statements: { deleted: db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id }) },
       when: isUnchanged(db, tasks, before),
     });
     return wrote(deleted) ? undefined : conflicted;

@@ -39,17 +39,17 @@ export async function deleteUser(
   const marked = await withOptimisticLock({ read: () => readUser(context, id), precondition, name: "user" }, async (before) => {
     await requireFew(context);
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
-    const [written] = await commit({
+    const { marked: written } = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
-      statements: [
-        db
+      statements: {
+        marked: db
           .update(users)
           .set({ deletionRequestedAt, revision })
           .where(and(asRead(users, before), areFew(context)))
           .returning({ id: users.id }),
-      ],
+      },
       when: isUnchanged(db, users, before),
     });
     return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
@@ -139,7 +139,7 @@ async function deleteRow({ db, now, commit }: WriteContext, user: User): Promise
       evenWhereFull: true,
       result: null,
       events: [userDeleted(user, now)],
-      statements: [db.delete(users).where(asRead(users, user))],
+      statements: { deleted: db.delete(users).where(asRead(users, user)) },
       when: isUnchanged(db, users, user),
     });
     return true;

@@ -35,7 +35,7 @@ export async function createUser({ db, actor, now, commit }: WriteContext, input
       result: user,
       events: [userCreated(user, now)],
       adds: [{ accountId: actor.accountId, what: "users" }],
-      statements: [db.insert(users).values(user)],
+      statements: { made: db.insert(users).values(user) },
     }),
   );
   return user;
@@ -52,15 +52,15 @@ export function changeUser(context: WriteContext, id: string, patch: UserPatch, 
     if (isEmpty(changes)) return before;
     const changed = { ...before, ...changes };
     const after = { ...changed, ...searchable(changed), ...nextVersion(before, now) };
-    const [written] = await orConflict(
+    const { updated } = await orConflict(
       commit({
         result: after,
         events: [userUpdated(before, after, now)],
-        statements: [db.update(users).set(after).where(asRead(users, before)).returning({ id: users.id })],
+        statements: { updated: db.update(users).set(after).where(asRead(users, before)).returning({ id: users.id }) },
         when: isUnchanged(db, users, before),
       }),
     );
-    return wrote(written) ? after : conflicted;
+    return wrote(updated) ? after : conflicted;
   });
 }
 

@@ -61,11 +61,11 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
   const when = hasRoomForToken(maxTokens);
-  const [inserted] = await operatorCommit(changing, "token.made", { targetId: id, details })({
+  const { inserted } = await operatorCommit(changing, "token.made", { targetId: id, details })({
     evenWhereFull: true,
     result: { row, token },
     events: [],
-    statements: insertToken(db, row, when),
+    statements: { inserted: insertToken(db, row, when) },
     when,
   });
   if (!wrote(inserted))
@@ -108,7 +108,7 @@ export async function revokeToken(changing: ChangingTokens, id: string): Promise
       evenWhereFull: true,
       result: null,
       events: [],
-      statements: [revokeTokenRows(db, id, now)],
+      statements: { revoked: revokeTokenRows(db, id, now) },
     });
   // The batch also revokes tokens that were created since the list was read.
   const revoked = await readTokenAndCreated(db, id);

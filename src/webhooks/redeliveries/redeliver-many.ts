@@ -39,7 +39,7 @@ export interface Matching {
 export async function countRedeliveries(context: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(context, await readWebhook(context, webhookId), stored(context.now, filter));
   // Commit the result, so that a repeated request with the same Idempotency-Key gets the same response.
-  await context.commit({ accountId: context.actor.accountId, evenWhereFull: true, result: { count, pending }, events: [], statements: [] });
+  await context.commit({ accountId: context.actor.accountId, evenWhereFull: true, result: { count, pending }, events: [], statements: {} });
   return { count, pending };
 }
 
@@ -76,15 +76,15 @@ export async function redeliverAll(
   const { statements, due } = await nextPiece(db, redelivery, now);
   const result = { id: redelivery.id, count };
   const when = sql`(SELECT count(*) FROM redeliveries WHERE account_id = ${actor.accountId} AND cursor IS NOT NULL) < ${maxUnfinished}`;
-  const [inserted] = await commit({
+  const { inserted } = await commit({
     accountId: actor.accountId,
     addsBytes: count * manifest.limits.deliveryBytes,
     result,
     events: [],
-    statements: [insertWhere(db, redeliveries, redelivery, when), ...statements],
+    statements: { inserted: insertWhere(db, redeliveries, redelivery, when), ...statements },
     when,
     scopes: eventCatalogue.scopesFor(types),
-    due: ([, made]) => due(made),
+    due: ({ repetitions }) => due(repetitions),
   });
   if (!wrote(inserted))
     throw new Failure("limit_reached", `${maxUnfinished} redeliveries of this account are still running. Wait until one of them is done.`);

@@ -68,12 +68,12 @@ export const authorizeTest = ({ scopes }: WebhookReadContext, type: string): voi
 export async function attemptNow(context: WebhookContext, deliveryId: string): Promise<number> {
   const { db, actor, now, commit } = context;
   const before = await readReadable(context, deliveryId);
-  const [set] = await commit({
+  const { set } = await commit({
     accountId: actor.accountId,
     result: null,
     events: [],
-    statements: [
-      db
+    statements: {
+      set: db
         .update(deliveries)
         .set({ nextAttemptAt: now })
         .where(
@@ -85,9 +85,9 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
           ),
         )
         .returning({ id: deliveries.id }),
-    ],
+    },
     scopes: eventCatalogue.scopesFor([before.eventType]),
-    due: ([written]) => (wrote(written) ? [{ id: deliveryId, delayMs: 0 }] : []),
+    due: ({ set: written }) => (wrote(written) ? [{ id: deliveryId, delayMs: 0 }] : []),
   });
   if (!wrote(set))
     throw new Failure("conflict", "The delivery is not waiting for an attempt. Either an attempt is in progress, or no attempt follows.");
@@ -139,7 +139,7 @@ async function sendNow(
     accountId,
     result: id,
     events: [],
-    statements: [...first, db.insert(deliveries).values(delivery)],
+    statements: { first, made: db.insert(deliveries).values(delivery) },
     scopes: eventCatalogue.scopesFor([eventType]),
     due: () => [{ id, delayMs: 0 }],
   });

@@ -1,6 +1,7 @@
 import { and, asc, eq, isNotNull, lte, max, type SQL, sql } from "drizzle-orm";
 import { isWithinQuota } from "../../accounts/storage.ts";
 import { redeliveries, type StoredRedeliveryFilter } from "../../db/areas/webhooks/tables.ts";
+import { Batch } from "../../db/batch.ts";
 import { type Db, raw, type Statement } from "../../db/client.ts";
 import { idBound, newId } from "../../lib/ids.ts";
 import { minuteMs } from "../../lib/time/clock.ts";
@@ -87,9 +88,9 @@ export const firstCursor = (filter: StoredRedeliveryFilter): string => `${filter
  * the state of the redelivery after the piece.
  */
 interface Piece {
-  statements: Statement[];
-  /** Returns the deliveries of the piece that are due soon. `made`: the result of the piece's first statement. */
-  due: (made: unknown) => DueDelivery[];
+  statements: { repetitions: Statement; marks: readonly Statement[] };
+  /** Returns the deliveries of the piece that are due soon. `made`: the rows of `repetitions`. */
+  due: (made: readonly unknown[]) => DueDelivery[];
   after: Redelivery;
 }
 
@@ -113,15 +114,15 @@ export async function nextPiece(
   const isOpen = sql`EXISTS (SELECT 1 FROM redeliveries WHERE ${ownRow(redelivery)} AND cursor = ${cursor})
     AND EXISTS (SELECT 1 FROM webhooks WHERE account_id = ${accountId} AND id = ${webhookId} AND state = 'active')
     AND ${isWithinQuota(accountId)}`;
-  const statements = [
-    raw<{ id: string; at: number }>(
-      db,
-      sql`INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, redelivery_of, redelivery_id, status, attempts_made, next_attempt_at, claimed_until, created_at)
+  const repetitions = raw<{ id: string; at: number }>(
+    db,
+    sql`INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, redelivery_of, redelivery_id, status, attempts_made, next_attempt_at, claimed_until, created_at)
         SELECT pair.value ->> 1, ${accountId}, ${webhookId}, old.event_id, old.event_type, old.id, ${id}, 'pending', 0, pair.value ->> 2, 0, ${now}
         FROM json_each(${json}) AS pair CROSS JOIN deliveries AS old ON old.id = pair.value ->> 0
         WHERE old.superseded_by IS NULL AND old.status = pair.value ->> 3 AND old.claimed_until <= ${now} AND ${isOpen}
         RETURNING id, next_attempt_at AS at`,
-    ),
+  );
+  const marks = [
     raw(
       db,
       sql`UPDATE deliveries SET superseded_by = made.id, status = iif(status = 'pending', 'failed', status), next_attempt_at = NULL
@@ -138,9 +139,9 @@ export async function nextPiece(
     // some of the counted deliveries.
     raw(db, sql`UPDATE redeliveries SET count = made WHERE ${ownRow(redelivery)} AND cursor IS NULL`),
   ];
-  const due = (made: unknown) =>
+  const due = (made: readonly unknown[]) =>
     (made as { id: string; at: number }[]).filter(({ at }) => at <= now + soonMs).map((each) => ({ id: each.id, delayMs: each.at - now }));
-  return { statements, due, after };
+  return { statements: { repetitions, marks }, due, after };
 }
 
 /**
@@ -226,8 +227,10 @@ async function makePiece(db: Db, enqueue: EnqueueDeliveries, redelivery: Redeliv
   const { filter, cursor } = redelivery;
   if (filter === null || cursor === null) return { ...redelivery, cursor: null };
   const { statements, due, after } = await nextPiece(db, { ...redelivery, filter, cursor }, now);
-  const [first, ...rest] = statements as [Statement, ...Statement[]];
-  const [made] = await db.batch([first, ...rest]);
-  enqueue(due(made));
+  const batch = new Batch();
+  const made = batch.add(statements.repetitions);
+  for (const mark of statements.marks) batch.add(mark);
+  await batch.run(db);
+  enqueue(due(made.rows));
   return after;
 }

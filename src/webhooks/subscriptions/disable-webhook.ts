@@ -34,21 +34,21 @@ export async function disableWebhook(
     failingSince === null ? undefined : eq(webhooks.failingSince, failingSince),
   );
   const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isStill})`;
-  const outcomes = await commitChange(
+  const { disabled } = await commitChange(
     { db, enqueue },
     {
       evenWhereFull: true,
       events: [webhookDisabled(after, at)],
-      statements: [
-        ...settleFirst(db, webhook, "held", at, when),
-        db
+      statements: {
+        settling: settleFirst(db, webhook, "held", at, when),
+        disabled: db
           .update(webhooks)
           .set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt })
           .where(isStill)
           .returning({ id: webhooks.id }),
-      ],
+      },
       when,
     },
   );
-  return wrote(outcomes.at(-1));
+  return wrote(disabled);
 }

@@ -96,12 +96,12 @@ async function insertWebhook(
     updatedAt: now,
   };
   const when = sql`(${counted.made}, ${counted.highest}) = (${counting})`;
-  const [made] = await orConflict(
+  const { made } = await orConflict(
     commit({
       result: { webhook, secret },
       events: [],
       audit: [auditEntry({ actor, now }, "webhook.created", auditTarget(webhook))],
-      statements: [insertWhere(db, webhooks, webhook, when)],
+      statements: { made: insertWhere(db, webhooks, webhook, when) },
       when,
       scopes: eventCatalogue.scopesFor(webhook.eventTypes),
     }),
@@ -186,18 +186,18 @@ export function deleteWebhook(
 ): Promise<void> {
   const { db, commit } = context;
   return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
-    const outcomes = await commit({
+    const { deleted } = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
       audit: [auditEntry(context, "webhook.deleted", auditTarget(before))],
-      statements: [
-        ...settleFirst(db, before, "failed", context.now, isUnchanged(db, webhooks, before)),
-        db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
-      ],
+      statements: {
+        settling: settleFirst(db, before, "failed", context.now, isUnchanged(db, webhooks, before)),
+        deleted: db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
+      },
       when: isUnchanged(db, webhooks, before),
     });
-    return wrote(outcomes.at(-1)) ? undefined : conflicted;
+    return wrote(deleted) ? undefined : conflicted;
   });
 }
 
@@ -231,11 +231,11 @@ function change(
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       audit: [auditEntry(context, actionOf(before, after, changesOf(members)), auditTarget(after), changesOf(members))],
-      statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
+      statements: { settling, updated: db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id }) },
       when,
       scopes: eventCatalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
-    return wrote((await orConflict(written)).at(-1)) ? after : conflicted;
+    return wrote((await orConflict(written)).updated) ? after : conflicted;
   });
 }
 
