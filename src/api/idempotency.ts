@@ -86,7 +86,6 @@ export async function runPost<Result, Body extends object, Status extends 200 | 
   return respond({ status: status as Status, body: first, headers: { ...headers, "Idempotent-Replayed": "true" } });
 }
 
-/** A POST of the API. */
 interface ApiPost<Result, Body, Status> extends Pick<Post<Result, Body, Status>, "respond"> {
   /**
    * Throws if the API key of a repeated request may not make this change. The first request may have used a different API key. `first` is

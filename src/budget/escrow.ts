@@ -257,7 +257,6 @@ export function budgetAt(budget: Budget, now: number): Budget {
   return { ...budget, windows, holders: new Map([...holders].filter(([, holder]) => isRecent(holder))) };
 }
 
-/** Returns the windows that have a limit. */
 const limitedOf = ({ limits, windows }: Budget): BudgetWindow[] => windows.filter(({ per }) => limits.some((each) => each.per === per));
 
 /** Returns the units that no guard has used or holds, in a window. */

@@ -42,7 +42,6 @@ export async function planOf(db: Db, { planId }: Pick<Account, "planId">): Promi
   return plan ?? null;
 }
 
-/** Returns a statement that inserts a plan. */
 export const insertPlan = (db: Db, plan: Plan): Statement => db.insert(plans).values(plan);
 
 const isAsRead = ({ id, version }: Plan) => and(eq(plans.id, id), eq(plans.version, version));

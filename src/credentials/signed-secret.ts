@@ -47,7 +47,6 @@ function mac(signed: string, signing: SigningSecret): string {
   return out;
 }
 
-/** Returns a random public part. */
 export const newPublicPart = (): string => randomBase62(16);
 
 /** Returns a new signed secret. `start`: the prefix and the public part. */

@@ -44,7 +44,6 @@ export interface Posting {
   line: number;
 }
 
-/** Returns the path of the part of the page that was found. */
 export const pathOf = ({ page, part }: Pick<Found, "page" | "part">): string => (part ? `${page.path}#${part.id}` : page.path);
 /** Returns the title of the page, with the heading of the part that was found. */
 export const nameOf = ({ page, part }: Pick<Found, "page" | "part">): string => (part ? `${page.title}: ${part.text}` : page.title);

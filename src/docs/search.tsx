@@ -38,7 +38,6 @@ const pagesOf = (c: PageContext): (readonly [name: string, path: string])[] => [
   ...(visitorMay(c, "audit") ? ([["Audit log", "/settings/audit"]] as const) : []),
 ];
 
-/** The path of the page for each kind of id. */
 const byId: readonly (readonly [form: RegExp, path: string, kind: string])[] = [
   [/^req_[0-9a-f]{32}$/, "/activity/", "Request"],
   [/^key_[0-9A-Za-z]{16}$/, "/keys/", "API key"],

@@ -5,7 +5,6 @@ import type { KeyRow } from "./key.ts";
 type Given = "id" | "name" | "externalId" | "metadata" | "last4" | "importedPrefix" | "secretHash" | "signedBy";
 type Allowed = "scopes" | "hourlyLimit" | "otherLimits" | "limitsFrom" | "allowedIps" | "expiresAt";
 
-/** Returns the row of a key that the actor creates now. */
 export const newKeyRow = ({ actor, now }: Pick<ReadContext, "actor" | "now">, given: Pick<KeyRow, Given | Allowed>): KeyRow => ({
   ...given,
   accountId: actor.accountId,

@@ -7,7 +7,6 @@ export const firstLogWriter = "ACTIVITY_0/0";
 /** Returns the binding of the database of a log writer. */
 export const databaseOf = (logWriter: string): string => logWriter.slice(0, logWriter.indexOf("/"));
 
-/** Returns the number of a log writer. */
 export const numberOf = (logWriter: string): number => Number(logWriter.slice(logWriter.indexOf("/") + 1));
 
 /** Returns all activity databases from wrangler.toml, mapped by binding and sorted by number. The first binding is `ACTIVITY_0`. */

@@ -16,7 +16,6 @@ export interface Entry {
   path: string;
   /** The path of the matched operation, for example `/api/v1/users/{id}`. If no operation matched, the value is `/api/v1/*`. */
   route: string;
-  /** Null if nobody has reported the response. */
   status: number | null;
   /** Null if nobody has reported the response. For a shared entry, the mean of its requests. */
   durationMs: number | null;

@@ -106,7 +106,6 @@ async function readStored(activity: D1Database, ids: string, now: number): Promi
   return { uses: (days?.results ?? []) as LongUse[], cuts: cutsIn(logs) };
 }
 
-/** Returns the limits of keys, by the id of the key. */
 async function limitsOf(db: Db, keyIds: readonly string[]): Promise<Map<string, Limit[]>> {
   const rows = await db.all<{ id: string; hourly: number; others: string }>(
     sql`SELECT id, hourly_limit AS hourly, other_limits AS others FROM api_keys WHERE id IN (SELECT value FROM json_each(${JSON.stringify(keyIds)}))`,

@@ -8,7 +8,6 @@ export const firstDeliveryId: SQL = sql.raw(
   "'dlv_' || substr(events.id, 5, 12) || substr(events.id, -16) || printf('%04x', webhooks.number)",
 );
 
-/** Returns the id of the first delivery of an event to the webhook with this number. */
 export const firstDeliveryIdOf = (eventId: string, webhookNumber: number): string =>
   `${firstDeliveryPrefix(eventId)}${webhookNumber.toString(16).padStart(4, "0")}`;
 

@@ -14,7 +14,6 @@ export interface StatusTotals {
   durationMs: number;
 }
 
-/** Returns the totals by status. */
 export const statusTotalsOf = ({ byStatus }: Totals): StatusTotals[] =>
   Object.entries(byStatus).map(([status, [requests, , timed, durationMs]]) => ({ status: Number(status), requests, timed, durationMs }));
 

@@ -76,7 +76,6 @@ const insertOverdueDeliveries = (accountId: string, webhookId: string) =>
     .bind(accountId, webhookId)
     .run();
 
-/** Marks a delivery as delivered. Returns the id of its webhook. */
 const markDelivered = async (deliveryId: string): Promise<string> =>
   (await env.DB.prepare("UPDATE deliveries SET status = 'delivered' WHERE id = ? RETURNING webhook_id")
     .bind(deliveryId)

@@ -5,7 +5,6 @@ import { RequestView } from "./request-view.tsx";
 
 interface BesideProps {
   c: PageContext;
-  /** The id of the request. */
   id: string;
   /** The address of the list without the request. */
   closed: string;

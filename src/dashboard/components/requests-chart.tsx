@@ -124,7 +124,6 @@ export const tickName =
 /** How long before a bar the compared time is, in milliseconds. It has the same weekday, because traffic follows the week. */
 const earlierMs: Record<WindowName, number> = { "24h": dayMs, "7d": 7 * dayMs, "30d": 28 * dayMs };
 
-/** Returns what the chart of a window shows. */
 export const chartOf = (usage: Usage, window: WindowName) => ({
   series: usage.series,
   stepMs: stepOf(window),

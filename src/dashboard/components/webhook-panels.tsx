@@ -49,7 +49,6 @@ export const WebhookFacts = ({ webhook, health, now }: { webhook: Webhook; healt
   </section>
 );
 
-/** Renders the settings of a webhook. */
 export const WebhookSettings = ({ webhook, now }: { webhook: Webhook; now: number }) => (
   <section class="panel" aria-labelledby="facts">
     <h2 id="facts">The webhook</h2>

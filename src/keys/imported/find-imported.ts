@@ -75,7 +75,6 @@ async function algorithmsInUse(db: Db): Promise<Set<string>> {
   return new Set(rows.map(({ name }) => name));
 }
 
-/** Returns whether a text has a registered form. */
 async function isRegistered(db: Db, text: string, now: number): Promise<boolean> {
   if (text === "" || isKeyForm(text)) return false;
   return (await knownForms(db, now)).some((form) => hasForm(text, form));

@@ -1,7 +1,6 @@
 /** A piece waits for at most this number of turns before it runs. Decisions that never pause therefore delay a page, but do not stop it. */
 const maxTurns = 8;
 
-/** The number of decisions that have begun and not ended. */
 let deciding = 0;
 /** The number of times that a decision has begun or ended, or that a piece has begun. */
 let steps = 0;

@@ -54,7 +54,6 @@ const isDue = (entries: readonly Entry[], now: number): boolean => {
   return oldest !== undefined && (entries.length >= minEntries || timeOfId(oldest.id) <= now - maxAgeMs);
 };
 
-/** Cuts the accounts that are due. Returns the number of cuts. */
 export function cutDue(logs: AccountLogs, now: number): number {
   const due = [...logs.accounts.values()].flatMap((log) => {
     const entries = entriesToCut(log, now, "settled");

@@ -9,7 +9,6 @@ export type RouteClass = (typeof routeClasses)[number];
 /** The upper bounds of the buckets of response times, in milliseconds. A last bucket without a bound follows. */
 export const bucketsMs = [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000] as const;
 
-/** What was served of one class. */
 export interface ServedClass {
   /** The number of requests by the first digit of their status. */
   requests: Record<string, number>;

@@ -39,7 +39,6 @@ export async function readAttemptCounts({ db, actor }: ReadContext, webhookIds: 
   );
 }
 
-/** Returns the health of one webhook of the account. */
 export async function readHealth({ db, actor }: ReadContext, webhookId: string): Promise<WebhookHealth> {
   const ofWebhook = and(eq(deliveries.accountId, actor.accountId), eq(deliveries.webhookId, webhookId));
   const latest = db

@@ -8,7 +8,6 @@ const post = (key: string, path: string, body: unknown, idempotencyKey: string) 
 const countTasks = async (key: string) => (await call("GET", "/api/v1/tasks?limit=100", { key })).body.data.length;
 
 const webhookBody = { url: "https://hooks.acme.dev/", event_types: ["task.created"] };
-/** Creates a webhook and returns its id. */
 const makeWebhook = async ({ key }: Tenant) => (await call("POST", "/api/v1/webhooks", { key, body: webhookBody })).body.id as string;
 
 describe("An Idempotency-Key", () => {

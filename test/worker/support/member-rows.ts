@@ -63,7 +63,6 @@ export const insertMembers = (accountId: string, count: number, idPrefix: string
     SELECT printf('%s%07d', ${idPrefix}, n), ${accountId}, 'Inserted', n || '@example.com', n || '@example.com', 'viewer', ${removedAt}, 1
     FROM counted`);
 
-/** Returns the id of one session of a member. */
 export const readSessionId = (memberId: string) =>
   env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(memberId).first<string>("id");
 
@@ -143,7 +142,6 @@ export const insertInvitations = (accountId: string, email: string, { count, cre
     .bind(count, accountId, email, createdAt)
     .run();
 
-/** Counts the passkeys of a member. */
 export const countPasskeys = (memberId: string) =>
   env.DB.prepare("SELECT count(*) AS count FROM passkeys WHERE member_id = ?").bind(memberId).first<number>("count");
 

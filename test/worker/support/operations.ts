@@ -108,7 +108,6 @@ const samples: Record<string, Sample> = {
   getRedelivery: { status: 200, id: redelivery },
 };
 
-/** Returns the example of a schema of the document. */
 const exampleOf = (schema: Schema): unknown => {
   const resolved = typeof schema.$ref === "string" ? (document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] as Schema) : schema;
   return resolved.example;

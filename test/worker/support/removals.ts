@@ -24,7 +24,6 @@ export const isAccepted = async (secretKey: string) => (await tryKey(secretKey))
 export const removeMember = (remover: Person, removed: Person, revokedKeyIds: readonly string[] = [], bindings = env) =>
   remover.post(removalPathOf(removed), { revoke: revokedKeyIds }, {}, bindings);
 
-/** Creates a key on the keys page. Returns its secret key. */
 export const createKeyAs = async ({ post }: Person, name: string, scopes: string | readonly string[] = "tasks:read") =>
   secretKeyIn(await post("/keys", { name, scopes }));
 

@@ -30,7 +30,6 @@ export const insertTasks = (
     .bind(count, accountId, title, description, searchText, status, assigneeId, Date.now())
     .run();
 
-/** Returns the number of tasks that are assigned to a user. */
 export const countAssignedTasks = async (userId: string): Promise<number> =>
   (await env.DB.prepare("SELECT count(*) AS count FROM tasks WHERE assignee_id = ?").bind(userId).first<number>("count")) ?? 0;
 

@@ -11,5 +11,4 @@ export async function readTables(database: D1Database): Promise<{ name: string; 
   return results.filter(({ name }) => !/^(sqlite|d1|_cf)_/.test(name));
 }
 
-/** Returns all rows of a table. */
 export const readAllRows = async (database: D1Database, table: string) => (await database.prepare(`SELECT * FROM ${table}`).all()).results;

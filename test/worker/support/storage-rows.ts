@@ -28,7 +28,6 @@ export async function leaveRoomFor(accountId: string, what: Stored, rows: number
 export const setStorageQuota = (accountId: string, bytes: number) =>
   env.DB.prepare("UPDATE accounts SET storage_quota_bytes = ? WHERE id = ?").bind(bytes, accountId).run();
 
-/** Counts the rows of a table, for one account or for all accounts. */
 export const countRows = async (table: string, accountId?: string): Promise<number> => {
   const count =
     accountId === undefined ? `SELECT count(*) AS count FROM ${table}` : `SELECT count(*) AS count FROM ${table} WHERE account_id = ?`;

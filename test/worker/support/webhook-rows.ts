@@ -63,7 +63,6 @@ export async function insertDeliveries(accountId: string, webhookId: string, sta
     .run();
 }
 
-/** Returns the rows of all deliveries of a webhook. */
 export const readDeliveryRows = async (webhookId: string) =>
   (await env.DB.prepare("SELECT * FROM deliveries WHERE webhook_id = ?").bind(webhookId).all<Record<string, unknown>>()).results;
 
@@ -94,7 +93,6 @@ export const readAttemptRows = async (deliveryId: string) =>
 export const setResponseBody = (deliveryId: string, body: string) =>
   env.DB.prepare("UPDATE attempts SET response_body = ? WHERE delivery_id = ?").bind(body, deliveryId).run();
 
-/** Returns the rows of all events of an account. */
 export const readEventRows = async (accountId: string) =>
   (await env.DB.prepare("SELECT * FROM events WHERE account_id = ?").bind(accountId).all<Record<string, unknown>>()).results;
 

@@ -67,7 +67,6 @@ export const accounts = sqliteTable(
     storageQuotaBytes: integer("storage_quota_bytes"),
     /** The plan of the account, or null. The columns of the account hold the terms that are in force: those of the plan, and the account's own. */
     planId: text("plan_id").references(() => plans.id),
-    /** The version of the plan from which the account has its terms. */
     planVersion: integer("plan_version").notNull().default(0),
     /** The terms that the account has of its own. They replace those of its plan. */
     ownTerms: text("own_terms", { mode: "json" })

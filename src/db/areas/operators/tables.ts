@@ -19,7 +19,6 @@ export const operatorAudit = sqliteTable(
   (table) => [index("operator_audit_by_account").on(table.accountId, table.id)],
 );
 
-/** Sessions of the operator page. */
 export const operatorSessions = sqliteTable("operator_sessions", {
   /** The SHA-256 of the session token in the cookie. */
   tokenHash: text("token_hash").primaryKey(),
