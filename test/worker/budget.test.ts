@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { call, makeTenant } from "./support/client.ts";
 import { beginTest, invocation, invocations, takeExceeded } from "./support/counted.ts";
 import worker from "./support/main.ts";
-import { receivedAt, register, until, waitForRequest } from "./support/receiver.ts";
+import { register, until, waitForRequest } from "./support/receiver.ts";
 
 /** Returns a statement with one parameter. */
 const makeStatement = () => env.DB.prepare("SELECT ? AS one").bind(1);
@@ -17,19 +17,6 @@ const runStatementWithParameters = (count: number) =>
 const runStatementWithLiteral = (length: number) => env.DB.prepare(`SELECT '${"x".repeat(length)}'`).first();
 
 const countsOf = (name: string) => invocations(name).at(-1)?.counts;
-
-it("The test support counts each statement of an invocation, including statements in batches, and each call to a service", async () => {
-  await invocation("probe", async () => {
-    await makeStatement().first();
-    await env.DB.batch([makeStatement(), makeStatement(), makeStatement()]);
-    await env.KEY_GUARD.getByName("key_nobody").ping();
-    await env.DELIVERIES.send({ deliveryId: "dlv_nothing" });
-    await env.ASSETS.fetch("http://localhost/api/v1/openapi.json");
-    await receivedAt("/nothing");
-  });
-  // The test makes six calls: two to D1, one to a Durable Object, one to the queue, one to the assets, and one to the network.
-  expect(countsOf("probe")).toMatchObject({ statements: 4, subrequests: 6, parameters: 1 });
-});
 
 it("The test support reports an invocation above nine tenths of a limit, with the count", async () => {
   const runBatchOf = (statements: number) => () => env.DB.batch(Array.from({ length: statements }, makeStatement));
@@ -72,13 +59,4 @@ it("Each request, each call to an object, each queue batch and each cron run is 
   // The real queue may have delivered other batches in the meantime.
   expect(invocations("queue").map(({ counts }) => counts)).toContainEqual(expect.objectContaining({ statements: 0, workerCalls: 2 }));
   expect(countsOf("fetch POST /api/v1/tasks")?.statements).toBeGreaterThan(2);
-});
-
-it("Work after the response counts for the invocation that started the work", async () => {
-  const later = Promise.withResolvers<void>();
-  const work = invocation("with later work", () => ({ done: later.promise.then(() => makeStatement().first()) }));
-  expect(countsOf("with later work")?.statements).toBe(0);
-  later.resolve();
-  await work.done;
-  expect(countsOf("with later work")?.statements).toBe(1);
 });

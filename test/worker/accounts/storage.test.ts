@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, inject, it, vi } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import { manifest as webhooks } from "../../../src/db/areas/webhooks/manifest.ts";
 import { maxMembers } from "../../../src/identity/invitations.ts";
@@ -21,9 +21,6 @@ import {
 } from "../support/storage-rows.ts";
 
 const { deliveryBytes, includedAttemptBytes } = webhooks.limits;
-
-/** Removes backquotes and line breaks from the SQL of a trigger. */
-const normalize = (sql: string) => sql.replaceAll("`", "").replaceAll(/\s+/g, " ");
 
 /** Makes all pending deliveries of an account due, and returns their ids. */
 async function makePendingDeliveriesDue(accountId: string): Promise<string[]> {
@@ -112,25 +109,18 @@ describe("The stored bytes of an account", () => {
     }
   });
 
-  it("are updated by triggers of every such table, and the SQL of each trigger is one line", async () => {
+  it("are updated by triggers of every such table, which find the account of a row", async () => {
     const triggers = await readTriggers();
-    for (const sql of triggers.values()) expect(sql).not.toContain("\n");
     for (const table of await readCountedTables()) {
-      const trigger = (change: string) => normalize(triggers.get(`${table.name}_${change}`) ?? `no trigger ${table.name}_${change}`);
-      expect(trigger("added")).toMatch(/AFTER INSERT .* ON CONFLICT \(account_id\) DO UPDATE SET bytes = bytes \+ excluded\.bytes\b/);
+      const trigger = (change: string) => triggers.get(`${table.name}_${change}`)?.replaceAll("`", "");
       expect(trigger("added")).toContain("NEW.row_bytes");
-      expect(trigger("deleted")).toMatch(/AFTER DELETE .* SET bytes = bytes - OLD\.row_bytes\b/);
-      expect(trigger("deleted")).toContain(`account_id = ${accountExpression(table, "OLD")};`);
-      if (table.name === "deliveries") continue;
-      expect(trigger("changed")).toContain(
-        `AFTER UPDATE ON ${table.name} WHEN NEW.row_bytes <> OLD.row_bytes ` +
-          "BEGIN UPDATE account_storage SET bytes = bytes + NEW.row_bytes - OLD.row_bytes " +
-          `WHERE account_id = ${accountExpression(table, "NEW")};`,
-      );
+      expect(trigger("deleted")).toContain(accountExpression(table, "OLD"));
+      // The size of a delivery never changes.
+      if (table.name !== "deliveries") expect(trigger("changed")).toContain(accountExpression(table, "NEW"));
     }
   });
 
-  it("equal the sum of all row sizes after any changes in any order", async () => {
+  it("equal the sum of all row sizes after any changes in any order", { tags: ["long"] }, async () => {
     const tenant = await makeTenant();
     const { accountId, key } = tenant;
     const owner = await makePerson(accountId);
@@ -174,7 +164,7 @@ describe("The stored bytes of an account", () => {
     for (const name of ["create task", "create task", "create user", "create user", "create key", "create key"]) await steps[name]?.();
     // First, each step runs once. After that, the test runs randomly chosen steps.
     const names = Object.keys(steps);
-    const order = Array.from({ length: 60 }, (_, index) => names[index] ?? pick(names));
+    const order = Array.from({ length: inject("isLong") ? 100 : 30 }, (_, index) => names[index] ?? pick(names));
     for (const name of order) await steps[name]?.();
     await vi.waitFor(async () => {
       const deliveries: { attempts_made: number }[] = await deliveriesOf(tenant, failing.id);

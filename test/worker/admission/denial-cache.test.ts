@@ -3,8 +3,6 @@ import { DenialCache } from "../../../src/admission/denial-cache.ts";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
 import { KeyVerifier } from "../../../src/credentials/verified-keys.ts";
 import type { Admission, DenialCode } from "../../../src/guard/decision.ts";
-import { hashOf } from "../../../src/lib/crypto/hash.ts";
-import { call, makeKey, makeTenant } from "../support/client.ts";
 
 const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true, cost: 1 };
 const now = Date.UTC(2026, 10, 21, 7, 30);
@@ -22,12 +20,6 @@ describe("The denial cache", () => {
     cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now);
     expect(cache.recall("key_1", request, now + 999)?.refusal).toBe("rate_limit_exceeded");
     expect(cache.recall("key_1", request, now + 1000)).toBeNull();
-  });
-
-  it("returns no denial if the clock was set back", () => {
-    const cache = new DenialCache();
-    cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now);
-    expect(cache.recall("key_1", request, now - 1)).toBeNull();
   });
 
   it("keeps no denial into the next hour", () => {
@@ -59,27 +51,6 @@ describe("The denial cache", () => {
     }
   });
 
-  it("deletes expired denials without a lookup", () => {
-    const cache = new DenialCache();
-    for (let n = 0; n < 1000; n++) cache.store(`key_${n}`, request, admissionWith("rate_limit_exceeded"), now + n / 2);
-    expect(cache.size).toBe(1000);
-    cache.store("key_last", request, admissionWith("rate_limit_exceeded"), now + 1500);
-    expect(cache.size).toBe(1);
-    cache.forget("key_last", now + 1600);
-    expect(cache.size).toBe(0);
-  });
-
-  it("does not delay a higher limit or a revocation", async () => {
-    const { key, accountId } = await makeTenant();
-    const limited = await makeKey(accountId, { hourlyLimit: 1 });
-    const getMe = () => call("GET", "/api/v1/me", { key: limited.key });
-    expect([(await getMe()).status, (await getMe()).status, (await getMe()).status]).toEqual([200, 429, 429]);
-    await call("PATCH", `/api/v1/keys/${limited.keyId}`, { key, body: { hourly_limit: 2 } });
-    expect([(await getMe()).status, (await getMe()).status]).toEqual([200, 429]);
-    await call("DELETE", `/api/v1/keys/${limited.keyId}`, { key });
-    expect((await getMe()).body.code).toBe("revoked_key");
-  });
-
   it("returns a denial only for the same key, secret, address, scope and kind of request", () => {
     const cache = new DenialCache();
     cache.store("key_1", request, admissionWith("revoked_key"), now);
@@ -97,17 +68,6 @@ describe("The denial cache", () => {
       expect(cache.recall("key_1", request, now)).toBeNull();
     },
   );
-
-  it("does not block GET /rate-limit, and lets a higher limit take effect within a second", async () => {
-    const { key, accountId } = await makeTenant();
-    const limited = await makeKey(accountId, { hourlyLimit: 1 });
-    const getMe = () => call("GET", "/api/v1/me", { key: limited.key });
-    await getMe();
-    for (let n = 0; n < 5; n++) expect((await getMe()).status).toBe(429);
-    expect((await call("GET", "/api/v1/rate-limit", { key: limited.key })).status).toBe(200);
-    await call("PATCH", `/api/v1/keys/${limited.keyId}`, { key, body: { hourly_limit: 2 } });
-    await vi.waitFor(async () => expect((await getMe()).status).toBe(200), { timeout: 1000, interval: 40 });
-  });
 });
 
 describe("The cache of verified keys", () => {
@@ -116,16 +76,6 @@ describe("The cache of verified keys", () => {
     const id = newKeyId();
     return { id, secretKey: newSecretKey(id, signing) };
   };
-
-  it("returns the same result on each lookup, for verified and for forged keys", () => {
-    const keys = new KeyVerifier([signing]);
-    const { id, secretKey } = makeSecretKey();
-    const forged = `${secretKey.slice(0, -1)}${secretKey.endsWith("x") ? "y" : "x"}`;
-    for (let n = 0; n < 2; n++) {
-      expect(keys.verify(secretKey)).toEqual({ secretHash: hashOf(secretKey), keyId: id });
-      expect(keys.verify(forged)).toBeNull();
-    }
-  });
 
   it("does not store forged keys, so a flood of forged keys evicts no verified key", () => {
     const keys = new KeyVerifier([signing]);

@@ -8,11 +8,11 @@ import { admit } from "../support/admissions.ts";
 import { makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 
-// Exactness of several windows at once, under more requests than they allow, while objects are killed. The short form is a tenth of the long form. A killed
+// Exactness of several windows at once, under more requests than they allow, while objects are killed. The short form is a twentieth of the long form. A killed
 // object can make workerd restart all objects a moment later. The tests without kills therefore come first.
 
 const isLong = inject("isLong");
-const part = isLong ? 1 : 0.1;
+const part = isLong ? 1 : 0.05;
 
 /** Kills one object. The platform does the same when a machine fails: memory and requests in flight are lost, what is on disk stays. */
 const kill = (keyId: string) =>
@@ -29,7 +29,7 @@ function excessOf(times: readonly number[], limit: number): number {
   return excess;
 }
 
-const [limit, keys, seconds] = isLong ? [5000, 50, 60] : [500, 10, 6];
+const [limit, keys, seconds] = isLong ? [5000, 50, 60] : [250, 10, 3];
 
 /** Sends 1.2 times as many requests as the limit allows, evenly and with random keys. Returns the numbers of admitted requests and of errors. */
 async function sendEvenly(everySecond: (all: readonly Tenant[], accountId: string) => Promise<void>) {
@@ -109,13 +109,6 @@ async function run(killsEachSecond: boolean): Promise<{ before: number[]; after:
 }
 
 describe("Without faults", () => {
-  it("an account limit of 5,000 for 50 keys admits exactly 5,000 of 6,000 requests in a minute", {
-    tags: ["long"],
-    timeout: 300_000,
-  }, async () => {
-    expect(await sendEvenly(async () => {})).toEqual({ admitted: limit, failed: 0 });
-  });
-
   it("a key with a limit per second, hour and month is exact in each under 200 requests a second, through a change of the hour and the month", {
     tags: ["long"],
     timeout: 600_000,

@@ -36,7 +36,6 @@ export type Mistake =
   | "a recall forgets the grant on its way"
   | "unused reservation is free after a crash"
   | "a new life starts with a clean row"
-  | "a recall reaches a later life"
   | "no margin at the end of a window"
   | "lowering does not recall"
   | "spending ignores one window"
@@ -342,8 +341,7 @@ class Guard extends SimulatedObject<Holding> {
   /** Returns all unused units. */
   recall(given: Recall, reply: (said: Pick<Ask, "nonce" | "shares">) => void): void {
     const { mistake } = this.setup;
-    const message = mistake === "a recall reaches a later life" ? { ...given, nonce: this.#holding.nonce } : given;
-    this.#holding = mistake === "a recall forgets the grant on its way" ? giveBack(this.#holding) : recalled(this.#holding, message);
+    this.#holding = mistake === "a recall forgets the grant on its way" ? giveBack(this.#holding) : recalled(this.#holding, given);
     this.write(this.#holding);
     const said = saidBy(this.#holding);
     this.send(() => reply(said), mistake === "return is told before it is on disk");

@@ -7,9 +7,9 @@ import { sampleOf } from "../support/operations.ts";
 
 // These tests send random requests. Some requests match the schemas of the OpenAPI document, and other requests do not. No response may be
 // a server error. Each response must have a documented status, documented headers and a body that matches its schema. The long form of a
-// test sends five times as many requests as its short form.
+// test sends 25 times as many requests as its short form.
 
-const runs = inject("isLong") ? 100 : 20;
+const runs = inject("isLong") ? 100 : 4;
 
 interface Schema {
   $ref?: string;
@@ -81,21 +81,8 @@ function generatorOf(unresolved: Schema): fc.Arbitrary<unknown> {
 }
 
 const unusualText = fc.oneof(
-  fc.constantFrom(
-    "",
-    " ",
-    "\0",
-    "null",
-    "-1",
-    "0x10",
-    "%",
-    "\ud800",
-    "__proto__",
-    "x".repeat(3000),
-    "9".repeat(40),
-    "../..",
-    "'; DROP TABLE users; --",
-  ),
+  fc.constantFrom("", " ", "\0", "null", "-1", "0x10", "%", "\ud800", "__proto__", "../..", "'; DROP TABLE users; --"),
+  fc.constantFrom("x".repeat(3000), "9".repeat(40)),
   fc.string({ unit: "binary", maxLength: 30 }),
 );
 

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
 import { dayMs, hourMs, hourStart, minuteMs } from "../../../src/lib/time/clock.ts";
 import { admit } from "../support/admissions.ts";
-import { browse } from "../support/browse.ts";
+import { browse, textOf } from "../support/browse.ts";
 import { call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";
 import { operate } from "../support/operate.ts";
@@ -52,11 +52,14 @@ describe("The limit that all keys of an account share", () => {
     expect(await sendAll(keys, 1.2 * limit, 100)).toEqual({ admitted: limit, refused: 0.2 * limit, failed: 0 });
   });
 
-  it("can be used up by one key, and by many requests of one key at once", async () => {
-    const { keys } = await makeAccount([{ per: "hour", limit: 300 }], 5);
-    expect(await sendAll(keys, 50)).toMatchObject({ admitted: 50 });
-    expect(await sendAll(keys.slice(0, 1), 300)).toEqual({ admitted: 250, refused: 50, failed: 0 });
-    expect(await sendAll(keys.slice(1), 8)).toMatchObject({ refused: 8 });
+  it("counts what a guard has reserved as used after a crash, so that nothing is used twice", async () => {
+    const { keys } = await makeAccount([{ per: "hour", limit: 600 }], 1);
+    const before = await sendAll(keys, 300, 10);
+    await abortAllDurableObjects();
+    const after = await sendAll(keys, 400, 20);
+    expect([before.admitted, after.failed]).toEqual([300, 0]);
+    expect(after.admitted).toBeLessThanOrEqual(300);
+    expect(after.admitted).toBeGreaterThan(200);
   });
 
   it("is decided together with all limits of the key: a refusal uses nothing of the others", async () => {
@@ -93,17 +96,6 @@ describe("The limit that all keys of an account share", () => {
     expect(refused.body.detail).toBe("The limit is used up: 2 per hour for all keys of the account.");
     const untilHour = Math.ceil((hourStart(Date.now()) + hourMs - Date.now()) / 1000);
     expect(Math.abs(Number(refused.headers.get("Retry-After")) - untilHour)).toBeLessThanOrEqual(1);
-  });
-
-  it("says what was used after it was lowered below that", async () => {
-    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 20 }], 1);
-    const [tenant] = keys as [Tenant];
-    expect(await sendAll(keys, 8)).toMatchObject({ admitted: 8 });
-    await setLimits(accountId, [{ per: "hour", limit: 6 }]);
-    const { status, headers, body } = await call("GET", "/api/v1/users?limit=1", { key: tenant.key });
-    expect([status, headers.get("X-RateLimit-Limit"), headers.get("X-RateLimit-Used")]).toEqual([429, "6", "8"]);
-    // The key's own limit is not in the headers, so the denial does not name it.
-    expect(body["violated-policies"]).toEqual(["account-hour"]);
   });
 
   it("begins again with each hour, whether keys used the last one or not", async () => {
@@ -191,28 +183,6 @@ describe("The limit that all keys of an account share", () => {
     expect(admitted).toBe(40);
   });
 
-  it("is never exceeded when all objects crash again and again, and each crash loses few units", {
-    tags: ["long"],
-    timeout: 300_000,
-  }, async () => {
-    const [limit, count] = isLong ? [5000, 50] : [600, 12];
-    const { keys } = await makeAccount([{ per: "hour", limit }], count);
-    let [admitted, failed, crashes] = [0, 0, 0];
-    for (let isFull = false; !isFull; ) {
-      const burst = sendAll(keys, limit / 10, 50);
-      crashes++;
-      await new Promise((resolve) => setTimeout(resolve, 20 * Math.random()));
-      await abortAllDurableObjects();
-      const counts = await burst;
-      admitted += counts.admitted;
-      failed += counts.failed;
-      isFull = counts.admitted === 0 && counts.refused > 0;
-    }
-    expect(admitted).toBeLessThanOrEqual(limit);
-    expect(crashes).toBeGreaterThan(5);
-    expect(admitted).toBeGreaterThan(limit / 2 - failed);
-  });
-
   it("is used up although guards hold units of a longer limit from an earlier hour", async () => {
     const { accountId, keys } = await makeAccount(
       [
@@ -239,30 +209,6 @@ describe("The limit that all keys of an account share", () => {
     } finally {
       vi.useRealTimers();
     }
-  });
-
-  it("is exact if one change lowers it and adds another, and the next change removes that again", async () => {
-    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 5000 }], 5);
-    expect(await sendAll(keys, 500)).toMatchObject({ admitted: 500 });
-    await setLimits(accountId, [
-      { per: "hour", limit: 600 },
-      { per: "day", limit: 10_000 },
-    ]);
-    expect(await sendAll(keys, 60)).toMatchObject({ admitted: 60 });
-    await setLimits(accountId, [{ per: "hour", limit: 600 }]);
-    expect(await sendAll(keys, 100)).toMatchObject({ admitted: 40, refused: 60 });
-  });
-
-  it("can be lowered while many requests are sent, and more is left than they use", async () => {
-    const { accountId, keys } = await makeAccount([{ per: "hour", limit: 100_000 }], 8);
-    let isDone = false;
-    const load = (async () => {
-      while (!isDone) await sendAll(keys, 24);
-    })();
-    await setLimits(accountId, [{ per: "hour", limit: 90_000 }]);
-    await setLimits(accountId, [{ per: "hour", limit: 80_000 }]);
-    isDone = true;
-    await load;
   });
 
   it("serves a burst of one key at once, although other keys hold most units", async () => {
@@ -305,19 +251,12 @@ describe("The limit that all keys of an account share", () => {
       const { text } = await get(`/activity/${refused.headers.get("X-Request-Id")}`);
       expect(text).toContain("The account had no room for the request: 2 of 2 per day for all keys of the account were used.");
     }, logDelay);
-    await new Promise((resolve) => setTimeout(resolve, 2100));
-    const page = (await get("/limits")).text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
-    expect(page).toMatch(/2 per day 2 100% 0/);
-    expect(page).toMatch(/Test key 1 50\.00%/);
+    await vi.waitFor(async () => expect(textOf(await get("/limits"))).toMatch(/2 per day 2 100% 0 .*Test key 1 50\.00%/), {
+      timeout: 5000,
+      interval: 100,
+    });
     expect((await get("/usage")).text).toContain('href="/limits"');
     expect((await browse((await makeTenant()).accountId).get("/limits")).text).toContain("share no limits");
-  });
-
-  it("ends with the erasure of the account", async () => {
-    const { accountId } = await makeAccount([{ per: "hour", limit: 50 }], 1);
-    await operate("POST", `/accounts/${accountId}/erase`, { confirm: accountId });
-    const stored = await runInDurableObject(env.ACCOUNT_BUDGET.getByName(accountId), (_, { storage }) => [...storage.kv.list()]);
-    expect(stored).toEqual([["erased", true]]);
   });
 
   it("is 503 for a key without units while the budget cannot be reached, and the key goes on afterwards", async () => {
@@ -330,28 +269,4 @@ describe("The limit that all keys of an account share", () => {
     await evictDurableObject(budget);
     expect((await call("GET", "/api/v1/users?limit=1", { key: keys[0]?.key ?? "" })).status).toBe(200);
   });
-});
-
-it("An account with limits per day and month counts both", async () => {
-  const { keys } = await makeAccount(
-    [
-      { per: "day", limit: 10 },
-      { per: "month", limit: 25 },
-    ],
-    2,
-  );
-  const start = Date.UTC(2031, 4, 10, 12);
-  const admittedAt = async (at: number) => {
-    vi.setSystemTime(at);
-    return (await sendAll(keys, 14)).admitted;
-  };
-  try {
-    expect(await admittedAt(start)).toBe(10);
-    expect(await admittedAt(start + dayMs)).toBe(10);
-    expect(await admittedAt(start + 2 * dayMs)).toBe(5);
-    expect(await admittedAt(start + 3 * dayMs)).toBe(0);
-    expect(await admittedAt(Date.UTC(2031, 5, 1, 0, 0, 1))).toBe(10);
-  } finally {
-    vi.useRealTimers();
-  }
 });

@@ -21,9 +21,6 @@ function longestPieceLeft(masked: string, { secretPart }: { secretPart: string }
 const forms: [name: string, write: (secretKey: string) => string][] = [
   ["in its standard format", (of) => of],
   ["with - for _", (of) => of.replaceAll("_", "-")],
-  ["with . for _", (of) => of.replaceAll("_", ".")],
-  ["with / for _", (of) => of.replaceAll("_", "/")],
-  ["with a space for _", (of) => of.replaceAll("_", " ")],
   ["with an encoded space for _", (of) => of.replaceAll("_", "%20")],
   ["with an uppercase prefix", (of) => of.replace("dvo", "DVO")],
   ["without its prefix", (of) => of.slice(4)],
@@ -35,15 +32,11 @@ const forms: [name: string, write: (secretKey: string) => string][] = [
   ["with each character encoded", percentEncode],
   ["with each character encoded twice", (of) => percentEncode(percentEncode(of))],
   ["with each _ encoded five times", (of) => of.replaceAll("_", "%252525255F")],
-  ["with an encoded - for _", (of) => of.replaceAll("_", "%2D")],
   ["split in the middle by /", (of) => `${of.slice(0, 41)}/${of.slice(41)}`],
-  ["split in the middle by an encoded /", (of) => `${of.slice(0, 41)}%2F${of.slice(41)}`],
-  ["split in the middle by ..", (of) => `${of.slice(0, 41)}..${of.slice(41)}`],
   [
     "with many separators",
     (of) => `dvo____${partsOf(of).publicPart}____${partsOf(of).secretPart.slice(0, 19)}.${partsOf(of).secretPart.slice(19)}`,
   ],
-  ["split by four separators", (of) => `${of.slice(0, 40)},,,,${of.slice(40)}`],
   ["split into four pieces", (of) => `${of.slice(0, 30)}/${of.slice(30, 40)}-${of.slice(40, 50)} ${of.slice(50)}`],
 ];
 

@@ -41,18 +41,4 @@ describe("The notice after an action", () => {
     const other = await makeFailingWebhook();
     expect(textOf(await get(path.replace(webhook.id, other.webhook.id)))).not.toContain("test event failed");
   });
-
-  it("says of an attempt that it is made now, and then its result", async () => {
-    const { webhook, key, get, post } = await makeFailingWebhook();
-    await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
-    const [{ id }] = (await call("GET", `/api/v1/webhooks/${webhook.id}/deliveries`, { key })).body.data;
-    await vi.waitFor(async () => expect(textOf(await get(`/deliveries/${id}`))).toContain("Attempt 2 of 10:"), deliveryWait);
-    const { headers } = await post(`/deliveries/${id}/attempt`, {});
-    const page = await vi.waitFor(async () => {
-      const found = textOf(await get(headers.get("Location") ?? ""));
-      expect(found).toContain("Attempt 3 of 10:");
-      return found;
-    }, deliveryWait);
-    expect(page).toContain("The attempt failed: 500.");
-  });
 });

@@ -4,25 +4,22 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import type { Db } from "../../../src/db/client.ts";
 import type { Role } from "../../../src/identity/roles.ts";
-import { maxCreatedPerDay, requireRoom, reservedForRole } from "../../../src/keys/bounds.ts";
-import type { KeyStatus } from "../../../src/keys/key.ts";
-import { listKeys, readKey } from "../../../src/keys/read-keys.ts";
+import { maxCreatedPerDay, reservedForRole } from "../../../src/keys/bounds.ts";
 import { dayMs } from "../../../src/lib/time/clock.ts";
 import { listTasks, type TaskFilter } from "../../../src/resources/tasks/read-tasks.ts";
 import { type TaskPosition, type TaskSort, taskSorts } from "../../../src/resources/tasks/task-order.ts";
-import { call, makeTenant, readingLog, type Tenant } from "../support/client.ts";
+import { call, makeTenant, type Tenant } from "../support/client.ts";
 import type { RecordedStatement } from "../support/d1.ts";
-import { updateKeyRow } from "../support/key-rows.ts";
 import { operate } from "../support/operate.ts";
 import { makePerson } from "../support/people.ts";
 import { queryPlanOf } from "../support/storage-rows.ts";
 
 // A page far down a list costs D1 no more than the first page.
 
-const taskCount = 6000;
+const taskCount = 3000;
 const pageSize = 25;
-/** The position in a list where page 200 starts. */
-const farPosition = 199 * pageSize;
+/** The position in a list where page 80 starts. */
+const farPosition = 79 * pageSize;
 const start = Date.parse("2030-01-01T00:00:00Z");
 
 interface StoredTask {
@@ -44,19 +41,6 @@ const insertTasks = (accountId: string, assigneeId: string, rows: readonly Store
       FROM json_each(?3)`,
   )
     .bind(accountId, assigneeId, JSON.stringify(rows))
-    .run();
-
-/** Inserts 2,000 copies of a key. All copies have expired, and half of the copies are also revoked. */
-const insertEndedKeyCopies = (keyId: string) =>
-  env.DB.prepare(
-    `INSERT INTO api_keys
-        (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, expires_at, version, pushed_version, revision,
-          created_by_type, created_by_id, created_at, updated_at)
-    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 2000)
-    SELECT id || n, account_id, name, last4, secret_hash, scopes, iif(n % 2, 'revoked', 'active'), hourly_limit, allowed_ips, 1, 1, 1,
-      revision, created_by_type, created_by_id, created_at, updated_at FROM api_keys, counted WHERE id = ?`,
-  )
-    .bind(keyId)
     .run();
 
 /** Inserts `count` revoked copies of a key. The creation time of the copies is `createdAt`. */
@@ -169,18 +153,13 @@ const filters: [string, TaskFilter][] = [
   ["filtered by update time", { updatedAfter: start + 10 }],
   ["filtered by due date", { dueAfter: start + 1, dueBefore: start + 39 }],
   ["filtered by status", { statuses: ["done", "cancelled"] }],
-  ["filtered by user", { assigneeId: "replaced by the id of the user" }],
 ];
-
-/** If a filter contains a user, replaces the user by the id of the real user. This id is not yet known when the tests are defined. */
-const withUser = (filter: TaskFilter): TaskFilter => (filter.assigneeId ? { assigneeId: user } : filter);
 
 /** The index that D1 uses for each sort value. */
 const indexes: Record<string, string> = { created_at: "sqlite_autoindex_tasks_1", updated_at: "tasks_by_update", due_at: "tasks_by_due" };
 
 describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
-  it.each(filters)("%s reads few rows for page 200, by the index of its order", async (_, template) => {
-    const filter = withUser(template);
+  it.each(filters)("%s reads few rows for page 80, by the index of its order", async (_, filter) => {
     const [first, far] = [recordAllStatements(), recordAllStatements()];
     await list(first.db, sort, filter, pageSize);
     await list(far.db, sort, filter, pageSize, positionOf(inOrder(sort)[farPosition] as StoredTask, sort));
@@ -197,8 +176,7 @@ describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
     for (const plan of farCost.plans.filter((each) => each.includes("tasks"))) expect(plan).toContain(indexes[sort.replace("-", "")]);
   });
 
-  it.each(filters)("%s returns every match on exactly one page, in order", async (_, template) => {
-    const filter = withUser(template);
+  it.each(filters)("%s returns every match on exactly one page, in order", async (_, filter) => {
     const { db } = recordAllStatements();
     const ids: string[] = [];
     for (let after: TaskPosition | undefined; ; ) {
@@ -221,33 +199,6 @@ it("The lower bound of a time filter is inclusive, and the upper bound is exclus
     expect(await countTasks(`sort=${sort}&due_after=${task.due_at}`), sort).toBe(1);
     expect(await countTasks(`sort=${sort}&due_before=${task.due_at}`), sort).toBe(0);
   }
-});
-
-it.each<[name: string, statuses: KeyStatus[] | undefined, index: string]>([
-  ["of any status", undefined, "api_keys_by_account (account_id=? AND (created_at,id)<(?,?))"],
-  ["of one status", ["disabled"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
-  ["of several statuses", ["expired", "disabled", "revoked"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
-])("A page of keys %s continues in an index that has the order of the list", async (_, statuses, index) => {
-  const { db, statements } = recordAllStatements();
-  const context = { ...readingLog(tenant.accountId, start), db };
-  await listKeys(context, { statuses, after: { createdAt: start, id: "key_x" }, limit: pageSize });
-  const { plans } = await measureCost(statements.filter(({ query }) => query.includes("order by")));
-  expect(plans).toHaveLength(statuses?.length ?? 1);
-  for (const plan of plans) expect(plan).toContain(index);
-});
-
-it("Queries for live keys, one key and its creator do not read revoked and expired keys", async () => {
-  const { accountId, keyId } = await makeTenant();
-  await insertEndedKeyCopies(keyId);
-  await updateKeyRow(keyId, { created_by_type: "key", created_by_id: keyId });
-  const { db, statements } = recordAllStatements();
-  const context = { ...readingLog(accountId), db };
-  await requireRoom(context);
-  await listKeys(context, { statuses: ["active"], limit: pageSize });
-  await readKey(context, keyId);
-  const statementsOfKeys = statements.filter(({ query }) => query.includes("api_keys"));
-  expect(statementsOfKeys.length).toBeGreaterThanOrEqual(4);
-  expect((await measureCost(statementsOfKeys)).rowsRead).toBeLessThan(30);
 });
 
 it("An account can create 1,000 keys in 24 hours, and then admins can create 100 more and owners 200 more", async () => {

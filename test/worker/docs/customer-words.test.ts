@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { overQuota } from "../../../src/accounts/storage.ts";
 import { library } from "../../../src/docs/library.ts";
 import { makeTenant } from "../support/client.ts";
 import { makePerson } from "../support/people.ts";
@@ -31,19 +30,6 @@ it("The OpenAPI document of customers has no word of the team's", async () => {
     return value;
   });
   expect(found).toEqual([]);
-});
-
-it.each(["operator", "npm", "token", "metrics"])("A search for %s finds no page that is for the team alone", async (word) => {
-  const { accountId } = await makeTenant();
-  const { get } = await makePerson(accountId);
-  for (const path of [`/docs/search?q=${word}`, `/search?q=${word}`]) {
-    const { status, text } = await get(path);
-    expect([path, status, errorsOfTeam.filter((page) => text.includes(page))]).toEqual([path, 200, []]);
-  }
-});
-
-it("A full account is told to ask the team behind the service", () => {
-  expect(wordsIn(overQuota(null).message)).toEqual([]);
 });
 
 it.each(["/", "/usage", "/limits", "/keys", "/keys/new", "/webhooks", "/webhooks/new", "/activity", "/settings", "/settings/audit"])(

@@ -2,10 +2,8 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createApp } from "../../../src/app.ts";
-import built from "../../../src/docs/built.txt";
-import { type BuiltLibrary, library } from "../../../src/docs/library.ts";
 import { nearestPages } from "../../../src/docs/nearest-pages.ts";
-import { maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf, SearchIndex } from "../../../src/docs/search-index.ts";
+import { maxQueryCharacters, maxQueryWords } from "../../../src/docs/search-index.ts";
 import { type Answer, answerOf, call, makeTenant } from "../support/client.ts";
 import { makePerson, sendRequest as sendToOverview } from "../support/people.ts";
 import { insertTasks } from "../support/resource-rows.ts";
@@ -15,18 +13,6 @@ beforeAll(async () => {
   const { key } = await makeTenant();
   await call("POST", "/api/v1/tasks", { key, body: { title: "Mine" } });
 });
-
-/** Returns the Worker's assets, and a counter of the reads from these assets. */
-function countedAssets() {
-  const counts = { reads: 0 };
-  const ASSETS = {
-    fetch: (...args: Parameters<Fetcher["fetch"]>) => {
-      counts.reads++;
-      return env.ASSETS.fetch(...args);
-    },
-  } as Fetcher;
-  return { ASSETS, counts };
-}
 
 const app = createApp({ isLocal: false });
 
@@ -44,25 +30,6 @@ async function open(path: string, headers: Record<string, string> = {}, { worker
 }
 
 describe("Pages of the documentation", () => {
-  it("are built with the Worker, and read no asset, under any host name and in any format", async () => {
-    const { ASSETS, counts } = countedAssets();
-    const worker = createApp({ isLocal: false });
-    const bindings = { ...env, ASSETS } as Env;
-    const paths = [
-      "/docs",
-      "/docs.md",
-      "/docs/api/createTask",
-      "/docs/guides/limits.md",
-      "/docs/nothing",
-      "/docs/search?q=task",
-      "/llms.txt",
-    ];
-    for (const host of ["a.example", "b.example", "c.example"])
-      for (const path of paths) await open(`https://${host}${path}`, {}, { worker, bindings });
-    expect(counts.reads).toBe(0);
-    expect(library()).toBe(library());
-  });
-
   const origins = ["https://overview.acme.dev", "https://overview.acme.workers.dev:8443"] as const;
   const withOrigin = ["/docs/api/createTask", "/docs/api/createTask.md", "/docs/guides/quick-start", "/docs/errors/not_found", "/llms.txt"];
   withOrigin.push("/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog");
@@ -84,26 +51,6 @@ describe("Pages of the documentation", () => {
       if (withOrigin.includes(path)) expect(text, path).toContain(`${origins[0]}/`);
     }
   });
-
-  it("contain the Host of the request if the deployment has no public origin, with an ETag of its own", async () => {
-    const bindings = { ...env, PUBLIC_ORIGIN: "" } as unknown as Env;
-    const tags = await Promise.all(
-      ["https://a.example", "https://b.example:8443"].map(async (origin) => {
-        const { text, headers } = await open(`${origin}/docs/guides/quick-start`, {}, { bindings });
-        expect(text).toContain(`${origin}/`);
-        return headers.get("ETag");
-      }),
-    );
-    expect(new Set(tags).size).toBe(2);
-  });
-
-  it("mark the current page in the navigation, and open only the group of that page", async () => {
-    const { text } = await open("/docs/errors/not_found");
-    expect(text.match(/aria-current="page"/g)).toHaveLength(2);
-    expect(text).toContain('<a href="/docs/errors/not_found" aria-current="page">');
-    expect(text.match(/<details open>/g)).toHaveLength(1);
-    expect(text.match(/<details>/g)?.length).toBeGreaterThan(5);
-  });
 });
 
 describe("A search of the documentation", () => {
@@ -116,33 +63,6 @@ describe("A search of the documentation", () => {
       expect([status, text.includes("A search may have at most 200 characters and 10 words.")]).toEqual([400, true]);
     const longest = await open(`/docs/search?q=${"a".repeat(maxQueryCharacters)}`);
     expect([longest.status, longest.text.includes("pages were searched")]).toEqual([200, true]);
-  });
-
-  it("finds words, beginnings of words and parts of names, best result first", () => {
-    const { search } = library();
-    const find = (text: string) => search.find(queryWordsOf(text)).map(({ page }) => page.path);
-    expect(find("Create a TASK")[0]).toBe("/docs/api/createTask");
-    expect(find("idempot")).toContain("/docs/guides/idempotency");
-    expect(find("rate_limit_exceeded")[0]).toBe("/docs/errors/rate_limit_exceeded");
-    expect(find("warning")[0]).toBe("/docs/events/rate_limit.warning");
-    expect(find("RateLimit-Policy")).toContain("/docs/guides/limits");
-    expect(find("task zzzzz")).toEqual([]);
-    expect(find("")).toEqual([]);
-    expect(find("request").length).toBe(maxFound);
-    expect(find("qu")).toEqual([]);
-  });
-
-  it("reads the index, and only the pages that it returns", () => {
-    const { pages, words, postings } = JSON.parse(built) as BuiltLibrary;
-    let reads = 0;
-    const read = (page: (typeof pages)[number], name: string | symbol) => {
-      reads++;
-      return Reflect.get(page, name);
-    };
-    const countedPages = pages.map((page): typeof page => new Proxy(page, { get: read }));
-    new SearchIndex(countedPages, words, postings).find(queryWordsOf("a b c d e f g h i j"));
-    // The search reads only one line of each page that it returns: the summary or another line.
-    expect(reads).toBeLessThanOrEqual(2 * maxFound);
   });
 
   it("for pages with a similar path compares only the beginning of a long path", () => {
@@ -190,13 +110,6 @@ describe("The public documentation", () => {
     expect(nonces.size).toBe(5);
   });
 
-  it("has a different ETag for each theme, time zone and format", async () => {
-    const tagOf = async (headers: Record<string, string>) => (await open("/docs/guides/limits", headers)).headers.get("ETag");
-    const tags = await Promise.all([{}, { Cookie: "theme=dark" }, { Cookie: "zone=local" }, { Accept: "text/markdown" }].map(tagOf));
-    expect(new Set(tags).size).toBe(4);
-    expect((await open("/docs/guides/limits")).headers.get("Vary")).toBe("Accept, Cookie");
-  });
-
   it("is not cached for a missing page or a search", async () => {
     for (const { headers } of [await open("/docs/nothing"), await open("/docs/search?q=task")])
       expect([headers.get("ETag"), headers.get("Cache-Control")]).toEqual([null, "no-store"]);
@@ -224,13 +137,6 @@ describe("The public documentation", () => {
       { worker: createApp({ isLocal: true }), bindings },
     );
     expect([page.status, page.text.includes('id="search"')]).toEqual([200, false]);
-  });
-
-  it("links to the sign-in only if the overview requires a sign-in", async () => {
-    for (const path of ["/docs", "/docs/search?q=limit", "/docs/guides/limits", "/docs/nowhere"]) {
-      expect((await open(path, {}, { worker: createApp({ isLocal: true }) })).text, path).not.toContain('href="/login"');
-      expect((await open(path, {}, { worker: createApp({ isLocal: true, isOpen: false }) })).text, path).toContain('href="/login"');
-    }
   });
 
   it("shows ids of an account only on a local Worker under a local host name, and such a page is not cached", async () => {
@@ -268,11 +174,5 @@ describe("Crawlers", () => {
     const paths = [...sitemap.text.matchAll(/<loc>https:\/\/overview\.acme\.dev(\/[^<]*)<\/loc>/g)].map(([, path]) => path ?? "");
     expect(paths.length).toBeGreaterThan(100);
     expect((await Promise.all(paths.slice(0, 20).map((path) => open(path)))).filter(({ status }) => status !== 200)).toEqual([]);
-  });
-
-  it("can fetch a favicon", async () => {
-    const icon = await env.ASSETS.fetch("https://overview.acme.dev/favicon.ico");
-    expect([icon.status, icon.headers.get("Content-Type")]).toEqual([200, expect.stringMatching(/^image\//)]);
-    expect([...new Uint8Array(await icon.arrayBuffer()).slice(0, 4)]).toEqual([0, 0, 1, 0]);
   });
 });

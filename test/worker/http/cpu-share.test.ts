@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../../scripts/seed-random.ts";
 import { bounds, CpuShares, type Place, shares } from "../../../src/http/cpu-share.ts";
-import { beginDecision, endDecision, giveWay, linesOf } from "../../../src/lib/time/turns.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeTenant } from "../support/client.ts";
 
@@ -142,37 +141,5 @@ describe("An account whose share is taken", () => {
     const places = fill(shares.account, accountId);
     for (const place of places) shares.account.leave(place);
     expect(places).toHaveLength(bounds.share + bounds.waiting);
-  });
-});
-
-describe("A piece of a page or an export", () => {
-  const turn = () => new Promise((resolve) => setTimeout(resolve, 0));
-
-  it("waits for decisions, but not for ever", async () => {
-    let hasBegun = false;
-    beginDecision();
-    const piece = giveWay().then(() => {
-      hasBegun = true;
-    });
-    for (let turns = 0; turns < 3; turns++) await turn();
-    expect(hasBegun).toBe(false);
-    await piece;
-    endDecision();
-  });
-
-  it("begins in a turn of its own, so that another request runs between two pieces", async () => {
-    let turns = 0;
-    let isOver = false;
-    const counting = (async () => {
-      for (; !isOver; turns++) await turn();
-    })();
-    const begunAt: number[] = [];
-    await Promise.all([1, 2, 3].map(() => giveWay().then(() => begunAt.push(turns))));
-    expect(new Set(begunAt).size).toBe(3);
-    const before = turns;
-    expect(await linesOf(Array.from({ length: 5000 }), () => ".")).toHaveLength(5000);
-    expect(turns - before).toBeGreaterThanOrEqual(5);
-    isOver = true;
-    await counting;
   });
 });

@@ -61,11 +61,6 @@ it("The Worker prints the lines of one hundredth of the other requests by defaul
   expect([notSampled.lines, notSampled.serialized]).toEqual([[], 0]);
 });
 
-it("The Worker prints the line of every request if LOG_SAMPLE is 1, and of no successful request if it is 0", async () => {
-  expect((await readLines("1", ["/api/v1/me", "/api/v1/nothing"])).lines).toHaveLength(2);
-  expect((await readLines("0", ["/api/v1/me", "/api/v1/nothing"])).lines).toHaveLength(0);
-});
-
 it.each(["", "1 %", "2", "-1", "1e-2", "a hundredth"])(
   "The Worker reports the invalid LOG_SAMPLE %j once, and uses 0.01 instead",
   async (invalid) => {

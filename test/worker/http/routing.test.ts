@@ -77,13 +77,6 @@ describe("A route without a declaration", () => {
     expect(body).toMatchObject({ status: 418, route: "/api/v1/*", key_id: keyId, counted: true, error_code: null });
   });
 
-  it("can return a response with immutable headers", async () => {
-    const { key } = await makeTenant();
-    const { status, headers } = await withUndeclaredRoute(() => Response.redirect("https://example.com/", 302))("GET", key);
-    expect([status, headers.get("Location"), headers.get("X-RateLimit-Used")]).toEqual([302, "https://example.com/", "1"]);
-    expect((await readEntry(key, headers.get("X-Request-Id"))).body.status).toBe(302);
-  });
-
   it("can stream its response, and the request is logged when the headers are sent", async () => {
     const { key } = await makeTenant();
     const endlessBody = () => new ReadableStream({ pull: () => new Promise(() => {}) });
@@ -151,7 +144,7 @@ it("The path of a request equals the path of its URL, with any characters", () =
       const url = `https://overview.acme.dev/${path}`;
       expect(pathOf(url)).toBe(new URL(url).pathname);
     }),
-    { numRuns: 500 },
+    { numRuns: 100 },
   );
   expect(pathOf('https://overview.acme.dev/api/v1/a"b')).toBe("/api/v1/a%22b");
 });
@@ -168,21 +161,6 @@ it("The Worker decodes encoded ids in a path, but logs the path unchanged and de
   });
 });
 
-it.each(["/api/v1/me", "/api/v1/nothing", "/api/v1/keys/revoke-leaked", "/api/v1/webhooks/whk_1/test"])(
-  "The Worker ignores the body of a GET or HEAD request to %s",
-  async (path) => {
-    const { key } = await makeTenant();
-    for (const method of ["GET", "HEAD"]) {
-      const withoutBody = await call(method, path, { key });
-      const request = new Request(`http://localhost${path}`, { method, headers: { Authorization: `Bearer ${key}` } });
-      const requestWithBody = requestWith(request, { body: () => new Response("{}").body });
-      const withBody = await createApp({ isLocal: true }).fetch(requestWithBody, env, ctx);
-      expect([method, withBody.status]).toEqual([method, withoutBody.status]);
-      expect(Number(withBody.headers.get("X-RateLimit-Used"))).toBe(Number(withoutBody.headers.get("X-RateLimit-Used")) + 1);
-    }
-  },
-);
-
 describe("The id of a request", () => {
   it("is the same in the response, the problem, the log entry and the error log line", async () => {
     const { key } = await makeTenant();
@@ -197,24 +175,6 @@ describe("The id of a request", () => {
     expect([response.status, response.body.request_id]).toEqual([500, id]);
     expect(lines.filter((line) => line.includes(id))).toEqual([expect.stringContaining("nobody foresaw this")]);
     expect((await readEntry(key, id)).body).toMatchObject({ status: 500, error_code: "internal_error" });
-  });
-
-  it("is the same on an error page and in the error log line", async () => {
-    const logged = vi.spyOn(console, "error");
-    const app = createApp({ isLocal: true });
-    const DB = {
-      prepare: () => {
-        throw new TypeError("nobody foresaw this");
-      },
-    } as unknown as D1Database;
-    const request = new Request("http://localhost/", { headers: { "Sec-Fetch-Site": "none" } });
-    const response = await app.fetch(request, { ...env, DB }, ctx);
-    const id = response.headers.get("X-Request-Id") ?? "none";
-    const lines = logged.mock.calls.map((line) => line.join(" "));
-    logged.mockRestore();
-    expect(response.status).toBe(500);
-    expect(await response.text()).toContain(id);
-    expect(lines.filter((line) => line.includes(id))).toHaveLength(1);
   });
 });
 
@@ -240,30 +200,6 @@ describe("A misplaced secret key", () => {
     const { key: leaked, keyId } = await makeKey(tenant.accountId);
     return { tenant, leaked, masked: `dvo_${keyId.slice("key_".length)}` };
   };
-
-  it("is masked down to its public part in the log and in the problem", async () => {
-    const { tenant, leaked, masked } = await makeMisplacedKey();
-    const encoded = leaked.replaceAll("_", "%5F").replace("d", "%64");
-    for (const [path, userAgent] of [
-      [`/api/v1/users/${leaked}`, "test"],
-      [`/api/v1/users/${encoded}`, "test"],
-      [`/api/v1/users/${"x".repeat(350)}${leaked}`, "test"],
-      [`/api/v1/users/%ff${encoded}`, "test"],
-      ["/api/v1/me", `curl (${leaked})`],
-      ["/api/v1/me", `curl (${encoded})`],
-      [`/api/v1/users/${encodeURIComponent(encoded)}`, encodeURIComponent(encodeURIComponent(encoded))],
-      ["/api/v1/me", `${"x".repeat(100)} ${leaked}`],
-    ] as const) {
-      const { headers, text } = await call("GET", path, { key: tenant.key, "User-Agent": userAgent });
-      const secret = leaked.slice(21);
-      expect(text).not.toContain(secret);
-      const { text: shown } = await readEntry(tenant.key, headers.get("X-Request-Id"));
-      expect(shown).not.toContain(secret.slice(0, 8));
-      expect(shown).toContain(masked.slice(0, 8));
-    }
-    const { text } = await call("GET", `/api/v1/users/${leaked}`, { key: tenant.key });
-    expect(JSON.parse(text).instance).toBe(`/api/v1/users/${masked}`);
-  });
 
   it.each([
     ["with hyphens instead of underscores", (key: string) => key.replaceAll("_", "-")],
@@ -320,17 +256,5 @@ describe("A misplaced secret key", () => {
       expect(tables.length).toBeGreaterThanOrEqual(5);
       for (const { name } of tables) expect(JSON.stringify(await readAllRows(database, name)), name).not.toContain(leaked.slice(21));
     }
-  });
-
-  it("works as an Idempotency-Key that differs from a similar key", async () => {
-    const { tenant, leaked } = await makeMisplacedKey();
-    const lastCharacter = leaked.endsWith("a") ? "b" : "a";
-    const createTask = (idempotencyKey: string) =>
-      call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" }, "Idempotency-Key": idempotencyKey });
-    const first = await createTask(leaked);
-    const other = await createTask(leaked.slice(0, -1) + lastCharacter);
-    const replay = await createTask(leaked);
-    expect(other.body.id).not.toBe(first.body.id);
-    expect(replay.body.id).toBe(first.body.id);
   });
 });

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { createHash, createHmac, randomBytes } from "node:crypto";
-import { describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { forgetForms, maxMissesPerSecond } from "../../../src/keys/imported/find-imported.ts";
 import { newId } from "../../../src/lib/ids.ts";
 import { verify as verifyRequest } from "../../../src/team/verify/verify.ts";
@@ -13,64 +13,44 @@ const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") 
 const sha512 = (text: string) => createHash("sha512").update(text).digest("hex");
 const randomText = (length = 32) => randomBytes(length).toString("hex").slice(0, length);
 
-/** Registers a form, and returns a function that creates secrets of this form. */
-async function makeForm(prefix = `old${randomText(8)}_`): Promise<() => string> {
-  const { status } = await operate("POST", "/key-forms", { prefix, min_length: 32, max_length: 80, alphabet: "hex" });
-  expect([200, 201]).toContain(status);
-  return () => prefix + randomText();
-}
-
-/** Registers a form without a prefix until the test ends, because its text would also fit other tests. */
-async function withHexForm(minLength: number): Promise<void> {
-  const { body } = await operate("POST", "/key-forms", { prefix: "", min_length: minLength, max_length: 64, alphabet: "hex" });
+/** Registers a form until the test ends. Returns a function that creates secrets of this form. */
+async function makeForm(prefix = `old${randomText(8)}_`, more: object = {}): Promise<() => string> {
+  const { status, body } = await operate("POST", "/key-forms", { prefix, min_length: 32, max_length: 80, alphabet: "hex", ...more });
+  expect(status).toBe(201);
   forgetForms();
   onTestFinished(async () => {
     await operate("DELETE", `/key-forms/${body.id}`);
     forgetForms();
   });
+  return () => prefix + randomText();
 }
+
+let token: string;
+beforeAll(async () => {
+  token = await makeToken(["verify"]);
+});
 
 const importInto = async (accountId: string, ...keys: unknown[]) =>
   (await operate("POST", `/accounts/${accountId}/keys/import`, { keys })).body.data;
 
 describe("The import of keys", () => {
-  it("admits the tokens of django-rest-knox before version 5, which hashes the bytes that a token writes in hex", async () => {
+  it.each(["hex", "base64url"] as const)("admits keys that write random bytes in %s, if the bytes were hashed", async (presented) => {
     const { accountId } = await makeTenant();
-    const secret = randomText(64);
-    await withHexForm(64);
-    const hash = createHash("sha512").update(Buffer.from(secret, "hex")).digest("hex");
-    expect(await importInto(accountId, { name: "Knox", hash, algorithm: "sha512", presented: "hex" })).toMatchObject([{ status: 201 }]);
-    const token = await makeToken(["verify"]);
-    expect((await verify(token, { key: `Token ${secret}` })).body).toMatchObject({ allowed: true, account: { id: accountId } });
-    expect((await verify(token, { key: randomText(64) })).body.allowed).toBe(false);
-  });
-
-  it("admits keys that write random bytes in base64url, if the bytes were hashed", async () => {
-    const { accountId } = await makeTenant();
-    const secret = randomBytes(32).toString("base64url");
-    const { body: form } = await operate("POST", "/key-forms", { prefix: "", min_length: 43, max_length: 43, alphabet: "base64url" });
-    forgetForms();
-    onTestFinished(async () => {
-      await operate("DELETE", `/key-forms/${form.id}`);
-      forgetForms();
-    });
-    const hash = createHash("sha256").update(Buffer.from(secret, "base64url")).digest("hex");
-    const row = { name: "Bytes", hash, algorithm: "sha256", presented: "base64url" };
-    const body = { keys: [row], try: { index: 0, key: secret } };
-    expect((await operate("POST", `/accounts/${accountId}/keys/import`, body)).body).toMatchObject({
-      data: [{ status: 201 }],
-      matches: true,
-    });
-    expect((await verify(await makeToken(["verify"]), { key: secret })).body).toMatchObject({ allowed: true, account: { id: accountId } });
+    const secret = randomBytes(32).toString(presented);
+    await makeForm("", { min_length: secret.length, max_length: secret.length, alphabet: presented });
+    const hash = createHash("sha512").update(Buffer.from(secret, presented)).digest("hex");
+    const body = { keys: [{ name: "Bytes", hash, algorithm: "sha512", presented }], try: { index: 0, key: secret } };
+    const imported = (await operate("POST", `/accounts/${accountId}/keys/import`, body)).body;
+    expect(imported).toMatchObject({ data: [{ status: 201 }], matches: true });
+    expect((await verify(token, { key: secret })).body).toMatchObject({ allowed: true, account: { id: accountId } });
   });
 
   it("admits a token of Laravel Sanctum with its number and without, and not with another number", async () => {
     const { accountId } = await makeTenant();
     const secret = randomText(40);
     const number = String(Math.floor(Math.random() * 1e9));
-    await withHexForm(40);
+    await makeForm("", { min_length: 40, max_length: 64 });
     await importInto(accountId, { name: "Sanctum", hash: sha256(secret), algorithm: "sha256", strip: "pipe", prefix: number });
-    const token = await makeToken(["verify"]);
     const isAllowed = async (key: string) => (await verify(token, { key })).body.allowed;
     expect([await isAllowed(`${number}|${secret}`), await isAllowed(secret), await isAllowed(`1${number}|${secret}`)]).toEqual([
       true,
@@ -88,13 +68,10 @@ describe("The import of keys", () => {
     ["the name of its algorithm", { hash: `sha256:${hash}` }, "without the name of its algorithm"],
     ["a slow hash of Django", { hash: "pbkdf2_sha256$600000$c2FsdA$aGFzaA" }, "Slow password hashes"],
     ["a slow hash of Werkzeug", { hash: `scrypt:32768:8:1$c2FsdA$${hash}${hash}` }, "Slow password hashes"],
-    ["another slow hash of Werkzeug", { hash: `pbkdf2:sha256:600000$c2FsdA$${hash}` }, "Slow password hashes"],
-    ["a slow hash of LDAP", { hash: "{PBKDF2-SHA256}29000$c2FsdA$aGFzaA" }, "Slow password hashes"],
     ["a slow hash of crypt", { hash: "$7$C6..../....SodiumChloride$aGFzaA" }, "Slow password hashes"],
     ["a salt", { hash: `sha256$c2FsdA$${hash}` }, "Contains a salt"],
     ["quotes", { hash: `'${hash}'` }, "Contains quotes"],
     ["a character that is not visible", { hash: `${hash}\u200b` }, "not visible"],
-    ["the name of its algorithm and an equals sign", { hash: `sha256=${hash}` }, "without the name of its algorithm"],
     ["hyphens between its bytes", { hash: hash.replaceAll(/..(?!$)/g, "$&-") }, "Contains hyphens"],
     ["the length of another algorithm", { hash: `${hash}${hash}` }, "It has the length of sha512."],
     ["the length of a key in base64url", { hash: "p".repeat(43) }, "hash it first"],
@@ -110,13 +87,9 @@ describe("The import of keys", () => {
   it("corrects `strip` and `prefix` if the same hash is imported again, and says so", async () => {
     const { accountId } = await makeTenant();
     const secret = randomText(40);
-    await operate("POST", "/key-forms", { prefix: "acme_", min_length: 45, max_length: 45, alphabet: "hex" }).then(({ body: form }) =>
-      onTestFinished(async () => void (await operate("DELETE", `/key-forms/${form.id}`))),
-    );
-    forgetForms();
+    await makeForm("acme_", { min_length: 45, max_length: 45 });
     const row = { name: "Corrected", hash: sha256(secret), algorithm: "sha256" };
     const [first] = await importInto(accountId, row);
-    const token = await makeToken(["verify"]);
     expect((await verify(token, { key: `acme_${secret}` })).body.code).toBe("invalid_key");
     const split = { ...row, strip: "underscore", prefix: "acme" };
     expect(await importInto(accountId, split)).toMatchObject([{ status: 200, id: first.id, detail: expect.stringContaining("`strip`") }]);
@@ -127,24 +100,6 @@ describe("The import of keys", () => {
     expect(await importInto(accountId, split)).toMatchObject([{ status: 200, detail: null }]);
     await operate("DELETE", `/keys/${first.id}`);
     expect(await importInto(accountId, split)).toMatchObject([{ status: 200, id: first.id, detail: expect.stringContaining("revoked") }]);
-  });
-
-  it("is no work for a rotation of the signing secrets, because nobody signs an imported secret", async () => {
-    const { accountId } = await makeTenant();
-    const unknownKeys = async () => (await operate("GET", "/secrets")).body.unknown_keys;
-    const before = await unknownKeys();
-    const [{ id }] = await importInto(accountId, { name: "Old", hash: sha256(randomText()), algorithm: "sha256" });
-    expect(await unknownKeys()).toBe(before);
-    await operate("POST", `/keys/${id}/rotate`, { overlap_seconds: 3600 });
-    expect(await unknownKeys()).toBe(before);
-  });
-
-  it("imports a revoked key that has expired, and takes no alphabet that it does not know", async () => {
-    const { accountId } = await makeTenant();
-    const old = { name: "Old", hash: sha256(randomText()), algorithm: "sha256", state: "revoked", expires_at: "2020-01-01T00:00:00Z" };
-    expect(await importInto(accountId, old)).toMatchObject([{ status: 201 }]);
-    for (const alphabet of ["base32", "HEX"])
-      expect((await operate("POST", "/key-forms", { prefix: "x_", min_length: 20, max_length: 40, alphabet })).status).toBe(422);
   });
 
   it("shows in a dry run what it would do, and whether a known secret is that of a row, and writes nothing", async () => {
@@ -177,15 +132,6 @@ describe("The import of keys", () => {
     expect((await run({ dry_run: true })).data.map(({ status }: { status: number }) => status)).toEqual([200, 200, 422]);
   });
 
-  it("takes the example of its documentation", async () => {
-    const { accountId } = await makeTenant();
-    const { paths } = (await operate("GET", "/openapi.json")).body;
-    const operation = paths["/operator/api/accounts/{id}/keys/import"].post;
-    const { example } = operation.requestBody.content["application/json"];
-    const { status, body } = await operate("POST", `/accounts/${accountId}/keys/import`, example);
-    expect([status, body.data]).toEqual([200, [{ index: 0, status: 201, id: null, code: null, detail: null }]]);
-  });
-
   it("brings no revoked key back to life, and needs no room for it", async () => {
     const { accountId } = await makeTenant();
     const makeSecret = await makeForm();
@@ -194,7 +140,6 @@ describe("The import of keys", () => {
     const row = (secret: string, state: string) => ({ name: "Old", hash: sha256(secret), algorithm: "sha256", state });
     const results = await importInto(accountId, row(disabled, "disabled"), row(revoked, "revoked"));
     expect(results).toMatchObject([{ status: 201 }, { status: 201 }]);
-    const token = await makeToken(["verify"]);
     expect((await verify(token, { key: revoked })).body).toMatchObject({ allowed: false, status: 401 });
     expect((await verify(token, { key: disabled })).body.allowed).toBe(false);
     const keys = (await operate("GET", `/accounts/${accountId}/keys`)).body.data;
@@ -241,7 +186,6 @@ describe("The import of keys", () => {
   ])("admits the secrets that were imported by %s, and nothing else", async (_, rowOf) => {
     const { accountId } = await makeTenant();
     const makeSecret = await makeForm();
-    const token = await makeToken(["verify"]);
     const secret = makeSecret();
     const row = { name: "Old", external_id: "old_1", metadata: { from: "before" }, ...rowOf(secret) };
     const [made] = await importInto(accountId, row);
@@ -267,16 +211,6 @@ describe("The import of keys", () => {
     const [conflict] = await importInto(other.accountId, row);
     expect(conflict).toMatchObject({ status: 409, id: null, code: "conflict" });
     expect(JSON.stringify(conflict)).not.toContain(one.accountId);
-  });
-
-  it("requires the removed part to be exactly the prefix", async () => {
-    const { accountId } = await makeTenant();
-    const makeSecret = await makeForm("strict_");
-    const token = await makeToken(["verify"]);
-    const secret = makeSecret();
-    const hash = sha256(secret.slice("strict_".length));
-    await importInto(accountId, { name: "Old", hash, algorithm: "sha256", strip: "underscore", prefix: "another" });
-    expect((await verify(token, { key: secret })).body.code).toBe("invalid_key");
   });
 
   it("refuses rows that are not valid by their index, and imports the others", async () => {
@@ -313,24 +247,12 @@ describe("The import of keys", () => {
   it("gives an imported key a secret of this service's form when it is rotated, with an overlap", async () => {
     const { accountId } = await makeTenant();
     const secret = (await makeForm())();
-    const token = await makeToken(["verify"]);
     const [{ id }] = await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", prefix: "old_", last4: "abcd" });
     expect((await operate("GET", `/keys/${id}`)).body).toMatchObject({ prefix: "old_", last4: "abcd" });
     const { body } = await operate("POST", `/keys/${id}/rotate`, { overlap_seconds: 60 });
     expect(body.secret_key).toMatch(/^dvo_/);
     expect(body.prefix).toBe(`dvo_${id.slice(4)}`);
     for (const key of [secret, body.secret_key]) expect((await verify(token, { key })).body).toMatchObject({ allowed: true, key: { id } });
-  });
-
-  it("suspends and resumes an account with imported keys", async () => {
-    const { accountId } = await makeTenant();
-    const secret = (await makeForm())();
-    const token = await makeToken(["verify"]);
-    await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256" });
-    await operate("POST", `/accounts/${accountId}/suspend`);
-    expect((await verify(token, { key: secret })).body.code).toBe("account_suspended");
-    await operate("POST", `/accounts/${accountId}/resume`);
-    expect((await verify(token, { key: secret })).body.allowed).toBe(true);
   });
 });
 
@@ -353,7 +275,6 @@ describe("An imported key", () => {
 
   it("is revoked within a second after it was reported as leaked", async () => {
     const { secret } = await importOne();
-    const token = await makeToken(["verify"]);
     expect((await call("POST", "/api/v1/keys/revoke-leaked", { body: { key: secret } })).status).toBe(202);
     await within2s(
       () => verify(token, { key: secret }),
@@ -368,10 +289,8 @@ describe("Secrets of a registered form", () => {
   it("are recognized on both sides of a Basic credential", async () => {
     const { accountId, key } = await makeTenant();
     const makeSecret = await makeForm();
-    const token = await makeToken(["verify"]);
     const secret = makeSecret();
     await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", encoding: "hex" });
-    forgetForms();
     for (const sent of [basic(secret, "x"), basic("me", secret), basic(secret, "")])
       expect((await verify(token, { key: sent })).body.allowed).toBe(true);
     for (const sent of [basic(key, secret), basic(secret, key), basic(secret, makeSecret())])
@@ -382,7 +301,6 @@ describe("Secrets of a registered form", () => {
     const tenant = await makeTenant();
     const makeSecret = await makeForm();
     const [secret, prefix] = [makeSecret(), makeSecret().slice(0, -32)];
-    const token = await makeToken(["verify"]);
     // An isolate knows the forms from the first credential on that is not of this service's own form.
     await verify(token, { key: makeSecret() });
     await verify(token, { key: tenant.key, path: `/orders/${secret}?key=${secret}`, route: `/orders/${secret}` });
@@ -406,7 +324,6 @@ it("An imported key in the path of its own request is masked, also if its form h
   const tenant = await makeTenant();
   const secret = (await makeForm("zq"))();
   await importInto(tenant.accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", scopes: [] });
-  const token = await makeToken(["verify"]);
   const { body } = await verify(token, { key: `Bearer ${secret}`, path: `/orders/${secret}`, scope: "orders:read" });
   expect([body.code, body.problem.instance]).toEqual(["insufficient_scope", "/orders/***"]);
   await within2s(
@@ -418,7 +335,6 @@ it("An imported key in the path of its own request is masked, also if its form h
 
 describe("A made-up credential", () => {
   it("of no registered form is denied without a look-up", async () => {
-    const token = await makeToken(["verify"]);
     await verify(token, { key: "warm up the forms" });
     const queries = vi.spyOn(Object.getPrototypeOf(env.DB), "prepare");
     try {
@@ -433,7 +349,6 @@ describe("A made-up credential", () => {
   it("of a registered form is 401 at most 20 times a second for one network, and then 429, never for keys that this isolate knows", async () => {
     const { accountId } = await makeTenant();
     const makeSecret = await makeForm();
-    const token = await makeToken(["verify"]);
     const secret = makeSecret();
     await importInto(accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256" });
     await verify(token, { key: secret });
@@ -467,7 +382,7 @@ describe("A made-up credential", () => {
     tags: ["long"],
     timeout: 600_000,
   }, async () => {
-    const seconds = inject("isLong") ? 30 : 1;
+    const [seconds, atOnce, longestMs] = inject("isLong") ? [30, 100, 1000] : [1, 40, 3000];
     const { accountId, key: ownKey } = await makeTenant();
     const makeSecret = await makeForm();
     const caller = { accountIds: null, origin, requestId: newId("req", Date.now()), waitUntil: () => {} };
@@ -491,7 +406,7 @@ describe("A made-up credential", () => {
         async () => {
           for (let second = 0; second < seconds; second++)
             for (let tick = 0; tick < 20; tick++) {
-              for (let n = 0; n < 100; n++) flood.push(verifyOne(makeSecret(), `198.51.${(tick * 100 + n) % 4}.${n % 250}`));
+              for (let n = 0; n < atOnce; n++) flood.push(verifyOne(makeSecret(), `198.51.${(tick * atOnce + n) % 4}.${n % 250}`));
               if (tick % 2 === 0) found.push(await verifyOne(good.pop() ?? "", "203.0.113.7"));
               await new Promise((resolve) => setTimeout(resolve, 40));
             }
@@ -500,7 +415,7 @@ describe("A made-up credential", () => {
         { isExempt: true },
       );
       expect(found.map(({ code }) => code)).toEqual(found.map(() => null));
-      expect(Math.max(...found.map(({ ms }) => ms))).toBeLessThan(1000);
+      expect(Math.max(...found.map(({ ms }) => ms))).toBeLessThan(longestMs);
       const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
       expect(lookUps).toBeLessThan(flood.length / 4);
       // Only the keys that exist have woken their guards.
@@ -533,18 +448,6 @@ describe("The forms of imported keys", () => {
     const made = answers.filter(({ status }) => status === 201);
     expect([made.length, (await listed()).length]).toEqual([20 - before, 20]);
     for (const { body } of made) await operate("DELETE", `/key-forms/${body.id}`);
-  });
-
-  it("are listed, and deleted", async () => {
-    const { body } = await operate("POST", "/key-forms", {
-      prefix: `gone${randomText(6)}_`,
-      min_length: 20,
-      max_length: 40,
-      alphabet: "base62",
-    });
-    expect((await operate("GET", "/key-forms")).body.data).toContainEqual(body);
-    expect((await operate("DELETE", `/key-forms/${body.id}`)).status).toBe(204);
-    expect((await operate("DELETE", `/key-forms/${body.id}`)).status).toBe(404);
   });
 
   it("do not include this service's own form", async () => {

@@ -3,9 +3,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
 import { readConfig } from "../../../src/guard/read-config.ts";
-import { call, cron, db, makeKey, makeTenant, signing } from "../support/client.ts";
+import { call, db, makeKey, makeTenant, signing } from "../support/client.ts";
 import { logDelay } from "../support/entries.ts";
-import { readKeyRow, revokeOtherKeyRows, setKeyState, storeUnpushedState } from "../support/key-rows.ts";
+import { setKeyState } from "../support/key-rows.ts";
 import { untilClockReaches } from "../support/real-time.ts";
 
 /** The options of `vi.waitFor` for a change that gives a key more rights. Such a change takes effect within two seconds. */
@@ -66,15 +66,6 @@ describe("An API key", () => {
     expect(await outcomeOf(key)).toBe("revoked_key");
   });
 
-  it("can be disabled and enabled again", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    expect((await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { status: "disabled" } })).body.status).toBe("disabled");
-    expect(await outcomeOf(other.key)).toBe("disabled_key");
-    await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { status: "active" } });
-    await vi.waitFor(async () => expect(await outcomeOf(other.key)).toBe("admitted"), looseningDelay);
-  });
-
   it("is denied after its expiry, is listed as expired, and can get a later expiry", async () => {
     const { key, accountId } = await makeTenant();
     const expiresAt = Date.now() + 700;
@@ -96,28 +87,6 @@ describe("An API key", () => {
     await vi.waitFor(async () => expect(await outcomeOf(other.key)).toBe("admitted"), looseningDelay);
   });
 
-  it("loses a scope as soon as the change has returned", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { scopes: ["tasks:read"] } });
-    const denied = await call("GET", "/api/v1/users", { key: other.key });
-    expect([denied.status, denied.body.code]).toEqual([403, "insufficient_scope"]);
-    expect(denied.headers.get("WWW-Authenticate")).toContain('scope="users:read"');
-    expect((await call("GET", "/api/v1/tasks", { key: other.key })).status).toBe(200);
-  });
-
-  it("shows a change of itself at once, and still after its guard was evicted", async () => {
-    const { key, keyId } = await makeTenant();
-    const readSelf = async () => (await getMe(key)).body.key;
-    expect((await readSelf()).name).toBe("Test key");
-    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
-    const change = { name: "Renamed", scopes: ["keys:write"], expires_at: expiresAt };
-    expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: change })).status).toBe(200);
-    expect(await readSelf()).toEqual({ id: keyId, ...change });
-    await evictDurableObject(env.KEY_GUARD.getByName(keyId));
-    expect(await readSelf()).toEqual({ id: keyId, ...change });
-  });
-
   it("works only from its allowed IP addresses", async () => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);
@@ -127,40 +96,19 @@ describe("An API key", () => {
     expect(await statusFrom("2001:db8::7")).toBe(200);
     expect(await statusFrom("203.0.113.9")).toBe(403);
     expect((await getMe(other.key)).body.code).toBe("ip_not_allowed");
+    const tooMany = Array.from({ length: 101 }, (_, n) => `203.0.${n}.1`);
+    expect((await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { allowed_ips: tooMany } })).status).toBe(422);
     expect((await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { allowed_ips: null } })).body.allowed_ips).toEqual([]);
   });
 
-  it.each([
-    ["10.0.0.0/33"],
-    ["010.0.0.1"],
-    ["1.2.3"],
-    ["fe80::1%eth0"],
-    ["example.com"],
-    [""],
-    ["::1/129"],
-    ["::1.2.3.4"],
-    ["::ffff:1.2.3.4/8"],
-  ])("cannot have %j as an allowed IP address", async (address) => {
-    const { key } = await makeTenant();
-    const response = await call("POST", "/api/v1/keys", { key, body: { name: "x", allowed_ips: ["198.51.100.1", address] } });
-    expect([response.status, response.body.errors?.[0]?.pointer]).toEqual([422, "/allowed_ips/1"]);
-  });
-
-  it("is listed by page and by status among 130 keys", async () => {
-    const { key, keyId, accountId } = await makeTenant();
-    const ids = [keyId];
-    for (let count = 1; count < 130; count++) {
-      // An account may have at most 50 live keys.
-      if (count % 40 === 0) await revokeOtherKeyRows(accountId, keyId);
-      ids.unshift((await makeKey(accountId)).keyId);
-    }
-    const first = await call("GET", "/api/v1/keys?limit=100", { key });
-    const second = await call("GET", `/api/v1/keys?limit=100&cursor=${first.body.next_cursor}`, { key });
-    const listed = [...first.body.data, ...second.body.data].map((each: { id: string }) => each.id);
-    expect([first.body.data.length, second.body.data.length, second.body.has_more]).toEqual([100, 30, false]);
-    expect(new Set(listed)).toEqual(new Set(ids));
-    expect((await call("GET", "/api/v1/keys?status=revoked&limit=1", { key })).body.data[0].status).toBe("revoked");
-  });
+  it.each(["10.0.0.0/33", "010.0.0.1", "1.2.3", "fe80::1%eth0", "example.com", "", "::1/129", "::1.2.3.4", "::ffff:1.2.3.4/8"])(
+    "cannot have %j as an allowed IP address",
+    async (address) => {
+      const { key } = await makeTenant();
+      const response = await call("POST", "/api/v1/keys", { key, body: { name: "x", allowed_ips: ["198.51.100.1", address] } });
+      expect([response.status, response.body.errors?.[0]?.pointer]).toEqual([422, "/allowed_ips/1"]);
+    },
+  );
 
   it("shows the time and path of its last use", async () => {
     const { key, accountId } = await makeTenant();
@@ -203,14 +151,5 @@ describe("A key guard", () => {
     expect([response.status, response.body.code]).toEqual([401, "invalid_key"]);
     expect(response.headers.has("RateLimit")).toBe(false);
     expect(await runInDurableObject(env.KEY_GUARD.getByName(id), (_, state) => state.storage.kv.get("config"))).toBeUndefined();
-  });
-
-  it("gets a stored but unpushed change from the cron job", async () => {
-    const { keyId, key } = await makeTenant();
-    expect(await outcomeOf(key)).toBe("admitted");
-    await storeUnpushedState(keyId, "revoked");
-    await cron();
-    expect(await outcomeOf(key)).toBe("revoked_key");
-    expect(await readKeyRow(keyId)).toMatchObject({ version: 2, pushed_version: 2 });
   });
 });

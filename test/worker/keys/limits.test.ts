@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { parseRateLimit } from "ratelimit-header-parser";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, inject, it, vi } from "vitest";
 import type { KeyGuard } from "../../../src/guard/key-guard.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
@@ -130,8 +130,7 @@ describe("A limit that changes", () => {
     for (let request = 0; request < 5; request++) expect(await send()).toBe(200);
     expect(await send()).toBe(429);
     await change([{ per: "hour", limit: 100 }]);
-    await new Promise((resolve) => setTimeout(resolve, 1100));
-    expect(await send()).toBe(200);
+    await vi.waitFor(async () => expect(await send()).toBe(200), { timeout: 2000, interval: 50 });
     await change([
       { per: "hour", limit: 100 },
       { per: "day", limit: 7 },
@@ -187,7 +186,11 @@ describe("A client", () => {
     expect(await read()).toEqual(['"account-hour";q=200;w=3600', "200", "8"]);
   });
 
-  it("that waits as long as Retry-After says, alone in its account, is never refused twice in a row", async () => {
+  it("that waits as long as Retry-After says, alone in its account, is never refused twice in a row", {
+    tags: ["long"],
+    timeout: 60_000,
+  }, async () => {
+    const requests = inject("isLong") ? 2500 : 400;
     const { accountId, secret } = await makeLimited([
       { per: "second", limit: 6 },
       { per: "minute", limit: 40 },
@@ -204,7 +207,7 @@ describe("A client", () => {
     const violated = new Set<string>();
     let now = Date.UTC(2032, 0, 30, 21, 59, 30);
     try {
-      for (let request = 0; request < 2500; request++) {
+      for (let request = 0; request < requests; request++) {
         vi.setSystemTime(now);
         const { status, headers, body } = await call("GET", request % 7 === 0 ? "/api/v1/analytics" : "/api/v1/me", { key: secret });
         expect([200, 429]).toContain(status);
@@ -222,10 +225,10 @@ describe("A client", () => {
     } finally {
       vi.useRealTimers();
     }
-    expect(refusals).toBeGreaterThan(50);
+    expect(refusals).toBeGreaterThan(requests / 50);
     expect(violated).toEqual(
       new Set(["second", "minute", "hour", "month", "account-hour", "account-day"].filter((name) => violated.has(name))),
     );
-    expect(violated.size).toBeGreaterThanOrEqual(4);
-  }, 60_000);
+    expect(violated.size).toBeGreaterThanOrEqual(inject("isLong") ? 4 : 3);
+  });
 });

@@ -12,6 +12,7 @@ import { operate, operatorActionsOn, reconcileGuards } from "../support/operate.
 import { insertErasure } from "../support/operations-rows.ts";
 import { makePerson } from "../support/people.ts";
 import { deliveryWait, receivedAt, register } from "../support/receiver.ts";
+import { readTables } from "../support/schema.ts";
 import { tryKey } from "../support/try-key.ts";
 
 const readAccountRow = (accountId: string) =>
@@ -22,14 +23,6 @@ const restoreAccountRow = (row: Record<string, unknown>) =>
   env.DB.prepare(`INSERT INTO accounts (${Object.keys(row).join()}) VALUES (${Object.keys(row).map(() => "?")})`)
     .bind(...Object.values(row))
     .run();
-
-/** Returns the tables of a database, except internal tables. */
-const readTables = async (database: D1Database) => {
-  const { results } = await database
-    .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-    .all<{ name: string; sql: string }>();
-  return results.filter(({ name }) => !/^(sqlite|d1|_cf)_/.test(name));
-};
 
 /** Finds all tables that contain `text` in any column. Returns a sorted list of their names. */
 async function findTablesWith(text: string): Promise<string[]> {
@@ -66,6 +59,7 @@ describe("An erasure", () => {
     const otherTenant = await makeTenant();
     const owner = await makePerson(accountId);
     const webhook = await register(key);
+    await operate("PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 500 }] });
     const user = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
     await call("POST", "/api/v1/tasks", { key, body: { title: "x", assignee_id: user.body.id }, "Idempotency-Key": "once" });
     await call("POST", `/api/v1/webhooks/${webhook.id}/redeliver`, { key, body: { from: new Date(0).toISOString() } });
@@ -88,8 +82,15 @@ describe("An erasure", () => {
     for (const id of [keyId, webhook.id, user.body.id, owner.member.id]) expect(await findTablesWith(id)).toEqual([]);
     const onDisk = await readAccountsOnDisk();
     expect([onDisk.includes(accountId), onDisk.includes(otherTenant.accountId)]).toEqual([false, true]);
+    const ofBudget = await runInDurableObject(env.ACCOUNT_BUDGET.getByName(accountId), (_, { storage }) => [...storage.kv.list()]);
+    expect(ofBudget).toEqual([["erased", true]]);
     expect(await readGuardStorage(keyId)).toEqual({ state: [["erased", true]], events: [] });
-    expect(await operatorActionsOn(accountId)).toEqual(["account.erased", "account.suspended", "account.erasure_requested"]);
+    expect(await operatorActionsOn(accountId)).toEqual([
+      "account.erased",
+      "account.suspended",
+      "account.erasure_requested",
+      "account.changed",
+    ]);
     expect(await tryKey(otherTenant.key)).toBe(200);
     expect((await call("GET", "/api/v1/tasks", { key: otherTenant.key })).body.data.length).toBe(1);
     // A repeated erasure returns the same report as before.

@@ -23,17 +23,6 @@ const makePlan = async (content: object = team) => {
 };
 
 describe("A plan", () => {
-  it("can be made, read, listed, renamed and deleted by the operator", async () => {
-    const plan = await makePlan();
-    expect(plan).toMatchObject({ ...team, id: expect.stringMatching(/^plan_/) });
-    expect((await operate("GET", `/plans/${plan.id}`)).body).toEqual({ ...plan, accounts: 0, waiting: 0 });
-    const renamed = await operate("PATCH", `/plans/${plan.id}`, { name: `${plan.name} 2` });
-    expect(renamed.body).toMatchObject({ ...team, name: `${plan.name} 2`, accounts: 0, waiting: 0, next: null });
-    expect((await operate("GET", "/plans")).body.data).toContainEqual(expect.objectContaining({ id: plan.id, accounts: 0 }));
-    expect((await operate("DELETE", `/plans/${plan.id}`)).status).toBe(204);
-    expect((await operate("GET", `/plans/${plan.id}`)).status).toBe(404);
-  });
-
   it.each<[string, object]>([
     ["/account_limits/0/per", { name: "x", account_limits: [{ per: "second", limit: 5 }] }],
     [
@@ -147,35 +136,6 @@ describe("A plan", () => {
     expect(await operatorActionsOn(accountId)).toEqual(["key.made", "key.limited", "account.changed"]);
   });
 
-  it("is replaced by single limits that the account has of its own, and comes back without them", async () => {
-    const plan = await makePlan({
-      account_limits: [
-        { per: "hour", limit: 30 },
-        { per: "month", limit: 500 },
-      ],
-    });
-    const { accountId } = await makeTenant();
-    const change = async (body: object) => (await operate("PATCH", `/accounts/${accountId}`, body)).body.limits;
-    await change({ plan_id: plan.id });
-    expect(await change({ limits: [{ per: "hour", limit: 90 }] })).toEqual([
-      { per: "hour", limit: 90 },
-      { per: "month", limit: 500 },
-    ]);
-    expect(await change({ plan_id: null })).toEqual([{ per: "hour", limit: 90 }]);
-    await change({ plan_id: plan.id });
-    expect(await change({ limits: [] })).toEqual([
-      { per: "hour", limit: 30 },
-      { per: "month", limit: 500 },
-    ]);
-  });
-
-  it("that does not exist is refused for an account", async () => {
-    const { accountId } = await makeTenant();
-    const { status, body } = await operate("PATCH", `/accounts/${accountId}`, { plan_id: "plan_none" });
-    expect([status, body.errors[0].pointer]).toEqual([422, "/plan_id"]);
-    expect((await operate("PATCH", "/accounts/acc_none", { limits: [] })).status).toBe(404);
-  });
-
   it("changes all its accounts in pieces, and each account has the new limit as soon as its row says so", async () => {
     const plan = await makePlan({ account_limits: [{ per: "hour", limit: 100 }] });
     const tenants = await Promise.all(Array.from({ length: 12 }, () => makeTenant()));
@@ -280,10 +240,5 @@ describe("GET /account/limits", () => {
       { key_id: other.keyId, key_name: "Nightly", used: usedOf(9) },
       { key_id: keyId, key_name: "Test key", used: usedOf(1) },
     ]);
-  });
-
-  it("is empty for an account whose keys share no limits", async () => {
-    const { key } = await makeTenant();
-    expect((await call("GET", "/api/v1/account/limits", { key })).body).toEqual({ plan: null, policies: [], by_key: [] });
   });
 });

@@ -1,9 +1,8 @@
-import { env, exports } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
-import { hourMs, minuteMs } from "../../../src/lib/time/clock.ts";
+import { exports } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { hourMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
 import { slots } from "../../../src/monitoring/sign-in-failures.ts";
 import { answerOf, call, makeTenant, origin } from "../support/client.ts";
-import { countAuditRows } from "../support/log-rows.ts";
 import { backdateSessions } from "../support/member-rows.ts";
 import { operatorToken } from "../support/operate.ts";
 import { countSignInAttemptRows, deleteOperatorEntries, fillSignInAttempts } from "../support/operations-rows.ts";
@@ -40,18 +39,12 @@ const readOperatorEntries = async (action: string): Promise<{ details: object; o
   return body.data.filter((each: { action: string }) => each.action === action);
 };
 
-const setStoredBytes = (accountId: string, bytes: number) =>
-  env.DB.prepare("UPDATE account_storage SET bytes = ? WHERE account_id = ?").bind(bytes, accountId).run();
+// Attempts are counted for each minute of the clock, so the clock stands still during a test.
+beforeEach(() => void vi.setSystemTime(Math.floor(Date.now() / minuteMs) * minuteMs + secondMs));
+afterEach(() => void vi.useRealTimers());
 
-/**
- * Waits until at least 20 seconds are left in the current minute of the clock. Attempts are counted for each minute of the real clock, so a
- * test must finish before the minute ends.
- */
-const waitForStartOfMinute = () => vi.waitUntil(() => minuteMs - (Date.now() % minuteMs) >= 20_000, { timeout: 25_000, interval: 200 });
-
-describe("A wrong operator token", { timeout: 60_000 }, () => {
+describe("A wrong operator token", () => {
   it("is counted, and recorded in one audit log entry a minute, without the token", async () => {
-    await waitForStartOfMinute();
     const ip = newAddress();
     const failuresBefore = await readFailureCount("operator_token");
     // Another test may have sent a wrong token in the same minute.
@@ -64,7 +57,6 @@ describe("A wrong operator token", { timeout: 60_000 }, () => {
   });
 
   it("gets 429 after ten attempts in a minute, but the correct token still works from the same address", async () => {
-    await waitForStartOfMinute();
     const ip = newAddress();
     const statuses: number[] = [];
     for (let attempt = 0; attempt < 12; attempt++) statuses.push((await callWithToken(`wrong-${attempt}`, ip)).status);
@@ -79,33 +71,15 @@ describe("A wrong operator token", { timeout: 60_000 }, () => {
   });
 
   it("counts against its whole IPv6 network of 64 bits, and against no other network", async () => {
-    await waitForStartOfMinute();
     const suffix = (++addressCount).toString(16);
     const network = `2001:db8:0:${suffix}`;
     for (let host = 1; host <= 10; host++) await callWithToken("wrong", `${network}::${host}`);
     expect((await callWithToken("wrong", `${network}:1:2:3:4`)).status).toBe(429);
     expect((await callWithToken("wrong", `2001:db8:1:${suffix}::1`)).status).toBe(401);
   });
-
-  it("gets 401 again in the next minute", async () => {
-    await waitForStartOfMinute();
-    const ip = newAddress();
-    for (let attempt = 0; attempt < 11; attempt++) await callWithToken("wrong", ip);
-    const now = Date.now();
-    const clock = vi.spyOn(Date, "now").mockReturnValue(now + minuteMs);
-    expect((await callWithToken("wrong", ip)).status).toBe(401);
-    clock.mockRestore();
-  });
-
-  it("is counted only if the request contains a token", async () => {
-    const before = await readFailureCount("operator_token");
-    for (let attempt = 0; attempt < 12; attempt++)
-      expect((await answerOf(await exports.default.fetch(new Request(`${origin}/metrics`)))).status).toBe(401);
-    expect(await readFailureCount("operator_token")).toBe(before);
-  });
 });
 
-describe("A wrong recovery code", { timeout: 60_000 }, () => {
+describe("A wrong recovery code", () => {
   it("is counted, and recorded for the operator if its account is unknown", async () => {
     const before = await readFailureCount("recovery_code");
     expect((await signInWithCode("aaaaa-bbbbb-ccccc-ddddd-eeeee", newAddress())).status).toBe(403);
@@ -116,7 +90,6 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
   });
 
   it("that was used before is recorded in the audit log of its account once a minute, with the IP address", async () => {
-    await waitForStartOfMinute();
     const { accountId, key } = await makeTenant();
     const { member, codes } = await makePerson(accountId);
     expect((await signInWithCode(codes[0] ?? "", newAddress())).status).toBe(303);
@@ -127,7 +100,6 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
   });
 
   it("of a signed-in member is recorded in the account's audit log, and limited apart from other members and visitors", async () => {
-    await waitForStartOfMinute();
     const { accountId, key } = await makeTenant();
     const { member, codes, post } = await makePerson(accountId);
     await backdateSessions(member.id, "verified_at", hourMs);
@@ -147,18 +119,7 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
     expect(data).toMatchObject([{ actor: { type: "member", id: member.id }, target: { id: member.id }, ip }]);
   });
 
-  it("adds no audit log entry to an account that has used up its storage reserve", async () => {
-    await waitForStartOfMinute();
-    const { accountId } = await makeTenant();
-    const { codes } = await makePerson(accountId);
-    expect((await signInWithCode(codes[0] ?? "", newAddress())).status).toBe(303);
-    await setStoredBytes(accountId, 1e12);
-    expect((await signInWithCode(codes[0] ?? "", newAddress())).status).toBe(403);
-    expect(await countAuditRows(accountId, "recovery_code.refused")).toBe(0);
-  });
-
   it("blocks its address for the rest of the minute after ten attempts, even for a correct code, and no other address", async () => {
-    await waitForStartOfMinute();
     const { codes } = await makePerson((await makeTenant()).accountId);
     const ip = newAddress();
     const statuses: number[] = [];
@@ -170,7 +131,6 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
   });
 
   it("no longer counts after a correct code from the same address", async () => {
-    await waitForStartOfMinute();
     const { codes } = await makePerson((await makeTenant()).accountId);
     const ip = newAddress();
     for (const code of [codes[0] ?? "", codes[1] ?? ""]) {

@@ -62,15 +62,6 @@ describe("An Idempotency-Key", () => {
     expect(await countTasks(key)).toBe(1);
   });
 
-  it("accepts the same number in a different notation as the same request, and no other number", async () => {
-    const { key, accountId } = await makeTenant();
-    const { keyId } = await makeKey(accountId);
-    const rotate = (seconds: string) => post(key, `/keys/${keyId}/rotate`, `{"overlap_seconds":${seconds}}`, "one");
-    expect((await rotate("100")).headers.get("Idempotent-Replayed")).toBeNull();
-    for (const same of ["100.0", "1e2", "10E1"]) expect((await rotate(same)).headers.get("Idempotent-Replayed"), same).toBe("true");
-    expect((await rotate("101")).body.code).toBe("idempotency_key_reused");
-  });
-
   it("applies to one account and one path", async () => {
     const [one, other] = [await makeTenant(), await makeTenant()];
     const second = await makeKey(one.accountId);
@@ -87,17 +78,6 @@ describe("An Idempotency-Key", () => {
     expect((await post(key, "/users", { name: "A", email: "a@example.com" }, "k")).status).toBe(409);
     expect((await post(key, "/users", { name: "A", email: "b@example.com" }, "k")).status).toBe(201);
     expect((await post(key, "/tasks", { title: "x" }, "k")).status).toBe(201);
-  });
-
-  it("can be used again after a change that its own transaction rolled back", async () => {
-    const { key, accountId } = await makeTenant();
-    const spare = await makeKey(accountId);
-    for (let made = 2; made < 50; made++) await makeKey(accountId);
-    expect((await post(key, "/keys", { name: "x" }, "k")).body.code).toBe("limit_reached");
-    await call("DELETE", `/api/v1/keys/${spare.keyId}`, { key });
-    const made = await post(key, "/keys", { name: "x" }, "k");
-    expect([made.status, made.headers.get("Idempotent-Replayed")]).toEqual([201, null]);
-    expect((await call("GET", "/api/v1/me", { key: made.body.secret_key })).status).toBe(200);
   });
 
   it("stores a separate response for each of several concurrent rotations with different keys", async () => {

@@ -71,12 +71,16 @@ it("A burst has at most ten attempts in flight per webhook and fifty per account
   expect(request.at - createdAt).toBeLessThan(1000);
 });
 
-it("A webhook has at most ten attempts in flight, even if its account has free slots", async () => {
-  const { tenant, webhooks, startBurst } = await prepareBurst(["hang"]);
+it("A webhook whose receiver hangs has at most ten attempts in flight, and delays no other webhook of its account", async () => {
+  const { tenant, webhooks, startBurst } = await prepareBurst(["hang", "take"]);
+  const startedAt = Date.now();
   await startBurst();
   await vi.waitFor(async () => expect(sumOf(await countInFlight(tenant.accountId))).toBeGreaterThanOrEqual(10), deliveryWait);
   expect(await attemptWaitingDelivery(tenant, webhooks[0]?.id ?? "")).toBe(false);
-  expect(await countInFlight(tenant.accountId)).toEqual([10]);
+  const requests = await waitForRequests(webhooks[1]?.path ?? "", taskCount);
+  // Ten attempts of the hanging receiver end after 15 seconds.
+  expect((requests.at(-1)?.at ?? 0) - startedAt).toBeLessThan(10_000);
+  await vi.waitFor(async () => expect(await countInFlight(tenant.accountId)).toEqual([10]), deliveryWait);
 });
 
 it("Each attempt that ends starts the next delivery, until all are delivered without the sweep", async () => {

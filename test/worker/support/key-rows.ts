@@ -22,11 +22,6 @@ export async function updateKeyRow(keyId: string, columns: KeyRow): Promise<void
 
 export const setKeyState = (keyId: string, state: KeyConfig["state"]): Promise<void> => updateKeyRow(keyId, { state });
 
-/** Stores a new state and a new version of a key. Leaves the pushed version unchanged, as if the push to the guard was lost. */
-export async function storeUnpushedState(keyId: string, state: KeyConfig["state"]): Promise<void> {
-  await env.DB.prepare("UPDATE api_keys SET state = ?, version = version + 1 WHERE id = ?").bind(state, keyId).run();
-}
-
 /** Stores a new version and a new revision of a key. Marks the version as pushed to the guard, although nothing was pushed. */
 export async function storeRevision(keyId: string, revision: string): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET version = version + 1, pushed_version = version + 1, revision = ? WHERE id = ?")

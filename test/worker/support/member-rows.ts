@@ -31,9 +31,6 @@ export const readRemovalTime = (memberId: string) =>
 
 export const readMemberId = (email: string) => env.DB.prepare("SELECT id FROM members WHERE email = ?").bind(email).first<string>("id");
 
-export const readEmailKey = (memberId: string) =>
-  env.DB.prepare("SELECT email_key FROM members WHERE id = ?").bind(memberId).first<string>("email_key");
-
 /** Returns the account and the role of each current member with the given email address. */
 export const readCurrentMembers = async (email: string) =>
   (
@@ -73,10 +70,6 @@ export const readLastSeen = (memberId: string) =>
 /** Moves the time in `column` back by `ms` milliseconds, for all sessions of a member. */
 export const backdateSessions = (memberId: string, column: "verified_at" | "last_seen_at" | "created_at", ms: number) =>
   env.DB.prepare(`UPDATE sessions SET ${column} = ${column} - ? WHERE member_id = ?`).bind(ms, memberId).run();
-
-/** Moves the last use of a member's sessions back by `ms` milliseconds, except for the session `sessionId`. */
-export const backdateOtherSessions = (memberId: string, sessionId: string, ms: number) =>
-  env.DB.prepare("UPDATE sessions SET last_seen_at = last_seen_at - ? WHERE member_id = ? AND id <> ?").bind(ms, memberId, sessionId).run();
 
 /**
  * Adds sessions to every member that `insertMembers` added to an account. Each session id ends with a number of three digits. A session
@@ -125,12 +118,6 @@ export const countInvitations = (accountId: string) =>
   env.DB.prepare("SELECT count(*) AS count FROM invitations WHERE account_id = ? AND kind = 'invite'")
     .bind(accountId)
     .first<number>("count");
-
-/** Returns the email addresses of the recipients of an account's open invitations. */
-export const readRecipientsOfOpenInvitations = async (accountId: string) =>
-  (
-    await env.DB.prepare("SELECT email FROM invitations WHERE account_id = ? AND used_by IS NULL").bind(accountId).all<{ email: string }>()
-  ).results.map(({ email }) => email);
 
 /** Adds `count` invitations to an account, all with the same email address and the role `viewer`. */
 export const insertInvitations = (accountId: string, email: string, { count, createdAt }: { count: number; createdAt: number }) =>

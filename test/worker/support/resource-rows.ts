@@ -33,12 +33,6 @@ export const insertTasks = (
 export const countAssignedTasks = async (userId: string): Promise<number> =>
   (await env.DB.prepare("SELECT count(*) AS count FROM tasks WHERE assignee_id = ?").bind(userId).first<number>("count")) ?? 0;
 
-/** Returns the ids of at most `limit` tasks that are assigned to a user. */
-export async function readAssignedTaskIds(userId: string, limit: number): Promise<string[]> {
-  const { results } = await env.DB.prepare("SELECT id FROM tasks WHERE assignee_id = ? LIMIT ?").bind(userId, limit).all<{ id: string }>();
-  return results.map(({ id }) => id);
-}
-
 /** Returns the title and the revision of each unassigned task of an account. */
 export const readUnassignedTasks = async (accountId: string) =>
   (

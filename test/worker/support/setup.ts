@@ -2,18 +2,18 @@
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, aroundEach, beforeEach } from "vitest";
-import { hourMs, hourStart, minuteMs } from "../../../src/lib/time/clock.ts";
+import { hourMs, hourStart, secondMs } from "../../../src/lib/time/clock.ts";
 import { beginTest, invocation, takeAuditedLate, takeExceeded } from "./counted.ts";
 import { untilClockReaches } from "./real-time.ts";
 
 const { MIGRATIONS, ...bindings } = env as unknown as Record<string, D1Database> & { MIGRATIONS: Record<string, D1Migration[]> };
 for (const [binding, migrations] of Object.entries(MIGRATIONS)) await applyD1Migrations(bindings[binding] as D1Database, migrations);
 
-// A limit window is one clock hour. No test starts in the last minute of an hour, so that a short test stays within one window.
+// A limit window is one clock hour. No test starts in the last seconds of an hour, so that a short test stays within one window.
 beforeEach(async () => {
   const nextHour = hourStart(Date.now()) + hourMs;
-  if (nextHour - Date.now() < minuteMs) await untilClockReaches(nextHour);
-}, 90_000);
+  if (nextHour - Date.now() < 5 * secondMs) await untilClockReaches(nextHour);
+});
 
 // The test itself counts as one invocation. This invocation includes the functions that the test calls and the requests that the test
 // passes to an app.

@@ -28,10 +28,6 @@ export const insertSlots = (
     .bind(host, accountId, startedAt, Number(isOpen), JSON.stringify(Array.from({ length: count }, (_, index) => index)))
     .run();
 
-/** Changes the id of a webhook that has no deliveries yet. */
-export const setWebhookId = (webhookId: string, newWebhookId: string) =>
-  env.DB.prepare("UPDATE webhooks SET id = ? WHERE id = ?").bind(newWebhookId, webhookId).run();
-
 /** Sets the time of a webhook's first failed attempt after its last success, in milliseconds since the epoch. */
 export const setFailingSince = (webhookId: string, at: number | null) =>
   env.DB.prepare("UPDATE webhooks SET failing_since = ? WHERE id = ?").bind(at, webhookId).run();

@@ -25,21 +25,6 @@ describe("A service token", () => {
     expect(JSON.stringify(list)).not.toContain(body.token);
   });
 
-  it.each([
-    ["metrics:read", "GET", "/accounts"],
-    ["verify", "GET", "/accounts"],
-    ["accounts:read", "POST", "/accounts"],
-    ["accounts:write", "GET", "/tokens"],
-    ["accounts:write", "POST", "/accounts/acc_none/erase"],
-    ["keys:write", "POST", "/verify"],
-    ["tokens:write", "GET", "/secrets"],
-    ["accounts:read", "GET", "/audit"],
-  ])("with the scope %s may not call %s %s", async (scope, method, path) => {
-    const answer = await operate(method, path, method === "GET" ? undefined : {}, await makeToken([scope]));
-    expect([answer.status, answer.body.code]).toEqual([403, "insufficient_scope"]);
-    expect(answer.headers.get("WWW-Authenticate")).toContain('error="insufficient_scope"');
-  });
-
   it("may read /metrics with metrics:read alone", async () => {
     expect((await metrics(await makeToken(["metrics:read"]))).status).toBe(200);
     expect((await metrics(await makeToken(["verify"]))).status).toBe(403);
@@ -134,19 +119,13 @@ describe("A service token", () => {
     }
   });
 
-  it("needs the same scope for the same effect, by each operation that has it", async () => {
+  it("needs the scope of each member that it changes", async () => {
     const { accountId, keyId } = await makeTenant();
     const effects: Record<string, [method: string, path: string, body?: object][]> = {
       "keys:write": [
         ["PATCH", `/keys/${keyId}`, { status: "disabled" }],
-        ["POST", `/keys/${keyId}/disable`],
         ["PATCH", `/keys/${keyId}`, { status: "active" }],
-        ["POST", `/keys/${keyId}/enable`],
         ["PATCH", `/keys/${keyId}`, { hourly_limit: 900 }],
-        ["PUT", `/keys/${keyId}/limit`, { limit: 800 }],
-        ["PUT", `/keys/${keyId}/limits`, { limits: [{ per: "hour", limit: 700 }] }],
-        ["DELETE", `/keys/${keyId}`],
-        ["POST", `/keys/${keyId}/revoke`],
       ],
       operate: [
         ["PATCH", `/accounts/${accountId}`, { limits: [{ per: "hour", limit: 900 }] }],
@@ -155,9 +134,6 @@ describe("A service token", () => {
         ["PATCH", `/accounts/${accountId}`, { plan_id: null }],
         ["PATCH", `/accounts/${accountId}`, { max_live_keys: 60 }],
         ["PATCH", `/accounts/${accountId}`, { on_unavailable: "known" }],
-        ["PUT", `/accounts/${accountId}/storage-quota`, { bytes: null }],
-        ["POST", `/accounts/${accountId}/suspend`],
-        ["POST", `/accounts/${accountId}/resume`],
       ],
     };
     // All scopes but the one of the effect, and the one with which the way to the effect begins.
@@ -168,40 +144,11 @@ describe("A service token", () => {
       for (const [method, path, body] of ways) {
         const denied = await operate(method, path, body, lacking);
         expect([method, path, denied.status, denied.body?.code]).toEqual([method, path, 403, "insufficient_scope"]);
-        expect([method, path, (await operate(method, path, body, having)).status]).toEqual([method, path, method === "DELETE" ? 204 : 200]);
+        expect([method, path, (await operate(method, path, body, having)).status]).toEqual([method, path, 200]);
       }
     }
     const writing = await makeToken(["accounts:write"]);
     expect((await operate("PATCH", `/accounts/${accountId}`, { name: "N", email: null, metadata: {} }, writing)).status).toBe(200);
-  });
-
-  it("that is bound to accounts sees no other account", async () => {
-    const [own, other] = [await makeTenant(), await makeTenant()];
-    const token = await makeToken(["accounts:read", "accounts:write", "keys:write"], { accounts: [own.accountId] });
-    const call = (method: string, path: string, body?: object) => operate(method, path, body, token);
-    const { body: list } = await call("GET", "/accounts");
-    expect(list.data.map(({ id }: { id: string }) => id)).toEqual([own.accountId]);
-    expect((await call("GET", `/accounts/${own.accountId}`)).status).toBe(200);
-    for (const [method, path, body] of [
-      ["GET", `/accounts/${other.accountId}`],
-      ["PATCH", `/accounts/${other.accountId}`, { name: "X" }],
-      ["GET", `/accounts/${other.accountId}/keys`],
-      ["POST", `/accounts/${other.accountId}/keys`, { name: "X" }],
-      ["GET", `/keys/${other.keyId}`],
-      ["PATCH", `/keys/${other.keyId}`, { name: "X" }],
-      ["DELETE", `/keys/${other.keyId}`],
-      ["POST", `/keys/${other.keyId}/rotate`, {}],
-    ] as const)
-      expect([method, path, (await call(method, path, body)).status]).toEqual([method, path, 404]);
-    expect((await call("POST", "/accounts", { name: "X", email: "x@acme.dev" })).status).toBe(403);
-  });
-
-  it("that is bound to accounts cannot read the figures of the deployment", async () => {
-    const { accountId } = await makeTenant();
-    const statusWith = async (token: string) =>
-      (await exports.default.fetch(new Request(`${origin}/metrics`, { headers: { Authorization: `Bearer ${token}` } }))).status;
-    expect(await statusWith(await makeToken(["metrics:read"], { accounts: [accountId] }))).toBe(403);
-    expect(await statusWith(await makeToken(["metrics:read"]))).toBe(200);
   });
 
   it("has its id beside its name in the operator audit, because names are not unique", async () => {
@@ -218,7 +165,7 @@ describe("A service token", () => {
 
   it("that is bound to accounts cannot touch other accounts or the deployment with any scope", async () => {
     const [own, other] = [await makeTenant(), await makeTenant()];
-    const scopes = ["operate", "keys:write", "accounts:read", "tokens:write"];
+    const scopes = ["operate", "keys:write", "accounts:read", "accounts:write", "tokens:write"];
     const token = await makeToken(scopes, { accounts: [own.accountId] });
     const statusOf = async (method: string, path: string, body?: object) => (await operate(method, path, body, token)).status;
     for (const [method, path] of [
@@ -231,6 +178,7 @@ describe("A service token", () => {
       ["POST", "owners"],
       ["POST", "erase"],
       ["GET", "erasure"],
+      ["GET", "keys"],
     ] as const)
       expect([path, await statusOf(method, `/accounts/${other.accountId}/${path}`, method === "GET" ? undefined : {})]).toEqual([
         path,
@@ -248,7 +196,13 @@ describe("A service token", () => {
       expect([path, await statusOf(method, path, method === "POST" ? {} : undefined)]).toEqual([path, 403]);
     expect(await statusOf("GET", "/none")).toBe(404);
     expect(await statusOf("DELETE", "/plans")).toBe(405);
-    for (const action of ["revoke", "disable", "enable"]) expect(await statusOf("POST", `/keys/${other.keyId}/${action}`)).toBe(404);
+    for (const action of ["revoke", "disable", "enable", "rotate"])
+      expect(await statusOf("POST", `/keys/${other.keyId}/${action}`, {}), action).toBe(404);
+    for (const method of ["GET", "PATCH", "DELETE"])
+      expect(await statusOf(method, `/keys/${other.keyId}`, method === "PATCH" ? { name: "X" } : undefined), method).toBe(404);
+    expect(await statusOf("POST", "/accounts", { name: "X", email: "x@acme.dev" })).toBe(403);
+    const { body: list } = await operate("GET", "/accounts", undefined, token);
+    expect(list.data.map(({ id }: { id: string }) => id)).toEqual([own.accountId]);
     expect(await statusOf("GET", `/accounts/${own.accountId}/storage`)).toBe(200);
     const { body } = await operate("GET", "/tokens", undefined, token);
     expect(body.data).toEqual([]);
@@ -331,28 +285,6 @@ describe("A POST of the team API with an Idempotency-Key", () => {
         }),
       ),
     );
-
-  it("takes effect once, and shows secrets only the first time", async () => {
-    const { accountId } = await makeTenant();
-    const key = crypto.randomUUID();
-    const [first, second] = [
-      await post(`/accounts/${accountId}/keys`, { name: "K" }, key),
-      await post(`/accounts/${accountId}/keys`, { name: "K" }, key),
-    ];
-    expect([first.status, second.status, second.headers.get("Idempotent-Replayed")]).toEqual([201, 201, "true"]);
-    expect(first.body.secret_key).toMatch(/^dvo_/);
-    expect(second.body).toEqual({ ...first.body, secret_key: null });
-    expect((await operate("GET", `/accounts/${accountId}/keys`)).body.data).toHaveLength(2);
-  });
-
-  it("is rejected if the body differs, and can be sent again after an error", async () => {
-    const { accountId } = await makeTenant();
-    const key = crypto.randomUUID();
-    expect((await post(`/accounts/${accountId}/keys`, { name: "" }, key)).status).toBe(422);
-    expect((await post(`/accounts/${accountId}/keys`, { name: "K" }, key)).status).toBe(201);
-    const other = await post(`/accounts/${accountId}/keys`, { name: "Other" }, key);
-    expect([other.status, other.body.code]).toEqual([422, "idempotency_key_reused"]);
-  });
 
   it("creates one account for many requests at once", async () => {
     const key = crypto.randomUUID();

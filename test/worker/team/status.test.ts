@@ -1,10 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { runScheduledJobs } from "../../../src/app.ts";
-import { alerting } from "../../../src/db/areas/monitoring/tables.ts";
 import { databaseSizes } from "../../../src/db/tables.ts";
-import { storeAlerting } from "../../../src/monitoring/alerting.ts";
-import { countRequests } from "../../../src/monitoring/recent-requests.ts";
 import { db, makeTenant } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 
@@ -49,27 +46,6 @@ it("The status says that an account whose database is not bound needs a person",
     severity: "ticket",
     summary: "This could not be read: the traffic of the log writer ACTIVITY_9/0.",
     runbook: "docs/runbooks/cloudflare-outage.md",
-  });
-});
-
-it("The status compares the requests with those that cron has counted, and says if they fail", async () => {
-  await makeTenant();
-  await db.delete(alerting);
-  const { body: before } = await operate("GET", "/status");
-  expect(before.unknown).toContain("the requests of the last minutes, and those that failed");
-  const counted = await countRequests(env);
-  if (counted === null) throw new Error("a log writer does not respond");
-  // Since a minute ago, 200 requests were served, and 100 of them failed.
-  const sample = { at: Date.now() - 60_000, requests: counted.requests - 200, failed: counted.failed - 100 };
-  await storeAlerting(db, { states: [], samples: [sample] });
-  const { body } = await operate("GET", "/status");
-  await db.delete(alerting);
-  expect(body.unknown).not.toContain("the requests of the last minutes, and those that failed");
-  expect(body.needs_attention).toContainEqual({
-    name: "RequestsFail",
-    severity: "page",
-    summary: expect.stringMatching(/^1\d\d of 2\d\d requests failed with a 5xx status\.$/),
-    runbook: "docs/runbooks/roll-back.md",
   });
 });
 

@@ -25,17 +25,6 @@ describe("An account of the team API", () => {
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
   });
 
-  it.each(["%2E", "%2E%2E", "-"])("cannot have the external id %s, at which no path leads to it", async (id) => {
-    expect((await operate("POST", "/accounts", { name: "Acme", external_id: decodeURIComponent(id) })).status).toBe(422);
-    expect((await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" })).status).toBeGreaterThanOrEqual(400);
-  });
-
-  it("has an address of any form that its document allows", async () => {
-    for (const email of ["a@b.c", "ада@почта.рф"])
-      expect((await operate("POST", "/accounts", { name: "Acme", email })).status, email).toBe(201);
-    expect((await operate("POST", "/accounts", { name: "Acme", email: "nobody" })).status).toBe(422);
-  });
-
   it("is put under a precondition", async () => {
     const id = newId();
     const put = (name: string, headers: Record<string, string>) =>
@@ -84,10 +73,15 @@ describe("An account of the team API", () => {
     }
   });
 
-  it.each(["-", "%20x", "x%20", "%C3%A9", "x".repeat(201)])("cannot have the external id %s", async (id) => {
-    const { status, body } = await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" });
-    expect([status, body.code, body.errors[0].parameter]).toEqual([400, "invalid_parameter", "external_id"]);
-  });
+  it.each(["-", "%20x", "x%20", "%C3%A9", "x".repeat(201)])(
+    "cannot have the external id %s, nor one to which no path leads",
+    async (id) => {
+      for (const external_id of [".", "..", "-"])
+        expect((await operate("POST", "/accounts", { name: "Acme", external_id })).status).toBe(422);
+      const { status, body } = await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme" });
+      expect([status, body.code, body.errors[0].parameter]).toEqual([400, "invalid_parameter", "external_id"]);
+    },
+  );
 
   it("keeps every change of many that come at once", async () => {
     const { accountId, keyId } = await makeTenant();
@@ -121,12 +115,5 @@ describe("An account of the team API", () => {
     const own = body.data.filter(({ account_id }: { account_id: string }) => account_id === accountId);
     expect(own).toHaveLength(1);
     expect(own[0]).toMatchObject({ action: "account.changed", details: { changes: ["name", "metadata"], retention_days: 14 } });
-  });
-
-  it("is read and changed with its ETag", async () => {
-    const { accountId } = await makeTenant();
-    const { headers, status } = await operate("GET", `/accounts/${accountId}`);
-    expect(status).toBe(200);
-    expect(headers.get("ETag")).toMatch(/^"[0-9a-f]{16}"$/);
   });
 });

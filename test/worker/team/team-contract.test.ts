@@ -48,28 +48,17 @@ const send = async (
 const tokenFor = (scope: string | undefined) => (scope === "tokens:write" ? without.get("verify") : every) ?? "";
 
 describe.each(operations)("$name", ({ method, path, scope, hasBody, isBodyRequired }) => {
-  it("needs a token", async () => {
-    const answer = await send(method, path, { "Content-Type": "application/json", ...(hasBody && { body: "{}" }) });
-    expect([answer.status, answer.body.code]).toEqual([401, "invalid_token"]);
-  });
+  const json = { "Content-Type": "application/json", ...(hasBody && { body: "{}" }) };
 
-  it.runIf(scope)("needs its scope", async () => {
-    const answer = await send(method, path, {
-      token: without.get(scope ?? "") ?? "",
-      "Content-Type": "application/json",
-      ...(hasBody && { body: "{}" }),
-    });
-    expect([answer.status, answer.body.code]).toEqual([403, "insufficient_scope"]);
-    expect(answer.headers.get("WWW-Authenticate")).toContain(`scope="${scope}"`);
-  });
-
-  it("rejects unknown query parameters", async () => {
-    const answer = await send(method, `${path}?none=1`, {
-      token: tokenFor(scope),
-      "Content-Type": "application/json",
-      ...(hasBody && { body: "{}" }),
-    });
-    expect([answer.status, answer.body.code]).toEqual([400, "invalid_parameter"]);
+  it("needs a token with its scope, and rejects unknown query parameters", async () => {
+    const withoutToken = await send(method, path, json);
+    expect([withoutToken.status, withoutToken.body.code]).toEqual([401, "invalid_token"]);
+    const unknown = await send(method, `${path}?none=1`, { token: tokenFor(scope), ...json });
+    expect([unknown.status, unknown.body.code]).toEqual([400, "invalid_parameter"]);
+    if (scope === undefined) return;
+    const denied = await send(method, path, { token: without.get(scope) ?? "", ...json });
+    expect([denied.status, denied.body.code]).toEqual([403, "insufficient_scope"]);
+    expect(denied.headers.get("WWW-Authenticate")).toContain(`scope="${scope}"`);
   });
 
   it.runIf(hasBody)("rejects a body that is not JSON, that has another media type, or an unknown member", async () => {
@@ -148,15 +137,6 @@ describe.each(ofOneResource)("%s", (_, operation) => {
     expect((await operate("GET", path, undefined, undefined, { "If-None-Match": tag })).status).toBe(304);
     expect((await operate(operation.method, path, body, undefined, { "If-Match": tag })).status).toBeLessThan(300);
   });
-});
-
-it.each([
-  ["/accounts", { name: "Acme", email: "ops@acme.dev" }],
-  ["/plans", { name: "Tagged plan" }],
-])("The response to a POST to %s has the ETag of the new resource", async (path, body) => {
-  const { headers } = await operate("POST", path, body);
-  const created = headers.get("Location")?.replace("/operator/api", "") ?? "";
-  expect((await operate("GET", created, undefined, undefined, { "If-None-Match": headers.get("ETag") ?? "" })).status).toBe(304);
 });
 
 it("A plan that changes while it is deleted is not deleted against If-Match", async () => {

@@ -1,11 +1,12 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { connect } from "../../../src/db/client.ts";
-import { dayMs, minuteMs } from "../../../src/lib/time/clock.ts";
+import { dayMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
 import type { DeliveryMessage } from "../../../src/outbox/enqueue.ts";
 import { sweepDeliveries } from "../../../src/webhooks/deliveries/sweep.ts";
 import { call, cron, db, makeTenant, type Tenant } from "../support/client.ts";
 import { d1With } from "../support/d1.ts";
+import { hurryTimeouts } from "../support/real-time.ts";
 import {
   attemptDelivery,
   makeDueDelivery,
@@ -48,21 +49,6 @@ const insertOverdueDeliveries = (webhookId: string, count: number) =>
   )
     .bind(JSON.stringify(Array.from({ length: count }, (_, index) => index)), webhookId)
     .run();
-
-it("A successful delivery runs at most four D1 statements", async () => {
-  const tenant = await makeTenant();
-  const { deliveryId, path } = await makeDueDelivery(tenant);
-  let statements = 0;
-  const prepare = (query: string) => {
-    statements++;
-    return env.DB.prepare(query);
-  };
-  await attemptDelivery(deliveryId, { db: connect(d1With(env.DB, { prepare })) });
-  expect(await receivedAt(path)).toHaveLength(1);
-  expect((await readDelivery(tenant, deliveryId)).status).toBe("delivered");
-  // One statement claims the delivery. One batch then stores the attempt and the result, and reserves the next delivery.
-  expect(statements).toBeLessThanOrEqual(4);
-});
 
 it("A delivery that is started 20 times at once is sent once", async () => {
   const tenant = await makeTenant();
@@ -125,19 +111,6 @@ it("A delivery is not retried if its webhook is deleted during the attempt", asy
   expect(await readDelivery(tenant, deliveryId)).toMatchObject({ status: "failed", next_attempt_at: null, attempts: [{ status: 500 }] });
 });
 
-it("A redelivery does not stop the retries of the original delivery", async () => {
-  const tenant = await makeTenant();
-  const { deliveryId, path } = await makeDueDelivery(tenant, newPath("fail"));
-  await attemptDelivery(deliveryId);
-  const { body } = await call("POST", `/api/v1/deliveries/${deliveryId}/redeliver`, { key: tenant.key });
-  await waitForAttempts(tenant, body.id, 1);
-  expect(await receivedAt(path)).toHaveLength(2);
-  for (const id of [deliveryId, body.id]) await attemptDelivery(id, { now: () => Date.now() + minuteMs });
-  const requests = await receivedAt(path);
-  expect(requests).toHaveLength(4);
-  expect(new Set(requests.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
-});
-
 it("The result of an attempt is not recorded if a later attempt has claimed the delivery", async () => {
   const tenant = await makeTenant();
   const { deliveryId, webhookId, path } = await makeDueDelivery(tenant, newPath("fail"));
@@ -183,18 +156,6 @@ it("A successful attempt makes a failing webhook active again", async () => {
   await setFailingSince(webhookId, Date.now() - dayMs);
   await attemptDelivery(deliveryId);
   expect((await readWebhook(tenant, webhookId)).status).toBe("active");
-});
-
-it("A delivery fails for good after ten failed attempts", async () => {
-  const tenant = await makeTenant();
-  const { deliveryId } = await makeDueDelivery(tenant, newPath("fail"));
-  let now = Date.now();
-  for (let attempt = 1; attempt <= 10; attempt++) {
-    await attemptDelivery(deliveryId, { now: () => now });
-    const { attempts_made, next_attempt_at, status } = await readDelivery(tenant, deliveryId);
-    expect([attempts_made, status]).toEqual([attempt, attempt < 10 ? "pending" : "failed"]);
-    now = Date.parse(next_attempt_at ?? 0);
-  }
 });
 
 describe("The stored response of an attempt", () => {
@@ -252,11 +213,10 @@ describe("The stored response of an attempt", () => {
 it("An attempt fails with a timeout if the receiver does not respond within 15 seconds", async () => {
   const tenant = await makeTenant();
   const { deliveryId, webhookId } = await makeDueDelivery(tenant, newPath("hang"));
-  // The test takes 15 seconds, because `AbortSignal.timeout` measures real time.
+  const timeouts = hurryTimeouts();
   await attemptDelivery(deliveryId);
-  const [attempt] = (await readDelivery(tenant, deliveryId)).attempts;
-  expect(attempt).toMatchObject({ status: null, error: "timeout" });
-  expect(attempt.duration_ms).toBeGreaterThan(14_000);
+  expect((await readDelivery(tenant, deliveryId)).attempts).toMatchObject([{ status: null, error: "timeout" }]);
+  expect(timeouts).toContain(15 * secondMs);
   // With a closed port, the retries of this delivery fail at once and do not hang.
   await setWebhookUrl(webhookId, closedPort);
 });
@@ -266,23 +226,6 @@ it("An attempt fails as unreachable if no server listens at the URL", async () =
   await setWebhookUrl(webhookId, closedPort);
   await attemptDelivery(deliveryId);
   expect(await readAttemptRows(deliveryId)).toMatchObject([{ error: "unreachable", advice: expect.stringContaining("certificate") }]);
-});
-
-it("The time of an attempt is the time at which it began, even if the response takes long", async () => {
-  const { deliveryId } = await makeDueDelivery(await makeTenant());
-  const startedAt = Date.now();
-  let now = startedAt;
-  const pull = (controller: ReadableStreamDefaultController) => {
-    now += 1500;
-    controller.close();
-  };
-  const respond = async () => {
-    now += 500;
-    return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }));
-  };
-  await attemptDelivery(deliveryId, { now: () => now, fetch: respond });
-  expect(now).toBe(startedAt + 2000);
-  expect(await readAttemptRows(deliveryId)).toMatchObject([{ at: startedAt, duration_ms: 500 }]);
 });
 
 it("An attempt fails if its URL is no longer allowed, and sends no request", async () => {

@@ -44,10 +44,4 @@ describe("The signature of a webhook request", () => {
     const afterOverlap = signatureHeaders("evt_1", body, [current], Date.now());
     expect(() => verify(previous, afterOverlap)).toThrow();
   });
-
-  it("uses a secret of 32 random bytes", () => {
-    const secrets = Array.from({ length: 100 }, newWebhookSecret);
-    expect(new Set(secrets).size).toBe(100);
-    for (const secret of secrets) expect(Buffer.from(secret.replace(/^whsec_/, ""), "base64").length).toBe(32);
-  });
 });

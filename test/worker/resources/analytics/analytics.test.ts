@@ -1,14 +1,10 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { operatorOn } from "../../../../src/accounts/actor.ts";
-import { dayMs, dayStart, hourMs } from "../../../../src/lib/time/clock.ts";
-import { commitTo } from "../../../../src/outbox/outbox.ts";
+import { dayMs, dayStart, hourMs, iso } from "../../../../src/lib/time/clock.ts";
 import { bucketsOf } from "../../../../src/resources/analytics/buckets.ts";
 import { priorities, taskStatuses } from "../../../../src/resources/tasks/task.ts";
-import { changeTask, createTask } from "../../../../src/resources/tasks/write-tasks.ts";
-import { call, db, makeTenant } from "../../support/client.ts";
-
-const taskDefaults = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };
+import { call, makeTenant } from "../../support/client.ts";
+import { insertTasks } from "../../support/resource-rows.ts";
 
 /** The task columns that the analytics read. Times are in milliseconds since the epoch. */
 interface TaskTimes {
@@ -45,39 +41,17 @@ const randomTasks = (count: number, from: number, to: number) =>
   });
 
 describe("The analytics API", () => {
-  it("counts tasks created and completed in the span, and the current tasks and users", async () => {
+  it("counts users and assignees, over the last 30 days by day if the request names no span", async () => {
     const { key, accountId } = await makeTenant();
     const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body;
     await call("POST", "/api/v1/users", { key, body: { name: "Bob", email: "bob@example.com", status: "suspended" } });
-    const now = Date.now();
-    const contextAt = (timeMs: number) => ({ db, now: timeMs, actor: operatorOn(accountId), commit: commitTo({ db }) });
-    const addTask = async (createdAt: number, hoursToComplete: number | null, members: object = {}) => {
-      const { id } = await createTask(contextAt(createdAt), { title: "x", ...taskDefaults, ...members });
-      if (hoursToComplete !== null) await changeTask(contextAt(createdAt + hoursToComplete * hourMs), id, { status: "done" }, () => true);
-    };
-    await addTask(now - 40 * dayMs, 2);
-    await addTask(now - 10 * dayMs, 4, { assigneeId: user.id });
-    await addTask(now - 9 * dayMs, 10, { priority: "urgent" });
-    await addTask(now - 8 * dayMs, null, { assigneeId: user.id, dueAt: now - dayMs });
-    await addTask(now - 2 * dayMs, null, { status: "cancelled", dueAt: now - dayMs });
-
+    await insertTasks(accountId, { count: 2, assigneeId: user.id });
     const { body } = await call("GET", "/api/v1/analytics", { key });
-    expect(body.tasks).toEqual({
-      created: 4,
-      completed: 2,
-      open: 1,
-      overdue: 1,
-      completion_rate: 50,
-      median_hours_to_complete: 7,
-      by_status: { todo: 1, in_progress: 0, done: 3, cancelled: 1 },
-      by_priority: { low: 0, normal: 4, high: 0, urgent: 1 },
-    });
     expect(body.users).toEqual({ total: 2, active: 1 });
-    expect(body.by_assignee).toEqual([{ user_id: user.id, open: 1, completed: 1 }]);
-    expect(Date.parse(body.to) - Date.parse(body.from)).toBe(30 * dayMs);
+    expect(body.by_assignee).toEqual([{ user_id: user.id, open: 2, completed: 0 }]);
+    expect([body.interval, Date.parse(body.to) - Date.parse(body.from)]).toEqual(["day", 30 * dayMs]);
     expect([30, 31]).toContain(body.series.length);
-    expect(body.series.at(-1).start).toBe(new Date(dayStart(Date.parse(body.to) - 1)).toISOString());
-    expect(body.series.reduce((sum: number, point: { created: number }) => sum + point.created, 0)).toBe(4);
+    expect(body.series.at(-1)).toEqual({ start: iso(dayStart(Date.parse(body.to) - 1)), created: 2, completed: 0 });
   });
 
   it("returns the same figures as a simple computation over random tasks", async () => {
@@ -111,14 +85,6 @@ describe("The analytics API", () => {
       if (created.length === 0) expect(rate).toBeNull();
       else expect(rate).toBeCloseTo((100 * created.filter(({ status }) => status === "done").length) / created.length, 0);
     }
-  });
-
-  it("returns null instead of zero for rates and medians of no tasks", async () => {
-    const { key } = await makeTenant();
-    const { body } = await call("GET", "/api/v1/analytics?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", { key });
-    expect(body.tasks).toMatchObject({ created: 0, completion_rate: null, median_hours_to_complete: null });
-    expect(body).toMatchObject({ from: "2026-01-01T00:00:00.000Z", to: "2026-01-02T00:00:00.000Z", interval: "day", by_assignee: [] });
-    expect(body.series).toEqual([{ start: "2026-01-01T00:00:00.000Z", created: 0, completed: 0 }]);
   });
 });
 

@@ -3,10 +3,9 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { systemOn } from "../../../../src/accounts/actor.ts";
 import { createApp } from "../../../../src/app.ts";
-import type { OnDelete } from "../../../../src/jobs/on-delete.ts";
 import { minuteMs } from "../../../../src/lib/time/clock.ts";
 import { commitTo } from "../../../../src/outbox/outbox.ts";
-import { allUnchanged, onDelete, unassign } from "../../../../src/resources/tasks/unassign-tasks.ts";
+import { onDelete } from "../../../../src/resources/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../../../src/resources/users/delete-user.ts";
 import { answerOf, call, cron, db, makeTenant, type Tenant } from "../../support/client.ts";
 import { invocations } from "../../support/counted.ts";
@@ -16,11 +15,10 @@ import {
   hasUserRow,
   insertTasks,
   insertUsersInDeletion,
-  readAssignedTaskIds,
   readUnassignedTasks,
   requestDeletion,
 } from "../../support/resource-rows.ts";
-import { countRows, queryPlanOf } from "../../support/storage-rows.ts";
+import { countRows } from "../../support/storage-rows.ts";
 import { countEvents, readEventRows } from "../../support/webhook-rows.ts";
 
 // A user may have any number of tasks. D1 runs only one batch at a time. The deletion of a user therefore unassigns the user's tasks in
@@ -91,17 +89,6 @@ it("The deletion of a user with too many tasks for one request returns 204, and 
   expect(await countEvents(tenant.accountId, "task.updated")).toBe(25);
 }, 60_000);
 
-it("The statements of a user deletion search tasks by their ids, and never scan the tasks", async () => {
-  const read = [{ id: "tsk_1", revision: "a" }];
-  for (const statement of [unassign("acc_1", read, 1), allUnchanged("acc_1", read)]) {
-    const { sql, params } = db.all(statement).getQuery();
-    const query = sql.startsWith("UPDATE") ? sql : `SELECT ${sql}`;
-    const plan = (await queryPlanOf({ query, values: params })).join("; ");
-    expect(plan).toMatch(/SEARCH tasks USING .*\(account_id=\? AND id=\?\)/);
-    expect(plan).not.toMatch(/SCAN tasks/);
-  }
-});
-
 it("The cron job finishes an interrupted user deletion, and no request finds the user until then", async () => {
   const tenant = await makeTenant();
   const userId = await makeUserWithTasks(tenant, 1200);
@@ -131,21 +118,6 @@ it("The cron job finishes an interrupted user deletion, and no request finds the
   expect(await countEvents(tenant.accountId, "user.deleted")).toBe(1);
   expect(await countEvents(tenant.accountId, "task.updated")).toBe(1200);
 }, 60_000);
-
-it("A task that is changed during the deletion of its user keeps the change, and gets one event for each change", async () => {
-  const tenant = await makeTenant();
-  const userId = await makeUserWithTasks(tenant, 300);
-  const taskIds = await readAssignedTaskIds(userId, 20);
-  const [deletion, ...changes] = await Promise.all([
-    call("DELETE", `/api/v1/users/${userId}`, { key: tenant.key }),
-    ...taskIds.map((id) => call("PATCH", `/api/v1/tasks/${id}`, { key: tenant.key, body: { title: "Meanwhile" } })),
-  ]);
-  expect(deletion?.status).toBe(204);
-  expect(new Set(changes.map((response) => response?.status))).toEqual(new Set([200]));
-  const tasks = await readUnassignedTasks(tenant.accountId);
-  expect(tasks.filter(({ title }) => title === "Meanwhile")).toHaveLength(20);
-  expect(await countEvents(tenant.accountId, "task.updated")).toBe(320);
-});
 
 it("A user who is being deleted gets no further task", async () => {
   const { key, accountId } = await makeTenant();
@@ -182,15 +154,6 @@ it("The user deletions of accounts take turns, so that no account waits for all 
   expect(await countRows("users", many.accountId)).toBeGreaterThan(0);
 });
 
-it("A large user deletion leaves pieces of a run to the deletions of other accounts", async () => {
-  const [large, small] = [await makeTenant(), await makeTenant()];
-  const [earlierId, laterId] = [await makeUserWithTasks(large, 5 * 500), await makeUserWithTasks(small, 1)];
-  await requestDeletion(earlierId, 1000);
-  await requestDeletion(laterId, 2000);
-  await finishDeletions({ db }, [onDelete], Date.now(), 6);
-  expect([await hasUserRow(laterId), await hasUserRow(earlierId)]).toEqual([false, true]);
-});
-
 it("A user deletion returns 409 and changes nothing if a hundred users of the account are already being deleted", async () => {
   const tenant = await makeTenant();
   const userId = await makeUserWithTasks(tenant, 1);
@@ -221,26 +184,4 @@ it("A user deletion that fails does not block other deletions", async () => {
   });
   await expect(finishDeletions({ db: failingDb }, [onDelete], Date.now(), 10)).rejects.toThrow("could not be finished");
   expect([await hasUserRow(failingId), await hasUserRow(otherId)]).toEqual([true, false]);
-});
-
-it("A user deletion runs the work of each area, and starts again if another row refers to the user in the meantime", async () => {
-  const tenant = await makeTenant();
-  const userId = await makeUserWithTasks(tenant, 1);
-  await requestDeletion(userId, 1);
-  const pieces: number[] = [];
-  const otherArea: OnDelete = {
-    maxAtOnce: 8,
-    detachSome: async (_, id, atOnce) => {
-      if (id !== userId) return "none left";
-      expect(await countAssignedTasks(userId)).toBe(0);
-      pieces.push(atOnce);
-      if (pieces.length === 1) return "some changed";
-      if (pieces.length === 2) return "changed meanwhile";
-      if (pieces.length === 3) await insertTasks(tenant.accountId, { count: 1, description: "", assigneeId: userId });
-      return "none left";
-    },
-  };
-  await finishDeletions({ db }, [onDelete, otherArea], Date.now(), 200);
-  // After another write changed a row, the next piece is half as large.
-  expect([pieces, await hasUserRow(userId), await countAssignedTasks(userId)]).toEqual([[8, 8, 4, 8], false, 0]);
 });
