@@ -1,8 +1,5 @@
 // A client for the inspector of workerd. The inspector offers V8's debugger protocol for each isolate of the process.
 
-/** Returns the command-line flags for workerd that `inspect` needs. */
-export const inspectedAt = (port: number): string[] => [`--inspector-addr=127.0.0.1:${port}`];
-
 export interface Session {
   send(method: string, params?: object): Promise<unknown>;
 }
@@ -19,19 +16,8 @@ export async function inspect(port: number): Promise<Session> {
 /** Collects garbage in an isolate. Then returns the size of the used heap, in MiB. */
 export async function heldMiB(session: Session): Promise<number> {
   await session.send("HeapProfiler.collectGarbage");
-  return usedMiB(session);
-}
-
-/** Returns the size of the used heap of an isolate, in MiB. Includes garbage that was not collected yet. */
-export async function usedMiB(session: Session): Promise<number> {
   const { usedSize } = (await session.send("Runtime.getHeapUsage")) as { usedSize: number };
   return usedSize / 2 ** 20;
-}
-
-/** Returns the size of an isolate's committed heap, in MiB. */
-export async function heapMiB(session: Session): Promise<number> {
-  const { totalSize } = (await session.send("Runtime.getHeapUsage")) as { totalSize: number };
-  return totalSize / 2 ** 20;
 }
 
 async function connect(url: string): Promise<Session> {

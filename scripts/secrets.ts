@@ -10,9 +10,6 @@ const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SE
 
 export const secretNames = [...Object.keys(named), "OPERATOR_TOKENS"];
 
-/** Secrets that a deployment may have, and that nobody has to create. If you add a secret of your own, name it here. */
-export const optionalSecrets: readonly string[] = ["ALERT_URL", "ALERT_SECRET"];
-
 export const newSecret = (name: string): string => `${name}:${randomBytes(32).toString("base64url")}`;
 
 const newOperatorToken = (): string => `dvop_${randomBytes(32).toString("base64url")}`;

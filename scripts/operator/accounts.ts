@@ -22,6 +22,22 @@ import {
 
 const mib = 1024 * 1024;
 
+/** Returns a command that changes one term of an account. `terms` returns the members of the PATCH request for the second argument. */
+const setting = (
+  form: string,
+  what: string,
+  terms: (value: string) => object,
+  said: (body: OperatorResponse["body"]) => string,
+): Command => ({
+  form,
+  what,
+  args: 2,
+  run: async (given) => {
+    const { body } = await changeAccount(given, terms(given.args[1] ?? ""));
+    await print(given, body, () => said(body));
+  },
+});
+
 export const accounts: Record<string, Command> = {
   list: {
     form: "list",
@@ -85,34 +101,24 @@ export const accounts: Record<string, Command> = {
       await print(given, found, () => table(["ID", "STATUS", "EXTERNAL ID", "EMAIL", "NAME"], found.data.map(row)));
     },
   },
-  "external-id": {
-    form: "external-id ID EXTERNAL|none",
-    what: "set the id of the account in your own system",
-    args: 2,
-    run: async (given) => {
-      const external = given.args[1] === "none" ? null : given.args[1];
-      const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, { external_id: external });
-      await print(given, body, () => `External id: ${body.external_id ?? "none"}.`);
-    },
-  },
-  "max-keys": {
-    form: "max-keys ID N",
-    what: "set how many live keys the account may have, from 1 to 1000",
-    args: 2,
-    run: async (given) => {
-      const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, { max_live_keys: whole(given.args[1], "N") });
-      await print(given, body, () => `The account may have ${counted(body.max_live_keys, "live key")}.`);
-    },
-  },
-  "on-unavailable": {
-    form: "on-unavailable ID deny|known",
-    what: "set what verify does with a request while the guard of its key cannot be reached",
-    args: 2,
-    run: async (given) => {
-      const { body } = await given.client.call("PATCH", `/accounts/${at(given, 0)}`, { on_unavailable: given.args[1] });
-      await print(given, body, () => `While a guard cannot be reached: ${body.on_unavailable}.`);
-    },
-  },
+  "external-id": setting(
+    "external-id ID EXTERNAL|none",
+    "set the id of the account in your own system",
+    (value) => ({ external_id: value === "none" ? null : value }),
+    (body) => `External id: ${body.external_id ?? "none"}.`,
+  ),
+  "max-keys": setting(
+    "max-keys ID N",
+    "set how many live keys the account may have, from 1 to 1000",
+    (value) => ({ max_live_keys: whole(value, "N") }),
+    (body) => `The account may have ${counted(body.max_live_keys, "live key")}.`,
+  ),
+  "on-unavailable": setting(
+    "on-unavailable ID deny|known",
+    "set what verify does with a request while the guard of its key cannot be reached",
+    (value) => ({ on_unavailable: value }),
+    (body) => `While a guard cannot be reached: ${body.on_unavailable}.`,
+  ),
   suspend: {
     form: "suspend ID",
     what: "deny requests with the account's keys, hold its deliveries, and let its members only read",
@@ -183,18 +189,12 @@ export const accounts: Record<string, Command> = {
       await print(given, body, () => `It may store ${body.storage_quota_bytes / mib} MiB.`);
     },
   },
-  "retention-days": {
-    form: "retention-days ID DAYS|default",
-    what: "set the retention of the account's log, from 2 to 90 days",
-    args: 2,
-    run: async (given) => {
-      const days = given.args[1] === "default" ? null : whole(given.args[1], "DAYS");
-      const { body } = await changeAccount(given, { retention_days: days });
-      await print(given, body, () =>
-        days === null ? "The account's log has the default retention." : `The account's log has a retention of ${days} days.`,
-      );
-    },
-  },
+  "retention-days": setting(
+    "retention-days ID DAYS|default",
+    "set the retention of the account's log, from 2 to 90 days",
+    (value) => ({ retention_days: value === "default" ? null : whole(value, "DAYS") }),
+    (body) => `The retention of the account's log is ${body.retention_days === null ? "the default" : `${body.retention_days} days`}.`,
+  ),
   export: {
     form: "export ID",
     what: "print all data of the account, one JSON object per line",
