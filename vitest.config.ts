@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { buildDocs } from "./scripts/build-docs.ts";
 
 // Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` run the commands of the project. Tests in
@@ -24,6 +25,17 @@ const inMemory = "/dev/shm";
 const hasRoom = ({ bavail, bsize }: { bavail: number; bsize: number }) => bavail * bsize > 4 * 1024 ** 3;
 if (existsSync(inMemory) && hasRoom(statfsSync(inMemory))) process.env.TMPDIR = inMemory;
 
+/** The test files that take minutes at full size, longest first. If one of them began last, it would run alone at the end. */
+const longest = ["no-loss", "deploy", "make-it-yours", "exact-windows", "account-logs", "runbooks", "start"];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const placeOf = ({ moduleId }: TestSpecification) =>
+      longest.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`)) + 1 || longest.length + 1;
+    return (await super.sort(files)).toSorted((one, other) => placeOf(one) - placeOf(other));
+  }
+}
+
 const globalSetup = "./test/node/made-project.ts";
 /** All commands that the tests start use the same cache of compiled code. */
 const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") };
@@ -34,6 +46,7 @@ export default defineConfig(async () => ({
     maxWorkers: process.env.TESTS === "long" ? 3 : 4,
     // If a test passes, vitest prints no logs. If a test fails, vitest prints the logs of the test, except the log lines about requests.
     silent: "passed-only" as const,
+    sequence: { sequencer: LongestFirst },
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
     tags: [
