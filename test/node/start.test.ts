@@ -67,12 +67,6 @@ async function stop({ npm }: Started, signal: NodeJS.Signals, toGroup: boolean):
 /** Fails if a process still runs in the folder after eight seconds. */
 const expectNoProcesses = () => vi.waitFor(() => expect(processesOfFolder()).toEqual([]), { timeout: 8000, interval: 100 });
 
-/** If the current clock hour ends within `ms` milliseconds, waits for the next hour. The limits of the API apply per clock hour. */
-async function leaveRoomInHour(ms: number): Promise<void> {
-  const untilHourEndsMs = hourMs - (Date.now() % hourMs);
-  if (untilHourEndsMs < ms) await sleep(untilHourEndsMs);
-}
-
 /**
  * Deletes the records of applied migrations from all local databases. Like local data from an earlier release, the databases then have no
  * such records.
@@ -412,8 +406,13 @@ describe("A restarted Worker", () => {
   long("keeps its data, its key and the count of the hour after Ctrl-C, which leaves no process", { tags: ["long"] }, async () => {
     const { out } = await command("key", "--name", "Counted", "--limit", "5");
     const key = out.trim();
-    await leaveRoomInHour(60_000);
-    for (let n = 0; n < 5; n++) expect((await api("/me", key)).status).toBe(200);
+    const hoursEnd: (string | null)[] = [];
+    const me = async () => {
+      const { status, headers } = await api("/me", key);
+      hoursEnd.push(headers.get("X-RateLimit-Reset"));
+      return status;
+    };
+    for (let n = 0; n < 5; n++) expect(await me()).toBe(200);
     const headers = { "Content-Type": "application/json" };
     const task = await api("/tasks", running.demoKey, { method: "POST", body: '{"title":"Kept"}', headers });
     await stop(running, "SIGINT", true);
@@ -424,7 +423,9 @@ describe("A restarted Worker", () => {
     running = await start();
     expect(running.demoKey).toBe(demoKey);
     expect(Date.now() - startedAt).toBeLessThan(30_000);
-    expect((await api("/me", key)).status).toBe(429);
+    const status = await me();
+    // A new hour may have begun meanwhile.
+    expect(status).toBe(new Set(hoursEnd).size === 1 ? 429 : 200);
     expect((await api(`/tasks/${task.body.id}`, demoKey)).body.title).toBe("Kept");
   });
 
@@ -437,12 +438,14 @@ describe("A restarted Worker", () => {
   it("admits no more than the limit after a SIGKILL under load, and has logged each response that is older than two seconds", async () => {
     const { out } = await command("key", "--name", "Killed", "--limit", "500");
     const key = out.trim();
-    await leaveRoomInHour(90_000);
-    const admitted: { id: string; receivedAt: number }[] = [];
+    /** `hourEndsAt`: the end of the hour for which the request was counted. */
+    const admitted: { id: string; receivedAt: number; hourEndsAt: string | null }[] = [];
     let denied = 0;
     const send = async () => {
       const response = await fetch(`${url()}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } }).catch(() => null);
-      if (response?.status === 200) admitted.push({ id: response.headers.get("X-Request-Id") ?? "", receivedAt: Date.now() });
+      const header = (name: string) => response?.headers.get(name) ?? null;
+      if (response?.status === 200)
+        admitted.push({ id: header("X-Request-Id") ?? "", receivedAt: Date.now(), hourEndsAt: header("X-RateLimit-Reset") });
       if (response?.status === 429) denied++;
     };
     await Promise.all(Array.from({ length: 100 }, send));
@@ -464,7 +467,8 @@ describe("A restarted Worker", () => {
     backdateJobs();
     running = await start();
     while (denied === 0) await Promise.all(Array.from({ length: 40 }, send));
-    expect(admitted.length).toBeLessThanOrEqual(500);
+    // The hour may end during the test.
+    for (const ofHour of Map.groupBy(admitted, ({ hourEndsAt }) => hourEndsAt).values()) expect(ofHour.length).toBeLessThanOrEqual(500);
     expect(admitted.length).toBeGreaterThanOrEqual(500 - 63 - (400 - admittedBefore));
     const logged = new Set<string>();
     for (let path: string | null = "/activity?limit=100&path=/api/v1/me"; path; ) {
