@@ -68,8 +68,8 @@ export default defineConfig(async () => ({
               bindings: {
                 KEY_SIGNING_SECRETS: `a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
                 KEY_SIGNING_SECRETS_2: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")}`,
-                WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
-                WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
+                WEBHOOK_ENCRYPTION_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
+                WEBHOOK_ENCRYPTION_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
                 IMPORT_SECRETS: "pepper:a-pepper-of-the-tests",
                 // The tests use the sample resources, also if the team has switched them off.

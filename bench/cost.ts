@@ -20,14 +20,14 @@ const warmUpMs = 10 * secondMs;
 /** The wait for pending writes of buffers and log writers, in milliseconds. */
 const settledMs = 2 * secondMs;
 /**
- * The duration of the measurement, in minutes. The measurement lasts as long as the time between two cuts of a log writer. The measurement therefore
- * includes one cut per account.
+ * The duration of the measurement, in minutes. The measurement lasts as long as the time between two flushes of a log writer. The measurement therefore
+ * includes one flush per account.
  */
-const minutesOfCut = 5;
+const minutesOfFlush = 5;
 
 export interface Cost {
   name: string;
-  /** Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include cuts and retention. */
+  /** Calls to Durable Objects per 1,000 requests. All counts in this interface are per 1,000 requests. The counts include flushes and retention. */
   objectCalls: number;
   guardRows: number;
   writerRows: number;
@@ -89,7 +89,7 @@ const startCounted = (folder: string, isolates: number) =>
 
 /**
  * Measures the cost of requests with 64 keys. Each key has 1.4 requests per second and its own isolate. The cost includes the cron job that
- * runs every minute. The cost also includes the cuts and retention of the measured requests. The first ten seconds are not measured,
+ * runs every minute. The cost also includes the flushes and retention of the measured requests. The first ten seconds are not measured,
  * because the isolates are still warming up.
  */
 async function measureBusy(folder: string): Promise<Cost> {
@@ -101,7 +101,7 @@ async function measureBusy(folder: string): Promise<Cost> {
       path: "/api/v1/me",
       ratePerKey: busy.ratePerKey,
       everyMinute: () => cron(Date.now()),
-      cut: () => fetch(`${served.url}/flush`),
+      flush: () => fetch(`${served.url}/flush`),
       retain: async () => {
         const hour = hourStart(Date.now()) + hourMs;
         // Segments are deleted after 32 days, hourly totals after 62 days, and daily totals after 400 days.
@@ -121,7 +121,7 @@ async function measureNaive(folder: string): Promise<Cost> {
       path: "/me",
       ratePerKey: busy.ratePerKey,
       everyMinute: async () => {},
-      cut: async () => {},
+      flush: async () => {},
       retain: () => fetch(`${served.url}/retain`, { method: "POST" }),
     });
     return costOf("naive", needs, 0);
@@ -164,7 +164,7 @@ async function measureQuietFront(folder: string): Promise<Needs> {
       path: "/api/v1/me",
       ratePerKey: quiet.ratePerKey,
       everyMinute: async () => {},
-      cut: async () => {},
+      flush: async () => {},
       retain: async () => {},
     });
   } finally {
@@ -204,7 +204,7 @@ interface Way {
   path: string;
   ratePerKey: number;
   everyMinute: () => Promise<unknown>;
-  cut: () => Promise<unknown>;
+  flush: () => Promise<unknown>;
   retain: () => Promise<unknown>;
 }
 
@@ -212,7 +212,7 @@ async function needsOf(
   name: string,
   served: Served,
   secrets: string[],
-  { path, ratePerKey, everyMinute, cut, retain }: Way,
+  { path, ratePerKey, everyMinute, flush, retain }: Way,
 ): Promise<Needs> {
   const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
   // The first request of a key makes its guard read the key from D1 and store it.
@@ -222,14 +222,14 @@ async function needsOf(
   const before = await countsOf(served);
   const cpuBefore = cpuMsOf([served.pid]);
   let requests = 0;
-  for (let minute = 0; minute < minutesOfCut; minute++) {
+  for (let minute = 0; minute < minutesOfFlush; minute++) {
     requests += await paceEach(targets, ratePerKey, minuteMs);
     await everyMinute();
-    console.log(`cost: minute ${minute + 1} of ${minutesOfCut}, ${name}`);
+    console.log(`cost: minute ${minute + 1} of ${minutesOfFlush}, ${name}`);
   }
   await sleep(settledMs);
   const cpuMs = (cpuMsOf([served.pid]) - cpuBefore) / requests;
-  await cut();
+  await flush();
   const meanwhile = await countsOf(served);
   await retain();
   const after = await countsOf(served);

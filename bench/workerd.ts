@@ -171,7 +171,7 @@ function workerConfig(classes: string[], { texts, isolates }: { texts: string[];
         (name = "ACTIVITY_WRITERS", text = "4"),
         (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
-        (name = "WEBHOOK_SEALING_SECRETS", text = "a:${"sealing-secret-of-the-bench".padEnd(40, "-")}"),
+        (name = "WEBHOOK_ENCRYPTION_SECRETS", text = "a:${"sealing-secret-of-the-bench".padEnd(40, "-")}"),
         (name = "OPERATOR_TOKENS", text = "bench:${createHash("sha256").update(operatorToken).digest("hex")}"),
         (name = "PUBLIC_ORIGIN", text = ""),
         (name = "ACCESS_TEAM_DOMAIN", text = ""),

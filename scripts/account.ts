@@ -4,7 +4,7 @@ import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
 import { visibleText } from "../src/lib/inputs/values.ts";
 import { makeAccount } from "../src/lifecycle/accounts.ts";
-import { operatorCommit } from "../src/lifecycle/operating.ts";
+import { operatorCommit } from "../src/lifecycle/operator-context.ts";
 import { parseOptions, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
@@ -19,11 +19,11 @@ await run(async () => {
   if (!name || !visibleText(1, 200).safeParse(name).success)
     throw new CommandError("misuse", `--name takes 1 to 200 visible characters.\n${usage}`);
   if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new CommandError("misuse", `--email takes an email address.\n${usage}`);
-  return withLocalData(async ({ operating, logWriter, signing }) => {
-    const { account, setupToken } = await makeAccount(operating, { name, email, logWriter });
-    const commit = operatorCommit(operating, "key.made", { accountId: account.id });
+  return withLocalData(async ({ operatorContext, logWriter, signing }) => {
+    const { account, setupToken } = await makeAccount(operatorContext, { name, email, logWriter });
+    const commit = operatorCommit(operatorContext, "key.made", { accountId: account.id });
     const { secretKey } = await createKey(
-      { ...operating, actor: operatorOn(account.id), commit, signing: () => signing },
+      { ...operatorContext, actor: operatorOn(account.id), commit, signing: () => signing },
       { name: "First key", scopes: [...scopes] },
     );
     return `${account.id}\n${secretKey}\nhttp://localhost:${process.env.PORT || 8787}/setup#${setupToken}`;

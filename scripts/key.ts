@@ -2,7 +2,7 @@ import { listAccounts } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
-import { operatorCommit } from "../src/lifecycle/operating.ts";
+import { operatorCommit } from "../src/lifecycle/operator-context.ts";
 import { parseOptions, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
@@ -31,16 +31,16 @@ await run(async () => {
   const { name, scopes, limit, account: accountId } = values;
   if (!name?.trim() || name.length > 100) throw new CommandError("misuse", `--name takes 1 to 100 characters.\n${usage}`);
   const input = { name, scopes: scopesOf(scopes), hourlyLimit: limitOf(limit) };
-  return withLocalData(async ({ operating, signing }) => {
-    const accounts = await listAccounts(operating.db);
+  return withLocalData(async ({ operatorContext, signing }) => {
+    const accounts = await listAccounts(operatorContext.db);
     const account = accountId === undefined ? accounts[0] : accounts.find(({ id }) => id === accountId);
     if (!account)
       throw new CommandError(
         "misuse",
         accountId === undefined ? "There is no account yet. Run npm start, which creates one." : `There is no account ${accountId}.`,
       );
-    const commit = operatorCommit(operating, "key.made", { accountId: account.id });
-    const { secretKey } = await createKey({ ...operating, actor: operatorOn(account.id), commit, signing: () => signing }, input);
+    const commit = operatorCommit(operatorContext, "key.made", { accountId: account.id });
+    const { secretKey } = await createKey({ ...operatorContext, actor: operatorOn(account.id), commit, signing: () => signing }, input);
     return secretKey;
   });
 });

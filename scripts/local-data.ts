@@ -2,7 +2,7 @@ import { listAccounts } from "../src/accounts/account.ts";
 import { type SigningSecret, signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { accountsWithMembers, createSetupLink } from "../src/identity/invitations.ts";
-import type { Operating } from "../src/lifecycle/operating.ts";
+import type { OperatorContext } from "../src/lifecycle/operator-context.ts";
 import { firstLogWriter } from "../src/log/databases.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
@@ -20,8 +20,8 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
   const [signing] = signingSecretsIn(localSecrets());
   return withDatabases(async (env) => {
     const db = connect(env.DB as D1Database);
-    const operating = { db, now: Date.now(), operator: "local", outbox: { db } };
-    return work({ operating, logWriter: firstLogWriter, signing });
+    const operatorContext = { db, now: Date.now(), operator: "local", outbox: { db } };
+    return work({ operatorContext, logWriter: firstLogWriter, signing });
   });
 }
 
@@ -30,15 +30,15 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
  * account, or if the account already has an owner.
  */
 export const setupLink = (port: number): Promise<string | null> =>
-  withLocalData(async ({ operating }) => {
-    const { db } = operating;
+  withLocalData(async ({ operatorContext }) => {
+    const { db } = operatorContext;
     const [account] = await listAccounts(db);
     if (!account || (await accountsWithMembers(db, [account.id])).has(account.id)) return null;
-    return `http://localhost:${port}/setup#${await createSetupLink(operating, account.id)}`;
+    return `http://localhost:${port}/setup#${await createSetupLink(operatorContext, account.id)}`;
   });
 
 export interface LocalData {
-  operating: Operating;
+  operatorContext: OperatorContext;
   /** The log writer of new accounts. */
   logWriter: string;
   /** The secret that signs new keys. */

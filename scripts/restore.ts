@@ -49,7 +49,7 @@ async function restoreOnCloudflare(deployment: Deployment, restored: Restored): 
   requireAccounts(found, manifest);
   const { env, worker } = deployment;
   return `Restored ${manifest.origin} as of ${manifest.started_at} to the databases of ${worker}: ${shownCounts(found, manifest)}.${isCopy ? `\n${webhooksDisabled}` : ""}
-Next: npm run deploy -- --env ${env}, and then npm run operator -- guards line-up --env ${env}
+Next: npm run deploy -- --env ${env}, and then npm run operator -- guards reconcile --env ${env}
 If ${worker} does not exist in this account, add --new-secrets to the deploy. Keys and webhook secrets of the backup then do not work.`;
 }
 
@@ -79,7 +79,7 @@ async function restoreHere(from: string, manifest: Manifest): Promise<string> {
         ]
       : []),
     webhooksDisabled,
-    "Start it with npm start -- --sign-in, and then run npm run operator -- guards line-up.",
+    "Start it with npm start -- --sign-in, and then run npm run operator -- guards reconcile.",
   ].join("\n");
 }
 

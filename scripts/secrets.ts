@@ -6,7 +6,7 @@ import { createHash, randomBytes } from "node:crypto";
  * Maps each variable to the name of its first secret. The variables contain pairs of the form `name:secret`. Each kind of secret has two
  * variables (src/lib/crypto/secrets.ts).
  */
-const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SEALING_SECRETS: "a", WEBHOOK_SEALING_SECRETS_2: "b" };
+const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_ENCRYPTION_SECRETS: "a", WEBHOOK_ENCRYPTION_SECRETS_2: "b" };
 
 export const secretNames = [...Object.keys(named), "OPERATOR_TOKENS"];
 

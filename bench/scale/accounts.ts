@@ -10,12 +10,12 @@ const accountsAtOnce = 50;
 const everyMinute = keys;
 
 export interface Accounts {
-  /** The time in milliseconds that the log writers need to cut every account and to store the cuts. */
-  cutMs: number;
+  /** The time in milliseconds that the log writers need to flush every account and to store the flushes. */
+  flushMs: number;
   /**
-   * The time that D1 needs for one cut of every account, divided by twenty minutes. An account with 5 requests a minute is cut every twenty minutes.
+   * The time that D1 needs for one flush of every account, divided by twenty minutes. An account with 5 requests a minute is flushed every twenty minutes.
    */
-  cutShare: number;
+  flushShare: number;
   /**
    * The number of runs that the retention job needs to delete the entries of one hour, for all accounts. The retention job runs once per
    * minute.
@@ -34,7 +34,7 @@ export async function tell(url: string, verb: string, body: unknown): Promise<un
 }
 
 /**
- * Measures the share of D1's time that cuts and retention take. There are 10,000 accounts with five keys each. On average, every key has
+ * Measures the share of D1's time that flushes and retention take. There are 10,000 accounts with five keys each. On average, every key has
  * one request per minute. The local D1 is slowed down to the speed of a deployed D1.
  */
 export async function measureAccounts(folder: string): Promise<Accounts> {
@@ -54,27 +54,27 @@ export async function measureAccounts(folder: string): Promise<Accounts> {
   await filler.stop();
   console.log("scale: 10,000 accounts are filled");
   return behindSlowD1(script, `${folder}/state`, {}, async (served, d1) => ({
-    ...(await cut(served, d1)),
+    ...(await flush(served, d1)),
     ...(await retain(served, d1, now)),
   }));
 }
 
-const cutEveryMs = 20 * minuteMs;
+const flushEveryMs = 20 * minuteMs;
 
-async function cut(served: Served, d1: SlowD1): Promise<{ cutMs: number; cutShare: number }> {
+async function flush(served: Served, d1: SlowD1): Promise<{ flushMs: number; flushShare: number }> {
   d1.busyShare();
   const startedAt = Date.now();
   for (;;) {
-    const { headEntries, oldestWaitingAt } = (await tell(served.url, "writers", null)) as {
-      headEntries: number;
+    const { memtableEntries, oldestWaitingAt } = (await tell(served.url, "writers", null)) as {
+      memtableEntries: number;
       oldestWaitingAt: number | null;
     };
-    if (headEntries === 0 && oldestWaitingAt === null) break;
+    if (memtableEntries === 0 && oldestWaitingAt === null) break;
     await sleep(secondMs);
-    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("not all accounts are cut");
+    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("not all accounts are flushed");
   }
   const tookMs = Date.now() - startedAt;
-  return { cutMs: tookMs, cutShare: (d1.busyShare() * tookMs) / cutEveryMs };
+  return { flushMs: tookMs, flushShare: (d1.busyShare() * tookMs) / flushEveryMs };
 }
 
 /** Runs the retention job until it has visited all accounts. */

@@ -8,8 +8,8 @@ import { behindSlowD1, type SlowD1 } from "./slow-d1.ts";
 
 const load = { isolates: 1000, rate: 3000, accounts: 300 };
 const seconds = 60;
-/** The time between two cuts, in milliseconds. The product cuts every five minutes. */
-const cutEveryMs = 15_000;
+/** The time between two flushes, in milliseconds. The product flushes every five minutes. */
+const flushEveryMs = 15_000;
 const maxDrainMs = 180_000;
 
 export interface LogWay {
@@ -22,7 +22,7 @@ export interface LogWay {
   p99: number;
   /** The share of time in which D1 was busy with the log, from 0 to 1. */
   busyShare: number;
-  /** The time in milliseconds that the log writers need to store all waiting cuts. The time starts at the end of the load and of the disturbance. */
+  /** The time in milliseconds that the log writers need to store all waiting flushes. The time starts at the end of the load and of the disturbance. */
   drainedMs: number;
 }
 
@@ -53,15 +53,15 @@ async function run(url: string, d1: SlowD1, { name, begin }: { name: string; beg
   d1.busyShare();
   const running = tell(url, "run", { ...load, seconds }) as Promise<{ sent: number; visibleMs: number[] }>;
   let isOver = false;
-  const cutting = (async () => {
+  const flushing = (async () => {
     while (!isOver) {
-      await sleep(cutEveryMs);
-      await tell(url, "cut", null);
+      await sleep(flushEveryMs);
+      await tell(url, "flush", null);
     }
   })();
   const { sent, visibleMs } = await running;
   isOver = true;
-  await cutting;
+  await flushing;
   const busyShare = d1.busyShare();
   Object.assign(d1, { others: 0, isAway: false });
   const drainedMs = await untilDrained(url);
@@ -71,7 +71,7 @@ async function run(url: string, d1: SlowD1, { name, begin }: { name: string; beg
 }
 
 /**
- * Waits until the log writers have stored all waiting cuts. Returns the elapsed time in milliseconds. If the wait takes more than three minutes,
+ * Waits until the log writers have stored all waiting flushes. Returns the elapsed time in milliseconds. If the wait takes more than three minutes,
  * returns infinity.
  */
 async function untilDrained(url: string): Promise<number> {

@@ -4,7 +4,7 @@ import type { Batch } from "../../src/log/batch.ts";
 import type { Retention } from "../../src/log/retention.ts";
 import type { Found, Query } from "../../src/log/segments/scan.ts";
 import { writerAt } from "../../src/log/writers.ts";
-import type { OpenTallies } from "../../src/usage/log-context.ts";
+import type { OpenRollups } from "../../src/usage/log-context.ts";
 import type { LastUses } from "../../src/usage/store-totals.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
@@ -40,9 +40,9 @@ export class ActivityWriter extends Writer {
     counts.writerCalls++;
     return super.write(batch, version);
   }
-  override openTallies(accountId: string): Promise<OpenTallies> {
+  override openRollups(accountId: string): Promise<OpenRollups> {
     counts.writerCalls++;
-    return super.openTallies(accountId);
+    return super.openRollups(accountId);
   }
   override lastUses(accountId: string): Promise<LastUses> {
     counts.writerCalls++;

@@ -36,7 +36,7 @@ const entriesOf = (accountId: string, { keys, entries, from, to }: Fill): Entry[
 /** Returns the name of the log writer of an account. The verb `accounts` gives the account the same one. */
 const writerOf = (accountId: string, env: Env): string => `ACTIVITY_0/${Number(accountId.slice("acc_".length)) % writersOf(env)}`;
 
-/** Stores entries in D1, as if they had been cut. */
+/** Stores entries in D1, as if they had been flushed. */
 async function fill(given: Fill, env: Env): Promise<void> {
   for (const accountId of given.accounts)
     await storeHistory(connect(env.ACTIVITY_0), writerOf(accountId, env), entriesOf(accountId, given), given.to);

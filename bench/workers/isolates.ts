@@ -9,9 +9,9 @@ import { workerOf } from "./verbs.ts";
 
 export { KeyGuard } from "../../src/guard/key-guard.ts";
 
-/** The product's log writer. The bench can ask for a cut, so that it does not wait five minutes for the next one. */
+/** The product's log writer. The bench can ask for a flush, so that it does not wait five minutes for the next one. */
 export class ActivityWriter extends Writer {
-  cutNow(): Promise<void> {
+  flushNow(): Promise<void> {
     return this.ctx.storage.setAlarm(Date.now());
   }
 }
@@ -117,7 +117,7 @@ const allWriters = (env: Bindings) =>
 
 export default workerOf<Bindings>({
   run,
-  cut: async (_, env) => Promise.all(allWriters(env).map((writer) => writer.cutNow())),
+  flush: async (_, env) => Promise.all(allWriters(env).map((writer) => writer.flushNow())),
   writers: async (_, env) => readWriters(env),
   /** Stores everything that the log writers have of these accounts. Returns the number of entries in D1. */
   stored: async (accounts: number, env) => {

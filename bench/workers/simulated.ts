@@ -4,11 +4,11 @@ import { newId } from "../../src/lib/ids.ts";
 import { dayMs, minuteMs, secondMs } from "../../src/lib/time/clock.ts";
 import type { Entry } from "../../src/log/entry.ts";
 import { AccountLogs } from "../../src/log/writer/account-logs.ts";
-import { cutDue, cutLargest } from "../../src/log/writer/cut.ts";
 import { deleteOldSegments } from "../../src/log/writer/delete-old-segments.ts";
+import { flushDue, flushLargest } from "../../src/log/writer/flush.ts";
 import { Hints } from "../../src/log/writer/hints.ts";
 import { mergeOldSegments } from "../../src/log/writer/merge.ts";
-import { nextCuts, storeWaitingCuts } from "../../src/log/writer/waiting-cuts.ts";
+import { nextFlushes, storePendingFlushes } from "../../src/log/writer/pending-flushes.ts";
 import { deleteOldUsage } from "../../src/usage/retention.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 import { batchOf, benchEntry } from "./entry.ts";
@@ -27,7 +27,7 @@ interface Traffic {
   to: number;
 }
 
-const cutEveryMs = 5 * minuteMs;
+const flushEveryMs = 5 * minuteMs;
 const agents = ["bench/1.0", "curl/8.5.0", "python-requests/2.32.3", "node", "Go-http-client/2.0"];
 const statuses = [200, 200, 200, 200, 200, 200, 200, 200, 201, 404];
 
@@ -63,17 +63,17 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#hints = new Hints(ctx.storage.sql);
   }
 
-  /** Appends the entries of each second together, and cuts every five minutes. At last, cuts everything and merges. Returns the number of entries. */
+  /** Appends the entries of each second together, and flushes every five minutes. At last, flushes everything and merges. Returns the number of entries. */
   async simulate(traffic: Traffic): Promise<number> {
     let made = 0;
     for (let at = traffic.from; at < traffic.to; at += secondMs) {
       const own = Array.from({ length: traffic.perSecond }, () => entryAt(at + any(secondMs), traffic));
       this.#logs.append([batchOf(own)], at);
-      if (cutLargest(this.#logs, at) > 0) await this.#store();
+      if (flushLargest(this.#logs, at) > 0) await this.#store();
       made += own.length;
-      if (at % cutEveryMs === 0) await this.#cut(at);
+      if (at % flushEveryMs === 0) await this.#flush(at);
     }
-    await this.#cut(traffic.to + 2 * 60 * minuteMs);
+    await this.#flush(traffic.to + 2 * 60 * minuteMs);
     await this.#merge(traffic.to + 2 * dayMs);
     return made;
   }
@@ -86,15 +86,15 @@ export class ActivityWriter extends DurableObject<Env> {
     while (await deleteOldUsage(this.env.ACTIVITY_0, accounts, now + 402 * dayMs));
   }
 
-  async #cut(now: number): Promise<void> {
-    cutDue(this.#logs, now);
+  async #flush(now: number): Promise<void> {
+    flushDue(this.#logs, now);
     await this.#store();
   }
 
   async #store(): Promise<void> {
     const db = connect(this.env.ACTIVITY_0);
-    for (let cuts = nextCuts(this.#logs); cuts.length > 0; cuts = nextCuts(this.#logs))
-      await storeWaitingCuts({ db, logs: this.#logs, hints: this.#hints, owner: 0 }, cuts);
+    for (let flushes = nextFlushes(this.#logs); flushes.length > 0; flushes = nextFlushes(this.#logs))
+      await storePendingFlushes({ db, logs: this.#logs, hints: this.#hints, owner: 0 }, flushes);
   }
 
   async #merge(now: number): Promise<void> {

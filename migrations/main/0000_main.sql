@@ -447,8 +447,8 @@ CREATE TABLE `webhooks` (
 	`event_types` text NOT NULL,
 	`state` text NOT NULL,
 	`disabled_reason` text,
-	`sealed_secret` text NOT NULL,
-	`previous_sealed_secret` text,
+	`encrypted_secret` text NOT NULL,
+	`previous_encrypted_secret` text,
 	`overlap_ends_at` integer,
 	`failing_since` integer,
 	`revision` text NOT NULL,
@@ -503,7 +503,7 @@ UPDATE `account_storage` SET `bytes` = `bytes` + coalesce((SELECT sum(`webhook_s
 CREATE TRIGGER `webhook_settlements_added` AFTER INSERT ON `webhook_settlements` BEGIN INSERT INTO `account_storage` (`account_id`, `bytes`) VALUES (NEW.`account_id`, NEW.`row_bytes`) ON CONFLICT (`account_id`) DO UPDATE SET `bytes` = `bytes` + excluded.`bytes`; END;--> statement-breakpoint
 CREATE TRIGGER `webhook_settlements_changed` AFTER UPDATE ON `webhook_settlements` WHEN NEW.`row_bytes` <> OLD.`row_bytes` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` + NEW.`row_bytes` - OLD.`row_bytes` WHERE `account_id` = NEW.`account_id`; END;--> statement-breakpoint
 CREATE TRIGGER `webhook_settlements_deleted` AFTER DELETE ON `webhook_settlements` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` - OLD.`row_bytes` WHERE `account_id` = OLD.`account_id`; END;--> statement-breakpoint
-ALTER TABLE `webhooks` ADD `row_bytes` integer GENERATED ALWAYS AS (130 + octet_length(concat(`target`)) + octet_length(concat(`account_id`, `id`, `url`, `target`, `host`, `answered_host`, `description`, `event_types`, `state`, `disabled_reason`, `sealed_secret`, `previous_sealed_secret`, `revision`)) + iif(octet_length(concat(`account_id`, `id`, `url`, `target`, `host`, `answered_host`, `description`, `event_types`, `state`, `disabled_reason`, `sealed_secret`, `previous_sealed_secret`, `revision`)) > 920, 4096, 0)) VIRTUAL;--> statement-breakpoint
+ALTER TABLE `webhooks` ADD `row_bytes` integer GENERATED ALWAYS AS (130 + octet_length(concat(`target`)) + octet_length(concat(`account_id`, `id`, `url`, `target`, `host`, `answered_host`, `description`, `event_types`, `state`, `disabled_reason`, `encrypted_secret`, `previous_encrypted_secret`, `revision`)) + iif(octet_length(concat(`account_id`, `id`, `url`, `target`, `host`, `answered_host`, `description`, `event_types`, `state`, `disabled_reason`, `encrypted_secret`, `previous_encrypted_secret`, `revision`)) > 920, 4096, 0)) VIRTUAL;--> statement-breakpoint
 UPDATE `account_storage` SET `bytes` = `bytes` + coalesce((SELECT sum(`webhooks`.`row_bytes`) FROM `webhooks` WHERE `webhooks`.`account_id` = `account_storage`.`account_id`), 0);--> statement-breakpoint
 CREATE TRIGGER `webhooks_added` AFTER INSERT ON `webhooks` BEGIN INSERT INTO `account_storage` (`account_id`, `bytes`) VALUES (NEW.`account_id`, NEW.`row_bytes`) ON CONFLICT (`account_id`) DO UPDATE SET `bytes` = `bytes` + excluded.`bytes`; END;--> statement-breakpoint
 CREATE TRIGGER `webhooks_changed` AFTER UPDATE ON `webhooks` WHEN NEW.`row_bytes` <> OLD.`row_bytes` BEGIN UPDATE `account_storage` SET `bytes` = `bytes` + NEW.`row_bytes` - OLD.`row_bytes` WHERE `account_id` = NEW.`account_id`; END;--> statement-breakpoint

@@ -16,12 +16,12 @@ export const secrets: Record<string, Command> = {
     run: listSecrets,
   },
   rotate: {
-    form: "rotate key-signing|webhook-sealing",
+    form: "rotate key-signing|webhook-encryption",
     what: "replace the older of the two secrets with a new one, if nothing uses the older one (a deployed Worker needs --env)",
     args: 1,
     run: rotateSecret,
   },
-  reseal: { form: "reseal", what: "encrypt the secrets of all webhooks with the newest secret", args: 0, run: reseal },
+  reencrypt: { form: "reencrypt", what: "encrypt the secrets of all webhooks with the newest secret", args: 0, run: reencrypt },
 };
 
 /** A secret that signs keys or encrypts webhook secrets, as `GET /secrets` returns it. */
@@ -45,7 +45,10 @@ async function listSecrets(given: Given): Promise<void> {
       is_newest ? "current" : is_there ? "older" : "MISSING",
       counted(used, what),
     ];
-  const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "key")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhook"))];
+  const rows = [
+    ...body.signing.map(row("KEY_SIGNING_SECRETS", "key")),
+    ...body.encryption.map(row("WEBHOOK_ENCRYPTION_SECRETS", "webhook")),
+  ];
   const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
   const empty = emptyPlaces(body.places).map((place) => `\n${place} has no readable secret: ${lostSecret}.`);
   const needing = body.need_lost.map(({ id, account_id: account }: { id: string; account_id: string }) => `\n  ${id} of ${account}`);
@@ -61,7 +64,7 @@ const emptyPlaces = (places: Record<string, string[]>): string[] =>
 
 interface Kind {
   binding: string;
-  list: "signing" | "sealing";
+  list: "signing" | "encryption";
   what: string;
   way: string;
 }
@@ -73,11 +76,11 @@ export const rotated: Record<string, Kind> = {
     what: "key",
     way: "Rotate or revoke these keys first, because a key keeps the secret that signed it.",
   },
-  "webhook-sealing": {
-    binding: "WEBHOOK_SEALING_SECRETS",
-    list: "sealing",
+  "webhook-encryption": {
+    binding: "WEBHOOK_ENCRYPTION_SECRETS",
+    list: "encryption",
     what: "webhook",
-    way: "Encrypt them with the newest secret first: operator secrets reseal.",
+    way: "Encrypt them with the newest secret first: operator secrets reencrypt.",
   },
 };
 
@@ -175,15 +178,15 @@ async function putSecret({ client }: Given, deployment: Deployment, place: strin
   );
 }
 
-async function reseal(given: Given): Promise<void> {
-  let resealed = 0;
+async function reencrypt(given: Given): Promise<void> {
+  let reencrypted = 0;
   for (let hasMore = true; hasMore; ) {
-    const { body }: OperatorResponse = await callAgain(given.client, "/secrets/reseal", {});
-    resealed += body.resealed;
+    const { body }: OperatorResponse = await callAgain(given.client, "/secrets/reencrypt", {});
+    reencrypted += body.reencrypted;
     hasMore = body.has_more;
   }
   const { body } = await given.client.call("GET", "/secrets");
-  const lost = (body.sealing as Use[]).filter(({ is_there }) => !is_there).reduce((sum, { used }) => sum + used, 0);
+  const lost = (body.encryption as Use[]).filter(({ is_there }) => !is_there).reduce((sum, { used }) => sum + used, 0);
   const left = lost === 0 ? "" : ` ${counted(lost, "webhook")} could not be read, because the Worker has lost the secret: ${lostSecret}.`;
-  await print(given, { resealed }, () => `Encrypted with the newest secret: ${counted(resealed, "webhook")}.${left}`);
+  await print(given, { reencrypted }, () => `Encrypted with the newest secret: ${counted(reencrypted, "webhook")}.${left}`);
 }

@@ -96,7 +96,7 @@ export const audit: Record<string, Command> = {
 async function reconcileGuards(given: Given): Promise<void> {
   const all = { checked: 0, accounts: [] as string[], reconciled: [] as string[], revoked: [] as string[], unreachable: [] as string[] };
   for (let after: string | null = ""; after !== null; ) {
-    const { body }: OperatorResponse = await callAgain(given.client, "/guards/line-up", { after });
+    const { body }: OperatorResponse = await callAgain(given.client, "/guards/reconcile", { after });
     all.checked += body.checked;
     for (const what of ["accounts", "reconciled", "revoked", "unreachable"] as const) all[what].push(...body[what]);
     after = body.next;

@@ -9,7 +9,7 @@ import { Failure } from "../lib/errors/failure.ts";
 import { hourMs, hourStart } from "../lib/time/clock.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
-import type { OpenedLog } from "../usage/open-log.ts";
+import type { UsageSnapshot } from "../usage/usage-snapshot.ts";
 import { isLiveKey } from "./live-keys.ts";
 
 /**
@@ -31,7 +31,7 @@ const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.ho
  * if the log has a counted request of the current hour, or if the key has a limit per day or month. Any other key has used 0 requests. If the log writer does not
  * respond, all guards are called.
  */
-export async function readLiveUsages(context: OpenedLog<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
+export async function readLiveUsages(context: UsageSnapshot<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = context;
   const counted = await readCountedKeys(context);
   const keys = await db
@@ -49,7 +49,7 @@ export async function readLiveUsages(context: OpenedLog<LogReadContext & { guard
  * Returns the usage of the live key that has used the highest share of its limit. If two keys have the same share, `highestOf` chooses
  * between the two keys.
  */
-export async function readHighestUsage(context: OpenedLog<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
+export async function readHighestUsage(context: UsageSnapshot<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(context), context.now);
 }
 

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { AppEnv } from "../http/context.ts";
 import type { Requested } from "../http/request-url.ts";
 import type { RoutePolicy } from "../http/route-policy.ts";
-import type { Responding } from "../http/standard-headers.ts";
+import type { ResponseContext } from "../http/standard-headers.ts";
 
 /** The properties of an API route, read from its route object before the handler runs. */
 export interface ApiRoute extends RoutePolicy {
@@ -34,4 +34,4 @@ export interface ApiEnv {
 export type ApiContext = Context<ApiEnv>;
 
 /** The context members that conditional requests, pages and idempotency read. Requests to `/api/v1` and to the team API have them. */
-export type RouteContext = Responding & Requested & { req: { header(name: string): string | undefined } };
+export type RouteContext = ResponseContext & Requested & { req: { header(name: string): string | undefined } };

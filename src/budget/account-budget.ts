@@ -12,13 +12,13 @@ import {
   type BudgetUsage,
   type BudgetWindow,
   budgetAt,
+  type GuardReport,
   grant,
   grantOf,
   type Holder,
-  hear,
   holdersOf,
+  mergeReport,
   recallOf,
-  type Said,
   usageOfBudget,
 } from "./escrow.ts";
 import { readSharedLimits, type StoredLimits } from "./shared-limits.ts";
@@ -34,8 +34,8 @@ const unreachableMs = 5 * secondMs;
 const loweringMs = 4 * secondMs;
 const firstPauseMs = 50;
 const recallsAtOnce = 8;
-/** What the guards have said is at most this old when the usage is read, in milliseconds. */
-const saidForMs = 2 * secondMs;
+/** What the guards have report is at most this old when the usage is read, in milliseconds. */
+const reportValidMs = 2 * secondMs;
 
 /**
  * The budget of one account: the only authority that hands out the units which the keys of the account share. The guards of the keys hold units and use them
@@ -51,7 +51,7 @@ export class AccountBudget extends DurableObject<Env> {
   #reclaiming: Promise<void> | null = null;
   /** The guards that did not answer a recall, and the time until which they are left alone. */
   readonly #unreachable = new Map<string, number>();
-  #saidAt = Number.NEGATIVE_INFINITY;
+  #reportedAt = Number.NEGATIVE_INFINITY;
   #latest = 0;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -85,15 +85,15 @@ export class AccountBudget extends DurableObject<Env> {
     return this.#config;
   }
 
-  /** Hands units to a guard. Returns null if the guard has to begin anew: its message is of an earlier life, or there is no such account. */
+  /** Hands units to a guard. Returns null if the guard has to begin anew: its message is of an earlier incarnation, or there is no such account. */
   async ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
     // A guard can know newer limits, if the call that sets them was broken off. The limits in D1 are then newer, too.
     const isBehind = this.#config === null || this.#config.version < question.version;
     const config = isBehind ? await this.#load() : this.#config;
-    const heard = config && this.#heard(keyId, question);
-    if (!config || !heard) return null;
+    const reported = config && this.#reported(keyId, question);
+    if (!config || !reported) return null;
     const endsAt = Date.now() + reclaimMs;
-    let isEnough = this.#grant(heard, keyId, question);
+    let isEnough = this.#grant(reported, keyId, question);
     while (!isEnough && Date.now() < endsAt && this.#mayHold(keyId).length > 0) {
       this.#reclaiming ??= this.#reclaim(keyId, question, endsAt).finally(() => {
         this.#reclaiming = null;
@@ -105,8 +105,8 @@ export class AccountBudget extends DurableObject<Env> {
   }
 
   /** Takes note of what a guard says. A guard calls it when it returns units without being asked. */
-  hear(keyId: string, said: Said): void {
-    this.#hear(keyId, said);
+  mergeReport(keyId: string, report: GuardReport): void {
+    this.#mergeReport(keyId, report);
   }
 
   /** Returns what is used of each limit. Asks the guards that hold units, unless they were asked a moment ago. */
@@ -114,8 +114,8 @@ export class AccountBudget extends DurableObject<Env> {
     const config = this.#config ?? (await this.#load());
     if (!config) return null;
     this.#setBudget(budgetAt(this.#budget, this.#now()));
-    if (this.#now() >= this.#saidAt + saidForMs) {
-      this.#saidAt = this.#now();
+    if (this.#now() >= this.#reportedAt + reportValidMs) {
+      this.#reportedAt = this.#now();
       await Promise.all(holdersOf(this.#budget).map((keyId) => this.#call(keyId, (guard) => guard.unitsUsed())));
     }
     return { config, usage: usageOfBudget(this.#budget) };
@@ -150,16 +150,16 @@ export class AccountBudget extends DurableObject<Env> {
     return this.#config;
   }
 
-  #hear(keyId: string, said: Said): void {
-    const heard = this.#heard(keyId, said);
-    if (heard) this.#setBudget(heard);
+  #mergeReport(keyId: string, report: GuardReport): void {
+    const reported = this.#reported(keyId, report);
+    if (reported) this.#setBudget(reported);
   }
 
   /** Returns the budget after a message of a guard, or null if the message has no effect. */
-  #heard(keyId: string, said: Said): Budget | null {
+  #reported(keyId: string, report: GuardReport): Budget | null {
     if (this.#isErased) return null;
     this.#unreachable.delete(keyId);
-    return hear(budgetAt(this.#budget, this.#now()), keyId, said);
+    return mergeReport(budgetAt(this.#budget, this.#now()), keyId, report);
   }
 
   /** Grants units. The platform sends the answer only after the grant is on disk. Returns whether the guard got what it needs. */
@@ -188,9 +188,9 @@ export class AccountBudget extends DurableObject<Env> {
     const endsAt = Date.now() + loweringMs;
     for (let pause = firstPauseMs; this.#toRecall.size > 0 && Date.now() < endsAt; pause *= 2) {
       const ids = [...this.#toRecall];
-      const heard = await Promise.all(ids.map((id) => this.#recall(id)));
+      const reported = await Promise.all(ids.map((id) => this.#recall(id)));
       ids.forEach((id, at) => {
-        if (heard[at]) this.#toRecall.delete(id);
+        if (reported[at]) this.#toRecall.delete(id);
       });
       if (this.#toRecall.size > 0) await wait(pause);
     }
@@ -209,12 +209,12 @@ export class AccountBudget extends DurableObject<Env> {
    */
   async #call(
     id: string,
-    ask: (guard: Env["KEY_GUARD"] extends DurableObjectNamespace<infer Guard> ? DurableObjectStub<Guard> : never) => Promise<Said>,
+    ask: (guard: Env["KEY_GUARD"] extends DurableObjectNamespace<infer Guard> ? DurableObjectStub<Guard> : never) => Promise<GuardReport>,
   ): Promise<boolean> {
     // A call to an object that has just been restarted fails. The second call reaches it.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
-        this.#hear(
+        this.#mergeReport(
           id,
           await withDeadline(ask(objectNamed(this.env.KEY_GUARD, id, this.env)), recallTimeoutMs, "Asking a guard for its units"),
         );

@@ -20,7 +20,7 @@ interface Label {
 // The side of a guard
 
 /**
- * What a guard holds in a window. `reserved`: the units that count as used after a crash. `rest`: what the budget had left for all guards when it last
+ * What a guard holds in a window. `reserved`: the units that count as used after a crash. `remaining`: what the budget had left for all guards when it last
  * answered. `limit`: the limit of the account at that time.
  */
 export interface Share extends Label {
@@ -28,7 +28,7 @@ export interface Share extends Label {
   returned: number;
   used: number;
   reserved: number;
-  rest: number;
+  remaining: number;
   limit: number;
 }
 
@@ -90,7 +90,7 @@ export function spend(
 export const isReservedAhead = ({ shares }: Holding): boolean => shares.some(({ used, reserved }) => reserved > used);
 
 /** Releases the unused part of the reservation. Called after a quiet period. */
-export const settled = ({ nonce, shares }: Holding): Holding => ({
+export const releaseReservations = ({ nonce, shares }: Holding): Holding => ({
   nonce,
   shares: shares.map((share) => ({ ...share, reserved: share.used })),
 });
@@ -134,27 +134,27 @@ export interface Ask {
   want: number;
   waiting: number;
   version: number;
-  shares: readonly Omit<Share, "reserved" | "rest" | "limit">[];
+  shares: readonly Omit<Share, "reserved" | "remaining" | "limit">[];
 }
 
 /** What a guard tells the budget: what it has got, returned and used. */
-export type Said = Pick<Ask, "nonce" | "shares">;
+export type GuardReport = Pick<Ask, "nonce" | "shares">;
 
-export const saidBy = ({ nonce, shares }: Holding): Said => ({
+export const reportBy = ({ nonce, shares }: Holding): GuardReport => ({
   nonce,
   shares: shares.map(({ per, startsAt, got, returned, used }) => ({ per, startsAt, got, returned, used })),
 });
 
 export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "waiting" | "version">): Ask => ({
-  ...saidBy(holding),
+  ...reportBy(holding),
   ...units,
 });
 
 /**
- * What the budget has granted to a guard in each window since the window began. `rest`: what is left for all guards, of `limit`. It is negative after the limit
+ * What the budget has granted to a guard in each window since the window began. `remaining`: what is left for all guards, of `limit`. It is negative after the limit
  * was lowered below what was used.
  */
-export type Grant = readonly (Label & { granted: number; rest: number; limit: number })[];
+export type Grant = readonly (Label & { granted: number; remaining: number; limit: number })[];
 
 /** The answer to a guard that asks for units. `isEnough`: whether the guard now holds the units that it needs. */
 export interface BudgetAnswer {
@@ -171,11 +171,11 @@ export interface Recall {
 
 /** Takes a grant. A grant for a later window begins it. A late or repeated grant changes nothing. */
 export function accept({ nonce, shares }: Holding, grant: Grant): Holding {
-  const next = grant.map(({ per, startsAt, granted, rest, limit }): Share => {
+  const next = grant.map(({ per, startsAt, granted, remaining, limit }): Share => {
     const known = shares.find((share) => share.per === per);
     if (known && known.startsAt > startsAt) return known;
-    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted), rest, limit };
-    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0, rest, limit };
+    if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted), remaining, limit };
+    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0, remaining, limit };
   });
   // A limit can be removed, and set again within the same window. Units of that window must not be used twice.
   const others = shares.filter(({ per }) => !grant.some((each) => each.per === per));
@@ -190,7 +190,7 @@ export const giveBack = ({ nonce, shares }: Holding): Holding => ({
 
 /**
  * Answers a recall: returns all unused units, also those of a grant that is still on its way. The guard must store the holding before it tells the budget. A
- * recall for an earlier life of the guard says nothing about the units of this one.
+ * recall for an earlier incarnation of the guard says nothing about the units of this one.
  */
 export const recalled = (holding: Holding, { nonce, grant: given }: Recall): Holding =>
   giveBack(holding.nonce === nonce ? accept(holding, given) : holding);
@@ -210,15 +210,15 @@ interface Row extends Label {
   used: number;
 }
 
-/** A guard that holds units. `dead`: the nonces of its earlier lives. Their late questions are ignored. */
+/** A guard that holds units. `retired`: the nonces of its earlier incarnations. Their late questions are ignored. */
 export interface Holder {
   nonce: string;
-  dead: readonly string[];
+  retired: readonly string[];
   rows: readonly Row[];
 }
 
-/** The maximum number of earlier lives of a guard that the budget remembers. */
-const maxDead = 4;
+/** The maximum number of earlier incarnations of a guard that the budget remembers. */
+const maxRetired = 4;
 
 /** A limit of a whole account: at most `limit` units per period, over all its keys. */
 export interface AccountLimit {
@@ -260,7 +260,7 @@ export function budgetAt(budget: Budget, now: number): Budget {
 const limitedOf = ({ limits, windows }: Budget): BudgetWindow[] => windows.filter(({ per }) => limits.some((each) => each.per === per));
 
 /** Returns the units that no guard has used or holds, in a window. */
-function restOf({ limits, windows, holders }: Budget, label: Label): number {
+function remainingOf({ limits, windows, holders }: Budget, label: Label): number {
   const limit = limits.find(({ per }) => per === label.per)?.limit ?? 0;
   let taken = windows.find((window) => isSame(window, label))?.writtenOff ?? 0;
   for (const holder of holders.values()) {
@@ -272,34 +272,34 @@ function restOf({ limits, windows, holders }: Budget, label: Label): number {
 
 /**
  * Takes note of what a guard says. A guard with another nonce has lost its storage: what it held counts as used. Returns null if the message is of an
- * earlier life of the guard, or if its window has not begun by the clock of the budget. The guard then has to ask again.
+ * earlier incarnation of the guard, or if its window has not begun by the clock of the budget. The guard then has to ask again.
  */
-export function hear(budget: Budget, id: string, { nonce, shares }: Said): Budget | null {
+export function mergeReport(budget: Budget, id: string, { nonce, shares }: GuardReport): Budget | null {
   if (budget.windows.some(({ per, startsAt }) => shares.some((share) => share.per === per && share.startsAt > startsAt))) return null;
   const before = budget.holders.get(id);
-  if (before?.dead.includes(nonce)) return null;
-  const isNewLife = before !== undefined && before.nonce !== nonce;
-  const windows = isNewLife
+  if (before?.retired.includes(nonce)) return null;
+  const isNewIncarnation = before !== undefined && before.nonce !== nonce;
+  const windows = isNewIncarnation
     ? budget.windows.map((window) => {
         const { granted, returned } = rowOf(before, window);
         return { ...window, writtenOff: window.writtenOff + granted - returned };
       })
     : budget.windows;
   const rows = budget.windows.map((window): Row => {
-    const known = rowOf(isNewLife ? undefined : before, window);
+    const known = rowOf(isNewIncarnation ? undefined : before, window);
     const share = shares.find((each) => isSame(each, window));
     if (!share) return known;
     return { ...known, returned: Math.max(known.returned, share.returned), used: Math.max(known.used, share.used) };
   });
-  const dead = isNewLife ? [before.nonce, ...before.dead].slice(0, maxDead) : (before?.dead ?? []);
-  return { ...budget, windows, holders: new Map(budget.holders).set(id, { nonce, dead, rows }) };
+  const retired = isNewIncarnation ? [before.nonce, ...before.retired].slice(0, maxRetired) : (before?.retired ?? []);
+  return { ...budget, windows, holders: new Map(budget.holders).set(id, { nonce, retired, rows }) };
 }
 
-/** The maximum number of guards among which the rest is divided. Further guards get only what their requests need. */
+/** The maximum number of guards among which the remaining is divided. Further guards get only what their requests need. */
 const maxHolders = 64;
 
 /**
- * Grants units to a guard that was heard. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of
+ * Grants units to a guard that was reported. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of
  * other guards. The caller must store the budget before it sends the grant.
  */
 export function grant(
@@ -313,19 +313,19 @@ export function grant(
   const windows = limitedOf(budget).map((window) => {
     const row = rowOf(holder, window);
     const holds = row.granted - row.returned - row.used;
-    const rest = restOf(budget, window);
-    const fair = count > maxHolders ? 0 : Math.floor(rest / (2 * Math.max(1, count)));
+    const remaining = remainingOf(budget, window);
+    const fair = count > maxHolders ? 0 : Math.floor(remaining / (2 * Math.max(1, count)));
     const wished = Math.min(Math.max(0, want - holds), fair);
     // Requests that wait get units before guards that only want some.
-    const urgent = Math.min(Math.max(0, waiting - holds), rest);
-    return { row, holds, rest, target: holds + Math.max(wished, urgent) };
+    const urgent = Math.min(Math.max(0, waiting - holds), remaining);
+    return { row, holds, remaining, target: holds + Math.max(wished, urgent) };
   });
   // A unit is one in each window, so the guard gets the same number in each.
   const target = Math.min(...windows.map((window) => window.target));
   const granted: Row[] = [];
-  for (const { row, holds, rest } of windows) {
+  for (const { row, holds, remaining } of windows) {
     const lacks = Math.max(0, need - holds);
-    if (lacks > 0 && rest < lacks) return null;
+    if (lacks > 0 && remaining < lacks) return null;
     const more = target - holds;
     granted.push({ ...row, granted: row.granted + Math.max(lacks, more >= leastGrant || target <= waiting ? more : 0) });
   }
@@ -334,7 +334,7 @@ export function grant(
   return { budget: next, grant: grantOf(next, id) };
 }
 
-/** Returns the message that recalls the units of a guard. Null if the guard was never heard. */
+/** Returns the message that recalls the units of a guard. Null if the guard was never reported. */
 export function recallOf(budget: Budget, id: string): Recall | null {
   const holder = budget.holders.get(id);
   return holder ? { nonce: holder.nonce, grant: grantOf(budget, id) } : null;
@@ -346,7 +346,7 @@ export const grantOf = (budget: Budget, id: string): Grant =>
     per: window.per,
     startsAt: window.startsAt,
     granted: rowOf(budget.holders.get(id), window).granted,
-    rest: restOf(budget, window),
+    remaining: remainingOf(budget, window),
     limit: budget.limits.find(({ per }) => per === window.per)?.limit ?? 0,
   }));
 
@@ -374,7 +374,7 @@ export interface BudgetUsage extends AccountLimit {
   byKey: ReadonlyMap<string, number>;
 }
 
-/** Returns what is used of each limit, as far as the guards have said. Units that were written off belong to no key. */
+/** Returns what is used of each limit, as far as the guards have report. Units that were written off belong to no key. */
 export const usageOfBudget = (budget: Budget): BudgetUsage[] =>
   budget.limits.map(({ per, limit }) => {
     const window = budget.windows.find((each) => each.per === per);

@@ -1,6 +1,6 @@
 import type { Key } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
-import type { OpenedLog } from "../usage/open-log.ts";
+import type { UsageSnapshot } from "../usage/usage-snapshot.ts";
 
 const maxActive = 100;
 const maxOthers = 100;
@@ -12,7 +12,7 @@ export function namesOf(keys: readonly Pick<Key, "id" | "name" | "last4">[]): Ma
 }
 
 /** Returns the keys that a page offers as choices: all active keys, and the inactive keys among the newest 100 keys. */
-export async function readKeyChoices(context: OpenedLog): Promise<Key[]> {
+export async function readKeyChoices(context: UsageSnapshot): Promise<Key[]> {
   const [active, newest] = await Promise.all([
     listKeys(context, { statuses: ["active"], limit: maxActive }),
     listKeys(context, { limit: maxOthers }),

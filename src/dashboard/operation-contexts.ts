@@ -6,7 +6,7 @@ import { authorityOfSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
 import { knownScopes } from "../keys/scopes.ts";
 import type { Commit, Outbox } from "../outbox/outbox.ts";
-import { openLog } from "../usage/open-log.ts";
+import { openSnapshot } from "../usage/usage-snapshot.ts";
 import { type PageContext, roleOf } from "./context.ts";
 
 // Builds the read and write contexts for the operations that pages run. The actor is the signed-in member. In an overview without sign-in,
@@ -28,7 +28,7 @@ function actingOf(c: PageContext): contexts.Acting {
 /** Returns the context of a verb. */
 export const contextOf = (c: PageContext, commit?: Commit) => contexts.contextFor(c, actingOf(c), commit);
 /** Returns a context for pages that read usage figures. */
-export const openLogContext = (c: PageContext) => openLog(contextOf(c));
+export const snapshotContext = (c: PageContext) => openSnapshot(contextOf(c));
 /** Returns an outbox that writes changes without a valid session, for example during sign-in and sign-out. */
 export const unboundOutbox = (c: PageContext): Outbox => contexts.outboxFor(c);
 export const outbox = (c: PageContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);

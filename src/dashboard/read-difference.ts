@@ -1,8 +1,8 @@
 import type { LimitState } from "../log/entry.ts";
 import { type ActivityReadContext, listActivity } from "../log/read/read-activity.ts";
 import { type Difference, mainDifference } from "../usage/differences.ts";
-import type { OpenedLog } from "../usage/open-log.ts";
 import type { LocatedCell } from "../usage/read-breakdown.ts";
+import type { UsageSnapshot } from "../usage/usage-snapshot.ts";
 import type { Span } from "../usage/windows.ts";
 
 /** How the requests of a span differ most. `limit`: the limit that denied the latest request, if one key was denied and the log has the request. */
@@ -13,7 +13,7 @@ export interface ReadDifference {
 
 /** Finds how the requests `now` of a span differ most from the requests `before`. */
 export async function readDifference(
-  context: OpenedLog & ActivityReadContext,
+  context: UsageSnapshot & ActivityReadContext,
   span: Span,
   now: readonly LocatedCell[],
   before: readonly LocatedCell[],

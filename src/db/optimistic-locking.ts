@@ -22,17 +22,17 @@ export type Precondition = (revision: string) => boolean;
 export const always: Precondition = () => true;
 
 /** The value that a write returns if another write has changed the row since the row was read. */
-export const conflicted = Symbol("another write came between");
+export const retry = Symbol("another write came between");
 
 const maxAttempts = 100;
 
 /**
- * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `conflicted`. `name`: the
+ * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `retry`. `name`: the
  * name of the row in error messages. Throws `precondition_failed` if the check fails, and `conflict` after 100 attempts.
  */
 export function withOptimisticLock<Row extends Versioned, Result>(
   { read, precondition, name }: { read: () => Promise<Row>; precondition: Precondition; name: string },
-  write: (before: Row) => Promise<Result | typeof conflicted>,
+  write: (before: Row) => Promise<Result | typeof retry>,
 ): Promise<Result> {
   return retryOnConflict(async () => {
     const before = await read();
@@ -50,11 +50,11 @@ export function requirePrecondition({ revision }: Pick<Versioned, "revision">, p
     );
 }
 
-/** Repeats an attempt until it no longer returns `conflicted`. Throws `conflict` after 100 attempts. */
-export async function retryOnConflict<Result>(attempt: () => Promise<Result | typeof conflicted>): Promise<Result> {
+/** Repeats an attempt until it no longer returns `retry`. Throws `conflict` after 100 attempts. */
+export async function retryOnConflict<Result>(attempt: () => Promise<Result | typeof retry>): Promise<Result> {
   for (let made = 0; made < maxAttempts; made++) {
     const result = await attempt();
-    if (result !== conflicted) return result;
+    if (result !== retry) return result;
     // Random delays spread out the retries of writes that failed together.
     await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(5 * made, 100)));
   }

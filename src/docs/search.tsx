@@ -7,7 +7,7 @@ import { showPage, uncached } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { readKeyChoices } from "../dashboard/key-choices.ts";
-import { openLogContext } from "../dashboard/operation-contexts.ts";
+import { snapshotContext } from "../dashboard/operation-contexts.ts";
 import { type Suggestion, wantsJson } from "../dashboard/suggestions.ts";
 import { folded } from "../lib/inputs/fold.ts";
 import { listWebhooks } from "../webhooks/subscriptions/read-webhooks.ts";
@@ -56,7 +56,7 @@ interface Results {
 
 /** Finds the keys, webhooks, pages and pages of the documentation that contain a text. The text is not empty. */
 async function find(c: PageContext, text: string): Promise<Results> {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
   const wanted = folded(text);
   const has = (...parts: string[]) => parts.some((part) => folded(part).includes(wanted));

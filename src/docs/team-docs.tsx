@@ -3,11 +3,12 @@ import { raw } from "hono/html";
 import { sessionOf, show, showSignIn } from "../dashboard/desk/operator.tsx";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { Failure } from "../lib/errors/failure.ts";
-import type { OperatorContext, OperatorEnv } from "../team/context.ts";
+import type { TeamContext } from "../team/context.ts";
+import type { TeamEnv } from "../team/team-router.ts";
 import { library, servedFrom } from "./library.ts";
 
 /** The documentation for the team: guides, and the reference of the team API. Only operators can read it. */
-export const teamDocs = new Hono<OperatorEnv>();
+export const teamDocs = new Hono<TeamEnv>();
 
 const groups = ["Guides", "Reference"] as const;
 
@@ -34,7 +35,7 @@ const Contents = ({ path }: { path?: string }) => (
 
 const aside = <a href="/operator">Back to the deployment</a>;
 
-async function showTeamPage(c: OperatorContext): Promise<Response> {
+async function showTeamPage(c: TeamContext): Promise<Response> {
   if (!(await sessionOf(c))) return showSignIn(c);
   const { pathname } = urlOf(c);
   if (pathname === "/docs/team")

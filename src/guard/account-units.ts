@@ -5,6 +5,7 @@ import {
   askOf,
   type BudgetAnswer,
   firstPace,
+  type GuardReport,
   giveBack,
   type Holding,
   isLow,
@@ -14,9 +15,8 @@ import {
   type Recall,
   recalled,
   recoveredHolding,
-  type Said,
-  saidBy,
-  settled,
+  releaseReservations,
+  reportBy,
   spend,
 } from "../budget/escrow.ts";
 import { endOf, type FixedPeriod, type LimitUsage, startOf } from "../budget/limits.ts";
@@ -130,7 +130,7 @@ export class AccountUnits {
   refusalOf({ periods }: SharedLimits, cost: number, now: number): Refusal | null {
     if (!this.#refused || cost < this.#refused.need || now >= this.#refused.until) return null;
     const shares = (this.#holding?.shares ?? []).filter(({ per }) => periods.includes(per));
-    const short = shares.filter((share) => leftOf(share) + Math.max(0, share.rest) < cost);
+    const short = shares.filter((share) => leftOf(share) + Math.max(0, share.remaining) < cost);
     const violated = short.length > 0 ? short : shares;
     return { periods: violated.map(({ per }) => per), roomFrom: Math.max(...violated.map(endOf)) };
   }
@@ -141,10 +141,10 @@ export class AccountUnits {
   }
 
   /** Returns all unused units to the budget. Returns what the budget has to be told after the holding is stored. */
-  recall(recall: Recall): Said {
+  recall(recall: Recall): GuardReport {
     this.#holding = recalled(this.#newHolding(), recall);
     this.#persist();
-    return saidBy(this.#holding);
+    return reportBy(this.#holding);
   }
 
   /** Returns all unused units, because the key cannot be used anymore. If the message is lost, the budget recalls the units when it needs them. */
@@ -154,13 +154,13 @@ export class AccountUnits {
     this.#persist();
     this.#budgets
       .getByName(accountId)
-      .hear(this.#keyId, saidBy(this.#holding))
+      .mergeReport(this.#keyId, reportBy(this.#holding))
       .catch(() => {});
   }
 
   /** Says what the guard has used. */
-  said(): Said {
-    return saidBy(this.#newHolding());
+  report(): GuardReport {
+    return reportBy(this.#newHolding());
   }
 
   get isReservedAhead(): boolean {
@@ -168,8 +168,8 @@ export class AccountUnits {
   }
 
   /** Releases the unused part of the reservation. */
-  settle(): void {
-    if (this.#holding) this.#holding = settled(this.#holding);
+  releaseReservations(): void {
+    if (this.#holding) this.#holding = releaseReservations(this.#holding);
   }
 
   /**
@@ -181,7 +181,7 @@ export class AccountUnits {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };
       // What is left is left of the limit that the budget knew. The limit may have changed since.
-      const used = share.limit - leftOf(share) - share.rest;
+      const used = share.limit - leftOf(share) - share.remaining;
       return { per, limit, used: Math.max(0, used), resetsAt: endOf(share) };
     });
   }
@@ -212,7 +212,7 @@ export class AccountUnits {
     if (!isEnough) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
   }
 
-  /** Returns the holding. A guard without one begins a new life, whose nonce is on disk before the budget hears of it. */
+  /** Returns the holding. A guard without one begins a new incarnation, whose nonce is on disk before the budget merges of it. */
   #newHolding(): Holding {
     if (this.#holding) return this.#holding;
     this.#holding = { nonce: crypto.randomUUID(), shares: [] };

@@ -1,6 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { budgetsOf } from "../budget/budgets.ts";
-import type { Holding, Recall, Said } from "../budget/escrow.ts";
+import type { GuardReport, Holding, Recall } from "../budget/escrow.ts";
 import type { FixedPeriod, Limit, LimitUsage, Period } from "../budget/limits.ts";
 import type { StoredLimits } from "../budget/shared-limits.ts";
 import { connect } from "../db/client.ts";
@@ -149,13 +149,13 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   /** Returns all unused units of the account. The account's budget calls this method when other keys need them, or when a limit was lowered. */
-  recall(recall: Recall): Said {
+  recall(recall: Recall): GuardReport {
     return this.#isErased ? { nonce: "erased", shares: [] } : this.#units.recall(recall);
   }
 
   /** Returns what the key has used of the limits of its account. */
-  unitsUsed(): Said {
-    return this.#isErased ? { nonce: "erased", shares: [] } : this.#units.said();
+  unitsUsed(): GuardReport {
+    return this.#isErased ? { nonce: "erased", shares: [] } : this.#units.report();
   }
 
   /** Returns the configuration in force, or null if no such key exists. */
@@ -356,7 +356,7 @@ export class KeyGuard extends DurableObject<Env> {
       return;
     }
     this.#windows = releaseReservation(this.#windows);
-    this.#units.settle();
+    this.#units.releaseReservations();
     this.#persistWindows();
   }
 

@@ -110,7 +110,7 @@ export async function withdrawInvitation(context: WriteContext, id: string): Pro
   const { db, actor, commit } = context;
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
   const { ended } = await commit({
-    evenWhereFull: true,
+    whenFull: "write",
     result: null,
     events: [],
     audit: [auditEntry(context, "member.invitation_withdrawn", { type: "invitation", id, name: null })],

@@ -70,7 +70,7 @@ export async function removeMember(
   const { id } = member;
   try {
     await commit({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [memberRemoved(member, now), ...more.events],
       audit: [auditEntry(context, "member.removed", { type: "member", id, name: member.name }), ...(more.audit ?? [])],
@@ -99,7 +99,7 @@ export async function changeRole(context: WriteContext, member: Member, role: Ro
   const { changed } = await commit({
     // The list `roles` starts with the highest role, so a higher index means a demotion. A demotion is possible even when the account's
     // storage is full.
-    evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
+    whenFull: roles.indexOf(role) > roles.indexOf(member.role) ? "write" : "deny",
     result: null,
     events: [],
     audit: [auditEntry(context, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],

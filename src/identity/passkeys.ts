@@ -243,7 +243,7 @@ export async function removePasskey(context: WriteContext, acting: Acting, id: s
   if (!own) throw new Failure("not_found", "There is no such passkey.");
   const when = sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) > 1 AND EXISTS (SELECT 1 FROM passkeys WHERE id = ${id})`;
   const { removed } = await commit({
-    evenWhereFull: true,
+    whenFull: "write",
     result: null,
     events: [],
     audit: [auditEntry(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],

@@ -93,7 +93,7 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
   const target = { type: "member", id: member.id, name: member.name } as const;
   try {
     await commit({
-      evenWhereFull: "within the reserve",
+      whenFull: "reserve",
       result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.made", target)],
@@ -107,7 +107,7 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
   } catch (error) {
     if (!isOneTooMany(error, "recovery_codes.made")) throw error;
     await commit({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.ended", target)],

@@ -68,7 +68,7 @@ export async function openSession(outbox: Outbox, proof: Proof, now: number, fro
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   const when = stillHas(proof);
   const { opened } = await commitChange(outbox, {
-    evenWhereFull: "unrecorded",
+    whenFull: "unrecorded",
     events: [],
     auditWhen: how === byRecoveryCode ? sql`true` : takesOwn({ actor, now }, "session.started"),
     audit: [auditEntry({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
@@ -133,7 +133,7 @@ export async function confirmSession(outbox: Outbox, proof: Proof, { id }: Sessi
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   const own = and(eq(sessions.id, id), stillHas(proof));
   const { confirmed } = await commitChange(outbox, {
-    evenWhereFull: "unrecorded",
+    whenFull: "unrecorded",
     events: [],
     audit: how === byRecoveryCode ? [auditEntry({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
     statements: { confirmed: outbox.db.update(sessions).set({ verifiedAt: now, confirmedWith: credential }).where(own).returning() },
@@ -213,7 +213,7 @@ export async function endSession(context: WriteContext, id: string, member: Memb
   const { db, commit } = context;
   const endable = and(eq(sessions.id, id), endableBy(member));
   const { ended } = await commit({
-    evenWhereFull: "unrecorded",
+    whenFull: "unrecorded",
     result: null,
     events: [],
     auditWhen: sql`(${takesOwn(context, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
@@ -229,7 +229,7 @@ export async function endOtherSessions(context: WriteContext, { member, session 
   if (session === null) throw new Failure("not_found", "Cloudflare Access manages your sessions.");
   const others = and(eq(sessions.memberId, member.id), ne(sessions.id, session.id));
   await context.commit({
-    evenWhereFull: "unrecorded",
+    whenFull: "unrecorded",
     result: null,
     events: [],
     auditWhen: takesOwn(context, "session.ended"),

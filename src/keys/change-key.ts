@@ -9,7 +9,7 @@ import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { patched } from "./schemas.ts";
 import { requireServed } from "./scopes.ts";
-import { evenWhereFullOf } from "./tightening.ts";
+import { whenFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<
@@ -61,7 +61,7 @@ export async function changeKey(
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
       // The operator may lower the highest limits between this check and the write, so the write checks them again.
       const isWithin = terms ? hasKeyTerms(context.actor.accountId, terms) : sql`true`;
-      const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, context.actor), when: isWithin };
+      const update = { members: patch, event: keyUpdated, whenFull: whenFullOf(before, after, context.actor), when: isWithin };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
       if (!isExpired(before, now) || isExpired(after, now)) return update;
       await requireBounds(context, { hourlyLimit: after.hourlyLimit, otherLimits: after.otherLimits });

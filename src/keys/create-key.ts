@@ -5,7 +5,7 @@ import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-f
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
+import { isUnchanged, retry, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import type { WriteContext } from "../outbox/outbox.ts";
@@ -40,8 +40,8 @@ export async function createKey(
     const terms = await readKeyTerms(context.db, context.actor.accountId);
     const made = await insertKey(context, input, own, terms);
     if (made !== null) return made;
-    if (own && (await readActingKey(context))?.revision !== own.revision) return conflicted;
-    if (!isEmpty(differing(await readKeyTerms(context.db, context.actor.accountId), terms))) return conflicted;
+    if (own && (await readActingKey(context))?.revision !== own.revision) return retry;
+    if (!isEmpty(differing(await readKeyTerms(context.db, context.actor.accountId), terms))) return retry;
     await requireMayMake(context);
     throw noRoom();
   });

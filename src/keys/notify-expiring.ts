@@ -47,7 +47,7 @@ async function notify(outbox: Outbox & LogsReadContext, now: number, row: KeyRow
   const lastUse = await readLastUse({ ...outbox.logOf(logWriter), actor: systemOn(row.accountId) }, row.id);
   const isDue = and(eq(apiKeys.id, row.id), eq(apiKeys.revision, row.revision), sql`notified_expiry IS NOT expires_at`);
   await commitChange(outbox, {
-    evenWhereFull: true,
+    whenFull: "write",
     events: [keyExpiring({ ...row, ...neverUsed, ...lastUse }, row.expiresAt, now)],
     statements: { notified: db.update(apiKeys).set({ notifiedExpiry: row.expiresAt }).where(isDue) },
     when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(isDue)),

@@ -71,7 +71,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
   const { written } = await commitChange(
     { db },
     {
-      evenWhereFull: true,
+      whenFull: "write",
       events: [event({ ...after, pushedVersion, ...neverUsed }, now, { ...row, ...neverUsed })],
       statements: { written: db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id }), suspension },
       when: isUnchanged(db, apiKeys, row),

@@ -2,7 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { raw } from "../db/client.ts";
-import { conflicted, nextUpdate, type Precondition, requirePrecondition, retryOnConflict } from "../db/optimistic-locking.ts";
+import { nextUpdate, type Precondition, requirePrecondition, retry, retryOnConflict } from "../db/optimistic-locking.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import type { Change } from "../outbox/outbox.ts";
 import { readLastUses } from "../usage/last-uses.ts";
@@ -45,7 +45,7 @@ export async function revokeKeys(
   context: KeyContext,
   read: () => Promise<readonly KeyRow[]>,
   write = async (revocation: Revocation): Promise<unknown> =>
-    revocation.events.length > 0 && context.commit({ evenWhereFull: true, result: null, ...revocation }),
+    revocation.events.length > 0 && context.commit({ whenFull: "write", result: null, ...revocation }),
 ): Promise<void> {
   let conflicts = 0;
   const keys = await retryOnConflict(async () => {
@@ -56,7 +56,7 @@ export async function revokeKeys(
     } catch (error) {
       if (!isFailedCondition(error, keysUnchanged)) throw error;
       conflicts++;
-      return conflicted;
+      return retry;
     }
   });
   await Promise.all(keys.filter((key) => isNotRevoked(key) || isUnpushed(key)).map(({ id }) => pushKey(context, id)));

@@ -65,6 +65,6 @@ async function revokeLeaked(context: ReportContext, keyId: string, secretHash: s
     decide: async (before) =>
       before.state === "revoked" || !isLiveSecret(before, secretHash, context.now)
         ? null
-        : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, evenWhereFull: true },
+        : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, whenFull: "write" },
   });
 }

@@ -40,12 +40,12 @@ export async function rotateKey(
           : { previousSecretHash: null, overlapEndsAt: null };
       // A rotation without an overlap makes the old secret invalid immediately. In a full account, such a rotation may use the storage
       // reserve. The reserve is only for changes that delete or end something.
-      const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
+      const whenFull = overlapMs > 0 ? "deny" : "reserve";
       const signers = { signedBy: signing.name, previousSignedBy: before.signedBy };
       return {
         members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), importedPrefix: null, ...overlap, ...signers },
         event: keyRotated,
-        evenWhereFull,
+        whenFull,
       };
     },
     result: (changed) => ({ key: changed, secretKey }),

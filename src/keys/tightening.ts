@@ -1,18 +1,18 @@
 import { type Actor, isOfTeam } from "../accounts/actor.ts";
 import { differing, isEmpty } from "../db/differing.ts";
-import type { EvenWhereFull } from "../outbox/outbox.ts";
+import type { WhenFull } from "../outbox/outbox.ts";
 import { widens } from "./grants.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
- * Returns whether a change of a key is allowed when the account or the database is full. A change can be allowed only if it does nothing except
+ * Returns what happens to a change of a key when the account or the database is full. A change can be allowed only if it does nothing except
  * restrict the key. These restrictions are always allowed: disabling the key, ending an overlap, and any restriction by the operator. Other
  * restrictions are allowed until the account has used up its reserved storage.
  */
-export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): EvenWhereFull {
-  if (!isTightening(before, after)) return false;
+export function whenFullOf(before: KeyRow, after: KeyRow, { by }: Actor): WhenFull {
+  if (!isTightening(before, after)) return "deny";
   const isEnding = before.state !== after.state || (before.previousSecretHash !== null && after.previousSecretHash === null);
-  return isEnding || isOfTeam(by) ? true : "within the reserve";
+  return isEnding || isOfTeam(by) ? "write" : "reserve";
 }
 
 /** Returns whether a change of a key does nothing except restrict the key. If the change writes other values, returns false. */

@@ -1,11 +1,11 @@
 import { and, exists, type SQL } from "drizzle-orm";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { isEmpty } from "../db/differing.ts";
-import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
+import { asRead, isUnchanged, nextVersion, type Precondition, retry, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import type { Guards } from "../guard/guards.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import type { Event } from "../outbox/event.ts";
-import type { EvenWhereFull, WriteContext } from "../outbox/outbox.ts";
+import type { WhenFull, WriteContext } from "../outbox/outbox.ts";
 import { readLastUse } from "../usage/last-uses.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
 import { readActingKey } from "./acting-key.ts";
@@ -21,13 +21,13 @@ export interface KeyContext extends WriteContext, LogReadContext {
 }
 
 /**
- * A change of a key. `members`: the fields to set. `evenWhereFull`: whether the change is allowed in a full account. `when`: an additional
+ * A change of a key. `members`: the fields to set. `whenFull`: whether the change is allowed in a full account. `when`: an additional
  * condition in D1.
  */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
   event: (after: Key, now: number, before: Key) => Event;
-  evenWhereFull: EvenWhereFull;
+  whenFull: WhenFull;
   when?: SQL;
 }
 
@@ -80,7 +80,7 @@ function changesOf({ limitsFrom, ...members }: Partial<KeyRow>): string[] {
 export function writeKey(context: KeyContext, id: string, { precondition, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readKeyRow(context, id), precondition, name: "key" }, async (before) => {
-    if (await reconcileKey(context, before)) return conflicted;
+    if (await reconcileKey(context, before)) return retry;
     const own = await readActingKey(context);
     if (own) requireScopesWithin(before.scopes, own);
     const change = await decide(before, own);
@@ -96,14 +96,14 @@ export function writeKey(context: KeyContext, id: string, { precondition, decide
     const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...before, ...lastUse });
     const when = exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition));
     const { written } = await commit({
-      evenWhereFull: change.evenWhereFull,
+      whenFull: change.whenFull,
       result: result(after),
       events: [event],
       audit: [auditEntry(context, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],
       statements: { written: db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }) },
       when,
     });
-    if (!wrote(written)) return conflicted;
+    if (!wrote(written)) return retry;
     await pushKey(context, id);
     return after;
   });

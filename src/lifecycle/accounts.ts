@@ -14,33 +14,33 @@ import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { type AuditTarget, auditEntry } from "../outbox/audit.ts";
-import { actorOf, type Operating, operatorCommit } from "./operating.ts";
+import { actorOf, type OperatorContext, operatorCommit } from "./operator-context.ts";
 
 // Account changes that only an operator may make.
 
 type NewAccount = Pick<Account, "name" | "email" | "logWriter"> & Partial<TeamValues>;
 
 /** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
-export async function makeAccount(operating: Operating, input: NewAccount): Promise<{ account: Account; setupToken: string }> {
-  const account = newAccount(operating.now, input);
-  const { token: setupToken, statements } = newSetupLink(operating, account.id);
+export async function makeAccount(operatorContext: OperatorContext, input: NewAccount): Promise<{ account: Account; setupToken: string }> {
+  const account = newAccount(operatorContext.now, input);
+  const { token: setupToken, statements } = newSetupLink(operatorContext, account.id);
   const made = { account, setupToken };
-  await storeAccount(operating, account, made, statements);
+  await storeAccount(operatorContext, account, made, statements);
   return made;
 }
 
 /** Creates an account without a setup link. Throws `conflict` if another account has the external id. */
-export async function makeTeamAccount(operating: Operating, input: NewAccount): Promise<Account> {
-  const account = newAccount(operating.now, input);
-  await storeAccount(operating, account, account, []);
+export async function makeTeamAccount(operatorContext: OperatorContext, input: NewAccount): Promise<Account> {
+  const account = newAccount(operatorContext.now, input);
+  await storeAccount(operatorContext, account, account, []);
   return account;
 }
 
-const storeAccount = (operating: Operating, account: Account, result: unknown, more: Statement[]): Promise<unknown> => {
-  const { db } = operating;
-  const commit = operatorCommit(operating, "account.made", { accountId: account.id });
+const storeAccount = (operatorContext: OperatorContext, account: Account, result: unknown, more: Statement[]): Promise<unknown> => {
+  const { db } = operatorContext;
+  const commit = operatorCommit(operatorContext, "account.made", { accountId: account.id });
   const statements = { made: insertAccount(db, account), more };
-  return orExternalIdTaken(commit({ evenWhereFull: true, result, events: [], statements }));
+  return orExternalIdTaken(commit({ whenFull: "write", result, events: [], statements }));
 };
 
 /** The values of an account that the team sets through the team API. */
@@ -60,11 +60,11 @@ export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<
  * Creates a setup link for an additional owner of an account. If the account has an earlier setup link that is unused, the earlier link stops
  * working. Returns the token for the setup link. Throws `not_found`.
  */
-export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
-  await readAccount(operating.db, accountId);
-  const { token, statements } = newSetupLink(operating, accountId);
-  await operatorCommit(operating, "owner.linked", { accountId })({
-    evenWhereFull: true,
+export async function makeOwnerLink(operatorContext: OperatorContext, accountId: string): Promise<string> {
+  await readAccount(operatorContext.db, accountId);
+  const { token, statements } = newSetupLink(operatorContext, accountId);
+  await operatorCommit(operatorContext, "owner.linked", { accountId })({
+    whenFull: "write",
     result: token,
     events: [],
     statements: { link: statements },
@@ -79,47 +79,55 @@ export const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "accoun
  * anything. An account that is already suspended stays suspended. Throws `not_found` or `unavailable`. Returns the number of keys that were
  * pushed to their guards.
  */
-export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
-  changeSuspension(operating, accountId, operating.now);
+export const suspendAccount = (operatorContext: OperatorContext & { guards: Guards }, accountId: string): Promise<number> =>
+  changeSuspension(operatorContext, accountId, operatorContext.now);
 
 /**
  * Resumes a suspended account. A paused delivery resumes when the delivery is due. The errors and the result are the same as for
  * `suspendAccount`.
  */
-export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
-  changeSuspension(operating, accountId, null);
+export const resumeAccount = (operatorContext: OperatorContext & { guards: Guards }, accountId: string): Promise<number> =>
+  changeSuspension(operatorContext, accountId, null);
 
-async function changeSuspension(operating: Operating & { guards: Guards }, accountId: string, suspendedAt: number | null): Promise<number> {
-  const { db, now } = operating;
+async function changeSuspension(
+  operatorContext: OperatorContext & { guards: Guards },
+  accountId: string,
+  suspendedAt: number | null,
+): Promise<number> {
+  const { db, now } = operatorContext;
   const account = await readAccount(db, accountId);
   const action = suspendedAt === null ? "account.resumed" : "account.suspended";
   const when = changesSuspension(accountId, suspendedAt);
-  const commit = operatorCommit(operating, action, { accountId });
+  const commit = operatorCommit(operatorContext, action, { accountId });
   await commit({
-    evenWhereFull: true,
+    whenFull: "write",
     result: null,
     events: [],
-    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, action, targetOf(account))],
+    audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, action, targetOf(account))],
     statements: { versions: raiseVersions(db, accountId, now, when), suspension: setSuspension(db, accountId, suspendedAt) },
     when,
   });
-  return pushKeysOf(operating, accountId);
+  return pushKeysOf(operatorContext, accountId);
 }
 
 /**
  * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
  * but cannot add more data. Throws `not_found`.
  */
-export async function changeStorageQuota(operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> {
-  const { db, now } = operating;
+export async function changeStorageQuota(
+  operatorContext: OperatorContext,
+  accountId: string,
+  storageQuotaBytes: number | null,
+): Promise<void> {
+  const { db, now } = operatorContext;
   const account = await readAccount(db, accountId);
   const details = { storage_quota_bytes: storageQuotaBytes };
-  const commit = operatorCommit(operating, "account.changed", { accountId, details });
+  const commit = operatorCommit(operatorContext, "account.changed", { accountId, details });
   await commit({
-    evenWhereFull: true,
+    whenFull: "write",
     result: null,
     events: [],
-    audit: [auditEntry({ actor: actorOf(operating, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
+    audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
     statements: { changed: updateAccount(db, accountId, { storageQuotaBytes }) },
   });
 }

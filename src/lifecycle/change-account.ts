@@ -7,7 +7,7 @@ import { nextLimitsVersion } from "../budget/shared-limits.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { messagesOf } from "../db/failures.ts";
-import { always, conflicted, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
+import { always, retry, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import type { Guards } from "../guard/guards.ts";
 import { changeKey } from "../keys/change-key.ts";
 import { widens } from "../keys/grants.ts";
@@ -20,13 +20,13 @@ import { activityDays } from "../log/retention.ts";
 import { logOf, type WriterEnv, writerAt } from "../log/writers.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import { orExternalIdTaken, type TeamValues, targetOf } from "./accounts.ts";
-import { actorOf, type Operating, operatorCommit } from "./operating.ts";
+import { actorOf, type OperatorContext, operatorCommit } from "./operator-context.ts";
 
 // The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
 // nothing else reads plans. A change of a plan is therefore written to its accounts one after another.
 
 /** The context of a change of accounts. */
-export interface ChangingAccount extends Operating {
+export interface ChangingAccount extends OperatorContext {
   guards: Guards;
   budgets: Budgets;
   env: WriterEnv & { ACTIVITY_DAYS?: string };
@@ -75,7 +75,7 @@ export async function changeAccount(
     const isWritten = await orExternalIdTaken(
       writeAccount(changing, before, { plan, ownTerms: ownTermsAfter(before, patch), values: patch }),
     );
-    return isWritten ? { patch, plan } : conflicted;
+    return isWritten ? { patch, plan } : retry;
   });
   // A guard that does not respond must not keep the new terms from applying to the other keys.
   const { lowered, changed, isDone } = isEmpty(termsIn(patch))
@@ -120,7 +120,7 @@ export async function writeAccount(
   const when = isAccountAsRead(before);
   const commit = operatorCommit(changing, "account.changed", { accountId: before.id, details });
   const { changed: written } = await commit({
-    evenWhereFull: true,
+    whenFull: "write",
     result: null,
     events: [],
     audit: [

@@ -17,7 +17,7 @@ import { activityDatabase } from "../log/databases.ts";
 import { eraseSegments } from "../log/retention.ts";
 import { eraseInWriters, logOf, type WriterEnv } from "../log/writers.ts";
 import { suspendAccount } from "./accounts.ts";
-import type { Operating } from "./operating.ts";
+import type { OperatorContext } from "./operator-context.ts";
 
 // An account is erased in steps. First, the account is suspended, its keys are erased from their guards, and its log is deleted. Then the
 // account's other rows are deleted. The row in `accounts` is deleted last. A scheduled job continues an interrupted erasure. The scheduled job
@@ -42,28 +42,28 @@ export const timeTravelUntil = (finishedAt: number): number => finishedAt + time
 const lookAgainAfterMs = 10 * minuteMs;
 
 /** Requests the erasure of an account, and suspends the account. If neither an account nor an erasure has this id, throws `not_found`. */
-export async function requestErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
-  const { db, now, operator } = operating;
+export async function requestErasure(operatorContext: OperatorContext & { guards: Guards }, accountId: string): Promise<void> {
+  const { db, now, operator } = operatorContext;
   const [known] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
   // An earlier request for this erasure may have failed before the account was suspended.
-  if (known) return known.finishedAt === null ? suspendForErasure(operating, accountId) : undefined;
+  if (known) return known.finishedAt === null ? suspendForErasure(operatorContext, accountId) : undefined;
   const { logWriter } = await readAccount(db, accountId);
   const row = { accountId, logWriter, operator, requestedAt: now, erased: {}, finishedAt: null, checkedAt: null };
   const isNew = sql`NOT EXISTS (SELECT 1 FROM erasures WHERE account_id = ${accountId})`;
   await db.batch([
-    storeOperation(db, { ...operating, action: "account.erasure_requested", accountId }, isNew),
+    storeOperation(db, { ...operatorContext, action: "account.erasure_requested", accountId }, isNew),
     insertWhere(db, erasures, row, isNew),
   ]);
-  await suspendForErasure(operating, accountId);
+  await suspendForErasure(operatorContext, accountId);
 }
 
 /**
  * Suspends an account before its erasure. An unreachable guard does not stop the erasure. A later step of the erasure calls each guard to erase
  * the key.
  */
-async function suspendForErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
+async function suspendForErasure(operatorContext: OperatorContext & { guards: Guards }, accountId: string): Promise<void> {
   try {
-    await suspendAccount(operating, accountId);
+    await suspendAccount(operatorContext, accountId);
   } catch (error) {
     // The row of the account may already be deleted.
     if (!(error instanceof Failure) || (error.code !== "unavailable" && error.code !== "not_found")) throw error;

@@ -10,7 +10,7 @@ import type { Entry } from "../log/entry.ts";
 import { type ActivityReadContext, requireComplete, search } from "../log/read/read-activity.ts";
 import { logOf, type WriterEnv } from "../log/writers.ts";
 import { readDays } from "../usage/read-periods.ts";
-import { notReported, type Tallies } from "../usage/tallies.ts";
+import { notReported, type Rollups } from "../usage/rollups.ts";
 
 // Exports all data of an account, as one JSON object per line. The export is for customers who leave the service, and for customers who request
 // their data.
@@ -98,8 +98,8 @@ export const requestData = (entry: Entry) => ({
   limits: entry.limits,
 });
 
-const usageData = ({ start, tallies }: { start: number; tallies: Tallies }) =>
-  [...tallies].flatMap(([keyId, { cells }]) =>
+const usageData = ({ start, rollups }: { start: number; rollups: Rollups }) =>
+  [...rollups].flatMap(([keyId, { cells }]) =>
     [...cells.values()].map(({ route, status, requests, counted, timed, durationMs }) => ({
       start: iso(start),
       key_id: keyId,

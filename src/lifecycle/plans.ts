@@ -14,22 +14,22 @@ import {
 } from "../budget/plan.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts";
-import { always, conflicted, type Precondition, requirePrecondition, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
+import { always, type Precondition, requirePrecondition, retry, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { requireServed } from "../keys/scopes.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
-import { type Operating, operatorCommit } from "./operating.ts";
+import { type OperatorContext, operatorCommit } from "./operator-context.ts";
 
 // What operators do with plans. A change of a plan is written to its accounts one after another.
 
 export type PlanContent = Pick<Plan, "name" | "accountLimits" | "keyLimits" | "defaultScopes" | "retentionDays">;
 
 /** Creates a plan. Throws `conflict` if another plan has the name. */
-export async function makePlan(operating: Operating, content: PlanContent): Promise<Plan> {
-  const { db, now, operator } = operating;
+export async function makePlan(operatorContext: OperatorContext, content: PlanContent): Promise<Plan> {
+  const { db, now, operator } = operatorContext;
   const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
-  const commit = operatorCommit(operating, "plan.made", { targetId: plan.id, details: content });
-  await orNameTaken(commit({ evenWhereFull: true, result: plan, events: [], statements: { made: insertPlan(db, plan) } }));
+  const commit = operatorCommit(operatorContext, "plan.made", { targetId: plan.id, details: content });
+  await orNameTaken(commit({ whenFull: "write", result: plan, events: [], statements: { made: insertPlan(db, plan) } }));
   return plan;
 }
 
@@ -38,12 +38,12 @@ export async function makePlan(operating: Operating, content: PlanContent): Prom
  * caller's precondition does not hold.
  */
 export async function changePlan(
-  operating: Operating,
+  operatorContext: OperatorContext,
   id: string,
   given: Partial<PlanContent>,
   precondition: Precondition = always,
 ): Promise<Plan> {
-  const { db, now, operator } = operating;
+  const { db, now, operator } = operatorContext;
   return retryOnConflict(async () => {
     const before = await readPlan(db, id);
     requirePlan(before, precondition);
@@ -51,11 +51,11 @@ export async function changePlan(
     const patch = differing(given, before);
     if (isEmpty(patch)) return before;
     const statements = { written: updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }) };
-    const commit = operatorCommit(operating, "plan.changed", { targetId: id, details: patch });
+    const commit = operatorCommit(operatorContext, "plan.changed", { targetId: id, details: patch });
     const { written } = await orNameTaken(
-      commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, before) }),
+      commit({ whenFull: "write", result: null, events: [], statements, when: isPlanAsRead(db, before) }),
     );
-    return wrote(written) ? readPlan(db, id) : conflicted;
+    return wrote(written) ? readPlan(db, id) : retry;
   });
 }
 
@@ -63,18 +63,18 @@ const requirePlan = ({ version }: Plan, precondition: Precondition) =>
   requirePrecondition({ revision: String(version) }, precondition, "plan");
 
 /** Deletes a plan. Throws `not_found`, `precondition_failed`, and `conflict` if an account has the plan. */
-export async function deletePlan(operating: Operating, id: string, precondition: Precondition = always): Promise<void> {
-  const { db } = operating;
+export async function deletePlan(operatorContext: OperatorContext, id: string, precondition: Precondition = always): Promise<void> {
+  const { db } = operatorContext;
   const used = () => new Failure("conflict", "An account has this plan. Give its accounts another plan first.");
   return retryOnConflict(async () => {
     const plan = await readPlan(db, id);
     requirePlan(plan, precondition);
     if ((await progressOf(db, plan)).accounts > 0) throw used();
     try {
-      const commit = operatorCommit(operating, "plan.deleted", { targetId: id, details: { name: plan.name } });
+      const commit = operatorCommit(operatorContext, "plan.deleted", { targetId: id, details: { name: plan.name } });
       const statements = { removed: removePlan(db, plan) };
-      const { removed } = await commit({ evenWhereFull: true, result: null, events: [], statements, when: isPlanAsRead(db, plan) });
-      return wrote(removed) ? undefined : conflicted;
+      const { removed } = await commit({ whenFull: "write", result: null, events: [], statements, when: isPlanAsRead(db, plan) });
+      return wrote(removed) ? undefined : retry;
     } catch (error) {
       // An account can get the plan between the two statements.
       if (isDanglingReference(error)) throw used();
@@ -143,7 +143,7 @@ export async function applyPlan(
       const account = await retryOnConflict(async () => {
         const latest = await readAccount(db, before.id);
         if (latest.planId !== plan.id) return null;
-        return (await writeAccount(changing, latest, { plan, ownTerms: latest.ownTerms })) ? readAccount(db, before.id) : conflicted;
+        return (await writeAccount(changing, latest, { plan, ownTerms: latest.ownTerms })) ? readAccount(db, before.id) : retry;
       });
       const { changed, isDone } = account ? await putInForce(changing, account, plan, left) : { changed: 0, isDone: true };
       left -= changed;

@@ -34,7 +34,7 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
 
 export const writerAt = (env: WriterEnv, logWriter: string) => objectNamed(env.ACTIVITY_WRITER, logWriter, env);
 
-/** Searches entries in the log writer of an account, in addition to its tallies. */
+/** Searches entries in the log writer of an account, in addition to its rollups. */
 export interface ActivityWriterClient extends LogWriterClient {
   search: (accountId: string, query: Query) => Promise<Found>;
 }
@@ -45,7 +45,7 @@ export function logOf(env: WriterEnv, logWriter: string): LogAccess<ActivityWrit
   return {
     activity: connect(activityDatabase(env, logWriter)),
     writer: {
-      openTallies: async (accountId) => ask(writerAt(env, logWriter).openTallies(accountId)),
+      openRollups: async (accountId) => ask(writerAt(env, logWriter).openRollups(accountId)),
       lastUses: async (accountId) => ask(writerAt(env, logWriter).lastUses(accountId)),
       search: async (accountId, query) => ask(writerAt(env, logWriter).search(accountId, query) as Promise<Found>),
     },
@@ -64,7 +64,7 @@ export interface LogHealth extends Omit<WriterStatus, "isFull" | "accounts" | "r
 const nothingLost: Lost = { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 };
 
 export const noHealth = (): LogHealth => ({
-  headEntries: 0,
+  memtableEntries: 0,
   oldestWaitingAt: null,
   hinted: 0,
   lost: nothingLost,
@@ -112,7 +112,7 @@ export async function readWriters(env: WriterEnv, names: readonly string[] = all
     names.map(async (logWriter) => {
       try {
         const status = await statusOf(env, logWriter);
-        health.headEntries += status.headEntries;
+        health.memtableEntries += status.memtableEntries;
         health.hinted += status.hinted;
         health.lost = addLost(health.lost, status.lost);
         health.lostBy.set(logWriter, status.lost);

@@ -4,10 +4,10 @@ import { connect } from "../db/client.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import type { WriterCounts } from "../log/writer/activity-writer.ts";
 import type { Lost } from "../log/writer/counters.ts";
-import { bucketsMs, routeClasses } from "../log/writer/served.ts";
+import { bucketsMs, routeClasses } from "../log/writer/request-counters.ts";
 import { readCounts } from "../log/writers.ts";
 import { type DeploymentStatus, readDeploymentStatus } from "../monitoring/deployment-status.ts";
-import type { OperatorEnv } from "../team/context.ts";
+import type { TeamEnv } from "../team/team-router.ts";
 
 // Metrics in the OpenMetrics 1.0 format, or in the older text format of Prometheus. No metric describes a single account.
 
@@ -146,10 +146,14 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     {
       name: "dvo_log_oldest_waiting_seconds",
       unit: "seconds",
-      help: "Age of the oldest cut that its database has not confirmed.",
+      help: "Age of the oldest flush that its database has not confirmed.",
       values: ofLog(ageOf(status.log.oldestWaitingAt, now)),
     },
-    { name: "dvo_log_head_entries", help: "Log entries in log writers that are in no cut yet.", values: ofLog(status.log.headEntries) },
+    {
+      name: "dvo_log_head_entries",
+      help: "Log entries in log writers that are in no flush yet.",
+      values: ofLog(status.log.memtableEntries),
+    },
     { name: "dvo_log_hinted_entries", help: "Log entries that wait for their log writer.", values: ofLog(status.log.hinted) },
     {
       name: "dvo_log_rejected_reports",
@@ -207,7 +211,7 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
   ];
 }
 
-export const metrics = new Hono<OperatorEnv>();
+export const metrics = new Hono<TeamEnv>();
 
 metrics.get("/metrics", async (c) => {
   const now = Date.now();

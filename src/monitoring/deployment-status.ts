@@ -120,7 +120,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     suspended: counted?.suspended ?? 0,
     liveKeys: counted?.live ?? 0,
     waitingKeys: counted?.waiting ?? 0,
-    missingSecrets: placesWithout(env, ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"]),
+    missingSecrets: placesWithout(env, ["KEY_SIGNING_SECRETS", "WEBHOOK_ENCRYPTION_SECRETS"]),
     backlog,
     log,
     databases: sizes,

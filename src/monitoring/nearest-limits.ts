@@ -2,8 +2,8 @@ import { sql } from "drizzle-orm";
 import type { AccountInTraffic } from "../accounts/account.ts";
 import type { Db } from "../db/client.ts";
 import { dayStart, monthStart } from "../lib/time/clock.ts";
-import type { HourlyTallies } from "../usage/tallies.ts";
-import { cutsIn, cutsQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
+import type { HourlyRollups } from "../usage/rollups.ts";
+import { flushesIn, flushesQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
 
 // Finds the accounts and keys that are near a limit per hour, day or month, from the figures of the log. Limits per second and minute refill too quickly for
 // such a list. A request that costs several units counts as one.
@@ -36,10 +36,10 @@ interface LongUse {
 type Limit = { per: string; limit: number };
 
 /** Returns the counted requests of each key since `from` that D1 does not have. */
-export const usesIn = (id: string, hours: HourlyTallies, from: number): Use[] =>
+export const usesIn = (id: string, hours: HourlyRollups, from: number): Use[] =>
   [...hours]
     .filter(([start]) => start >= from)
-    .flatMap(([, tallies]) => [...tallies].map(([keyId, { cells }]) => ({ id, keyId, counted: total([...cells.values()], "counted") })));
+    .flatMap(([, rollups]) => [...rollups].map(([keyId, { cells }]) => ({ id, keyId, counted: total([...cells.values()], "counted") })));
 
 /**
  * Returns for each account the limit of a key with the highest used share, and the same of the limits that all keys share. The higher share is first. Limits
@@ -94,16 +94,16 @@ async function readLongUses(
 
 async function readStored(activity: D1Database, ids: string, now: number): Promise<Stored & { uses: LongUse[] }> {
   const [logs, days] = await activity.batch([
-    cutsQuery(activity, ids),
+    flushesQuery(activity, ids),
     activity
       .prepare(
-        `SELECT account_id AS id, tally.value ->> 0 AS keyId, sum(iif(day.start = ?2, cell.value ->> 3, 0)) AS ofDay, sum(cell.value ->> 3) AS ofMonth
-        FROM json_each(?1) AS account CROSS JOIN day_totals AS day ON day.account_id = account.value AND day.start >= ?3, json_each(day.keys) AS tally,
-          json_each(tally.value, '$[2]') AS cell GROUP BY 1, 2`,
+        `SELECT account_id AS id, rollup.value ->> 0 AS keyId, sum(iif(day.start = ?2, cell.value ->> 3, 0)) AS ofDay, sum(cell.value ->> 3) AS ofMonth
+        FROM json_each(?1) AS account CROSS JOIN day_totals AS day ON day.account_id = account.value AND day.start >= ?3, json_each(day.keys) AS rollup,
+          json_each(rollup.value, '$[2]') AS cell GROUP BY 1, 2`,
       )
       .bind(ids, dayStart(now), monthStart(now)),
   ]);
-  return { uses: (days?.results ?? []) as LongUse[], cuts: cutsIn(logs) };
+  return { uses: (days?.results ?? []) as LongUse[], flushes: flushesIn(logs) };
 }
 
 async function limitsOf(db: Db, keyIds: readonly string[]): Promise<Map<string, Limit[]>> {

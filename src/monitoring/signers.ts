@@ -5,7 +5,7 @@ import { namesByAge } from "../lib/crypto/secrets.ts";
 // For each secret of the Worker, counts the keys or webhooks that need the secret. An operator must not remove a secret that is still needed.
 
 const signingNames = (env: object) => namesByAge(env, "KEY_SIGNING_SECRETS");
-const sealingNames = (env: object) => namesByAge(env, "WEBHOOK_SEALING_SECRETS");
+const encryptionNames = (env: object) => namesByAge(env, "WEBHOOK_ENCRYPTION_SECRETS");
 
 /**
  * A secret that signs keys or encrypts webhook secrets. `isNewest`: whether new keys or webhooks use the secret. `isThere`: whether the Worker
@@ -37,11 +37,11 @@ export async function countSignedKeys(db: Db, env: object, now: number): Promise
 export async function countEncryptedWebhooks(db: Db, env: object, now: number): Promise<SecretUse[]> {
   const rows = await db.all<{ name: string; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
-      SELECT substr(sealed_secret, 1, 1) AS name FROM webhooks
-      UNION ALL SELECT substr(previous_sealed_secret, 1, 1) FROM webhooks WHERE previous_sealed_secret IS NOT NULL AND overlap_ends_at > ${now}
+      SELECT substr(encrypted_secret, 1, 1) AS name FROM webhooks
+      UNION ALL SELECT substr(previous_encrypted_secret, 1, 1) FROM webhooks WHERE previous_encrypted_secret IS NOT NULL AND overlap_ends_at > ${now}
     ) GROUP BY name`,
   );
-  return usesOf(sealingNames(env), rows);
+  return usesOf(encryptionNames(env), rows);
 }
 
 /** A key or a webhook that needs a secret. */
@@ -55,13 +55,13 @@ export interface Needing {
  * out.
  */
 export async function findNeedingLost(db: Db, env: object, { now, limit }: { now: number; limit: number }): Promise<Needing[]> {
-  const [signing, sealing] = [signingNames(env), sealingNames(env)];
+  const [signing, encryption] = [signingNames(env), encryptionNames(env)];
   const isLost = (name: SQL, there: readonly string[]) => sql`${name} NOT IN (SELECT value FROM json_each(${JSON.stringify(there)}))`;
   return db.all<Needing>(
     sql`SELECT id, account_id AS accountId FROM api_keys WHERE state <> 'revoked' AND (${isLost(sql`signed_by`, signing)}
         OR (previous_secret_hash IS NOT NULL AND overlap_ends_at > ${now} AND ${isLost(sql`previous_signed_by`, signing)}))
-      UNION ALL SELECT id, account_id FROM webhooks WHERE ${isLost(sql`substr(sealed_secret, 1, 1)`, sealing)}
-        OR (previous_sealed_secret IS NOT NULL AND overlap_ends_at > ${now} AND ${isLost(sql`substr(previous_sealed_secret, 1, 1)`, sealing)})
+      UNION ALL SELECT id, account_id FROM webhooks WHERE ${isLost(sql`substr(encrypted_secret, 1, 1)`, encryption)}
+        OR (previous_encrypted_secret IS NOT NULL AND overlap_ends_at > ${now} AND ${isLost(sql`substr(previous_encrypted_secret, 1, 1)`, encryption)})
       LIMIT ${limit}`,
   );
 }

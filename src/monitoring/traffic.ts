@@ -8,10 +8,10 @@ import { dayMs, dayStart, hourStart, secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { activityDatabase } from "../log/databases.ts";
 import { type WriterEnv, writerAt } from "../log/writers.ts";
-import type { OpenTallies } from "../usage/log-context.ts";
-import type { HourlyTallies } from "../usage/tallies.ts";
+import type { OpenRollups } from "../usage/log-context.ts";
+import type { HourlyRollups } from "../usage/rollups.ts";
 import { type NearestLimit, nearestLimits, type Use, usesIn } from "./nearest-limits.ts";
-import { cutsIn, cutsQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
+import { flushesIn, flushesQuery, type LogsContext, readLogs, type Stored, total } from "./read-logs.ts";
 
 // Traffic figures help an operator find accounts that may need attention. The figures never include content that accounts store or request.
 
@@ -58,9 +58,9 @@ export async function readTraffic(
       unknown.add(logWriter);
     };
     const readOpen = (accounts: readonly AccountInTraffic[]) =>
-      openTalliesOf(env, logWriter, accounts).catch((error: unknown) => {
+      openRollupsOf(env, logWriter, accounts).catch((error: unknown) => {
         fail(error);
-        return new Map<string, OpenTallies>();
+        return new Map<string, OpenRollups>();
       });
     for (let from = 0; from < ofWriter.length; from += accountsAtOnce) {
       const some = ofWriter.slice(from, from + accountsAtOnce);
@@ -76,10 +76,10 @@ export async function readTraffic(
   return { accounts: all, unknown: [...unknown] };
 }
 
-/** Asks a log writer for the tallies of accounts that D1 may not have yet. */
-const openTalliesOf = (env: WriterEnv, logWriter: string, accounts: readonly AccountInTraffic[]): Promise<Map<string, OpenTallies>> =>
+/** Asks a log writer for the rollups of accounts that D1 may not have yet. */
+const openRollupsOf = (env: WriterEnv, logWriter: string, accounts: readonly AccountInTraffic[]): Promise<Map<string, OpenRollups>> =>
   withDeadline(
-    writerAt(env, logWriter).openTalliesOf(accounts.map(({ id }) => id)) as Promise<Map<string, OpenTallies>>,
+    writerAt(env, logWriter).openRollupsOf(accounts.map(({ id }) => id)) as Promise<Map<string, OpenRollups>>,
     openTimeoutMs,
     `Asking the log writer ${logWriter}`,
   );
@@ -101,7 +101,7 @@ interface StoredTraffic extends Stored {
 async function readStored(activity: D1Database, ids: string, now: number): Promise<StoredTraffic> {
   const yesterday = dayStart(now) - dayMs;
   const [logs, days, hour] = await activity.batch([
-    cutsQuery(activity, ids),
+    flushesQuery(activity, ids),
     activity
       .prepare(
         `SELECT account_id AS id, start >= ?2 AS isRecent, sum(status.value ->> 0) AS requests,
@@ -112,13 +112,13 @@ async function readStored(activity: D1Database, ids: string, now: number): Promi
       .bind(ids, yesterday, yesterday - daysBefore * dayMs),
     activity
       .prepare(
-        `SELECT account_id AS id, tally.value ->> 0 AS keyId, sum(cell.value ->> 3) AS counted FROM json_each(?1) AS account
-          CROSS JOIN hour_totals AS hour ON hour.account_id = account.value AND hour.start = ?2, json_each(hour.keys) AS tally,
-          json_each(tally.value, '$[2]') AS cell GROUP BY 1, 2`,
+        `SELECT account_id AS id, rollup.value ->> 0 AS keyId, sum(cell.value ->> 3) AS counted FROM json_each(?1) AS account
+          CROSS JOIN hour_totals AS hour ON hour.account_id = account.value AND hour.start = ?2, json_each(hour.keys) AS rollup,
+          json_each(rollup.value, '$[2]') AS cell GROUP BY 1, 2`,
       )
       .bind(ids, hourStart(now)),
   ]);
-  return { sums: (days?.results ?? []) as Sums[], uses: (hour?.results ?? []) as Use[], cuts: cutsIn(logs) };
+  return { sums: (days?.results ?? []) as Sums[], uses: (hour?.results ?? []) as Use[], flushes: flushesIn(logs) };
 }
 
 async function trafficOf(context: LogsContext, accounts: readonly AccountInTraffic[], now: number): Promise<AccountTraffic[]> {
@@ -151,10 +151,10 @@ async function trafficOf(context: LogsContext, accounts: readonly AccountInTraff
 }
 
 /** Sums up the requests of an account since `from` that D1 does not have. */
-function sumsOf(id: string, hours: HourlyTallies, from: number): Sums {
+function sumsOf(id: string, hours: HourlyRollups, from: number): Sums {
   const cells = [...hours]
     .filter(([start]) => start >= from)
-    .flatMap(([, tallies]) => [...tallies.values()].flatMap((tally) => [...tally.cells.values()]));
+    .flatMap(([, rollups]) => [...rollups.values()].flatMap((rollup) => [...rollup.cells.values()]));
   return {
     id,
     isRecent: 1,

@@ -23,15 +23,14 @@ import { maxInFlight, unansweredHost } from "./in-flight.ts";
 import { insertEvents } from "./store-events.ts";
 
 /**
- * Says what happens to a change if the database or the account is full. By default, the change is denied.
- * With `true`, the change is written. If the account's reserve is used up, the events of the change are dropped. The value `true` is for
- * changes that end, delete or disable something once.
- * With `"within the reserve"`, the change is written only if the account's reserve has room. This value is for changes that remove
- * something and that can be repeated without end.
- * With `"unrecorded"`, the change is written. If the account's reserve is used up, the events and audit entries of the change are dropped.
- * The audit entries are also dropped if the database is full. This value is for changes that begin or end a session.
+ * Says what happens to a change if the database or the account is full.
+ *
+ * - `deny` (the default): the change is denied.
+ * - `write`: the change is written, and its events are dropped if the account's reserve is used up. For changes that end something once.
+ * - `reserve`: the change is written only if the account's reserve has room. For changes that remove something and can be repeated without end.
+ * - `unrecorded`: the change is written. Its events and audit entries are dropped if the account's reserve is used up. For sessions.
  */
-export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
+export type WhenFull = "deny" | "write" | "reserve" | "unrecorded";
 
 // The outbox: one atomic D1 batch writes a change, its events, and one delivery of each event to each subscribed webhook.
 
@@ -63,7 +62,7 @@ export interface Change<Named extends Statements = Statements> {
   adds?: readonly { accountId: string; what: Stored }[];
   /** The number of bytes that the statements add. Only changes that add more than a row or two need this number. */
   addsBytes?: number;
-  evenWhereFull?: EvenWhereFull;
+  whenFull?: WhenFull;
   /** Receives the rows of the statements. Returns the deliveries that the statements created and that must be enqueued. */
   due?: (rows: Rows<Named>) => readonly DueDelivery[];
 }
@@ -97,7 +96,7 @@ export interface Outbox {
   alongside?: (change: Change) => { statements: Statement[]; adds: NonNullable<Change["adds"]> };
 }
 
-const authorityHolds = "the one who acts still may";
+const authorityHolds = "the actor is still allowed";
 const databaseHasRoom = "the database has room";
 const accountHasRoom = "the account is within its quota";
 const accountHasReserve = "the account is within its reserve";
@@ -152,28 +151,27 @@ const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | unde
  * the events or audit entries are always stored.
  */
 function recordingOf(change: AnyChange): { ofEvents: SQL | null; ofAudit: SQL | null } {
-  const { evenWhereFull, events } = change;
+  const { whenFull, events } = change;
   const accountId = accountOf(change);
-  if (accountId === undefined || (evenWhereFull !== true && evenWhereFull !== "unrecorded")) return { ofEvents: null, ofAudit: null };
+  if (accountId === undefined || (whenFull !== "write" && whenFull !== "unrecorded")) return { ofEvents: null, ofAudit: null };
   const withinReserve = isWithinReserve(accountId);
   return {
     ofEvents: events.length > 0 ? withinReserve : null,
-    ofAudit: evenWhereFull === "unrecorded" ? sql`${hasRoom} AND ${withinReserve}` : null,
+    ofAudit: whenFull === "unrecorded" ? sql`${hasRoom} AND ${withinReserve}` : null,
   };
 }
 
 /** Returns the conditions that must be true in D1 when a change is written. Throws if a change adds something but names no account. */
 function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[] {
-  const { events, adds = [], addsBytes, evenWhereFull = false, scopes = [] } = change;
+  const { events, adds = [], addsBytes, whenFull = "deny", scopes = [] } = change;
   const conditions: BatchCondition[] = authority ? [{ holds: authority.holds(scopes), name: authorityHolds }] : [];
   const accountId = accountOf(change);
-  if (evenWhereFull === false) {
+  if (whenFull === "deny") {
     if (accountId === undefined) throw new Error("a change that adds something names its account");
     conditions.push({ holds: hasRoom, name: databaseHasRoom }, { holds: isWithinQuota(accountId, addsBytes), name: accountHasRoom });
     if (events.length > 0) conditions.push({ holds: mayStore(accountId, "events"), name: mayStoreMore("events") });
   }
-  if (evenWhereFull === "within the reserve" && accountId !== undefined)
-    conditions.push({ holds: isWithinReserve(accountId), name: accountHasReserve });
+  if (whenFull === "reserve" && accountId !== undefined) conditions.push({ holds: isWithinReserve(accountId), name: accountHasReserve });
   for (const { accountId, what } of adds) conditions.push({ holds: mayStore(accountId, what), name: mayStoreMore(what) });
   return conditions;
 }

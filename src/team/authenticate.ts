@@ -7,9 +7,9 @@ import { originOf } from "../http/client-address.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { minuteMs, secondMs } from "../lib/time/clock.ts";
 import { denyOperatorToken } from "../monitoring/sign-in-failures.ts";
-import { type OperatorContext, type OperatorEnv, requireScope } from "./context.ts";
+import { requireScope, type TeamContext } from "./context.ts";
 import { operatorOf, operatorTokens } from "./operator-tokens.ts";
-import type { ActingToken } from "./team-router.ts";
+import type { ActingToken, TeamEnv } from "./team-router.ts";
 import { authenticateToken } from "./tokens/authenticate-token.ts";
 import { everyRight, type TokenScope } from "./tokens/token.ts";
 
@@ -18,7 +18,7 @@ import { everyRight, type TokenScope } from "./tokens/token.ts";
  * are not counted, and are accepted even after too many wrong tokens. If D1 does not respond, returns false. The caller denies the wrong token in
  * any case.
  */
-export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
+export const isTooMany = async (c: TeamContext): Promise<boolean> => {
   try {
     return (await denyOperatorToken(connect(c.env.DB), originOf(c), Date.now())).isTooMany;
   } catch (error) {
@@ -38,8 +38,8 @@ const tooManyTokens = () =>
  * Requires an operator token or a service token in the header `Authorization: Bearer`. `scopeOf`: returns the scope that a service token needs, or
  * null if the path does not exist. An operator token may do everything.
  */
-export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null) =>
-  createMiddleware<OperatorEnv>(async function requireToken(c, next) {
+export const requireToken = (scopeOf: (c: TeamContext) => TokenScope | null) =>
+  createMiddleware<TeamEnv>(async function requireToken(c, next) {
     const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
     const token = await authenticateFor(c, sent, scopeOf(c));
     c.set("operator", token.name);
@@ -48,7 +48,7 @@ export const requireToken = (scopeOf: (c: OperatorContext) => TokenScope | null)
   });
 
 /** Returns the token that a request was sent with. Throws `invalid_token`, and `insufficient_scope` if the token lacks a scope that is not null. */
-export async function authenticateFor(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<NamedToken> {
+export async function authenticateFor(c: TeamContext, sent: string, scope: TokenScope | null): Promise<NamedToken> {
   const token = await tokenOf(c, sent, scope);
   if (token === null) {
     // A forged service token costs no I/O. Only operator tokens can be guessed, so only their failures are counted.
@@ -61,14 +61,14 @@ export async function authenticateFor(c: OperatorContext, sent: string, scope: T
 
 type NamedToken = ActingToken & { name: string };
 
-async function tokenOf(c: OperatorContext, sent: string, scope: TokenScope | null): Promise<NamedToken | null> {
+async function tokenOf(c: TeamContext, sent: string, scope: TokenScope | null): Promise<NamedToken | null> {
   if (sent === "") return null;
   if (looksLikeServiceToken(sent)) return authenticateToken(c.env, signingSecrets(c.env), { token: sent, scope: scope ?? "operate" });
   const operator = operatorOf(c.env, sent);
   return operator && { ...everyRight, id: undefined, name: operator.name };
 }
 
-function noToken(c: OperatorContext, sent: string): Failure {
+function noToken(c: TeamContext, sent: string): Failure {
   const detail =
     operatorTokens(c.env).length > 0
       ? "Send a service token or an operator token: Authorization: Bearer <TOKEN>."

@@ -1,13 +1,13 @@
 import { createMiddleware } from "hono/factory";
 import { Failure } from "../lib/errors/failure.ts";
-import type { OperatorEnv } from "./context.ts";
+import type { TeamEnv } from "./team-router.ts";
 import { mayActOn } from "./tokens/token.ts";
 
 /**
  * Keeps a token that is bound to accounts to these accounts. All others do not exist for it, and it may not work on the whole deployment. A route declares which
  * accounts it reaches. A route without this declaration is closed to bound tokens.
  */
-export const boundToAccounts = createMiddleware<OperatorEnv>(async function boundToAccounts(c, next) {
+export const boundToAccounts = createMiddleware<TeamEnv>(async function boundToAccounts(c, next) {
   const token = c.get("token");
   const policy = c.get("policy");
   // An unknown path and an unsupported method get the same response as for any other token.
@@ -19,7 +19,7 @@ export const boundToAccounts = createMiddleware<OperatorEnv>(async function boun
 });
 
 /** Denies tokens that are bound to accounts, for a path that affects all accounts. */
-export const unbound = createMiddleware<OperatorEnv>(async function unbound(c, next) {
+export const unbound = createMiddleware<TeamEnv>(async function unbound(c, next) {
   if (c.get("token").accountIds !== null) throw affectsAll();
   return next();
 });

@@ -5,16 +5,14 @@ import { connect } from "../db/client.ts";
 import { type Guards, guardsOf } from "../guard/guards.ts";
 import * as contexts from "../http/operation-contexts.ts";
 import { Failure } from "../lib/errors/failure.ts";
-import { actorOf, type Operating, operatorCommit } from "../lifecycle/operating.ts";
+import { actorOf, type OperatorContext, operatorCommit } from "../lifecycle/operator-context.ts";
 import type { TeamEnv } from "./team-router.ts";
 import { hasScope, mayActOn, type TokenRights, type TokenScope } from "./tokens/token.ts";
 
-export type OperatorEnv = TeamEnv;
-
-export type OperatorContext = Context<OperatorEnv>;
+export type TeamContext = Context<TeamEnv>;
 
 /** Returns the context of an operator's action. */
-export const operating = (c: OperatorContext): Operating & { guards: Guards; budgets: Budgets; env: Env; rights: TokenRights } => ({
+export const operatorContext = (c: TeamContext): OperatorContext & { guards: Guards; budgets: Budgets; env: Env; rights: TokenRights } => ({
   db: connect(c.env.DB),
   now: Date.now(),
   operator: c.get("operator"),
@@ -30,13 +28,13 @@ export const operating = (c: OperatorContext): Operating & { guards: Guards; bud
  * Returns the context for the operator's changes to an account's keys. `action`: the name of the action in the operator audit. `context`: the context whose outbox
  * writes the changes.
  */
-export function keyContext(c: OperatorContext, { id, logWriter }: Account, action: string, targetId?: string, context = operating(c)) {
+export function keyContext(c: TeamContext, { id, logWriter }: Account, action: string, targetId?: string, context = operatorContext(c)) {
   const commit = operatorCommit(context, action, { accountId: id, ...(targetId !== undefined && { targetId }) });
-  return contexts.contextFor(c, { actor: actorOf(operating(c), id), logWriter, scopes: null }, commit);
+  return contexts.contextFor(c, { actor: actorOf(operatorContext(c), id), logWriter, scopes: null }, commit);
 }
 
 /** Returns an account. Throws `not_found` if there is no such account, or if the token of the request may not act on it. */
-export async function accountFor(c: OperatorContext, id: string): Promise<Account> {
+export async function accountFor(c: TeamContext, id: string): Promise<Account> {
   if (!mayActOn(c.get("token"), id)) throw new Failure("not_found", "There is no such account.");
   return readAccount(connect(c.env.DB), id);
 }
@@ -50,7 +48,7 @@ export function requireScope(token: TokenRights, scope: TokenScope): void {
 }
 
 /** Returns a setup link with the given token. If `PUBLIC_ORIGIN` is not set, throws `conflict`. */
-export function setupUrl(c: OperatorContext, token: string): string {
+export function setupUrl(c: TeamContext, token: string): string {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
   if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set, so the link would have no address.");
   return `${new URL(origin.trim()).origin}/setup#${token}`;

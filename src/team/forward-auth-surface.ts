@@ -4,7 +4,7 @@ import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
-import type { OperatorContext } from "./context.ts";
+import type { TeamContext } from "./context.ts";
 import { decideForward } from "./routes/forward.ts";
 import { forwardPath } from "./verify/forward.ts";
 
@@ -15,6 +15,6 @@ import { forwardPath } from "./verify/forward.ts";
 export function createForwardAuth({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), requireResponse);
-  app.all(forwardPath, (c) => decideForward(c as unknown as OperatorContext));
+  app.all(forwardPath, (c) => decideForward(c as unknown as TeamContext));
   return { serves: (path) => path === forwardPath, app };
 }

@@ -12,7 +12,7 @@ import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { requireToken } from "./authenticate.ts";
 import { boundToAccounts } from "./bound-to-accounts.ts";
-import type { OperatorContext } from "./context.ts";
+import type { TeamContext } from "./context.ts";
 import { teamBase, teamScheme } from "./team-router.ts";
 import { teamRouters } from "./team-routers.ts";
 import type { TokenScope } from "./tokens/token.ts";
@@ -31,7 +31,7 @@ export function createTeamApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   const policies = new RoutePolicies(teamRouters, { base: teamBase, scheme: teamScheme });
   /** Sets the policy of the request, and returns the scope that it needs. */
-  const scopeOf = (c: OperatorContext): TokenScope | null => {
+  const scopeOf = (c: TeamContext): TokenScope | null => {
     const policy = policies.of(c);
     c.set("policy", policy);
     if (policy) return policy.scope as TokenScope | null;
@@ -43,7 +43,7 @@ export function createTeamApi({ isLocal }: Pick<Build, "isLocal">): Surface {
     boundToAccounts,
     receiveBody({
       maxBytes: maxTeamBodyBytes,
-      claimFor: (c) => bodies.open((c as unknown as OperatorContext).get("operator"), Date.now()),
+      claimFor: (c) => bodies.open((c as unknown as TeamContext).get("operator"), Date.now()),
     }),
     checkRequest,
     requireResponse,

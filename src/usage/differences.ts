@@ -1,5 +1,5 @@
 import type { LocatedCell } from "./read-breakdown.ts";
-import { notReported } from "./tallies.ts";
+import { notReported } from "./rollups.ts";
 
 // Finds how the requests of a time differ most from those of the time that it is compared with. A difference counts only if chance does not explain it.
 

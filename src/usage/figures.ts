@@ -1,7 +1,7 @@
 import type { Totals } from "../db/areas/usage/log-tables.ts";
 import { type Histogram, percentile } from "./histogram.ts";
 import { percent, twoDecimals } from "./percent.ts";
-import { notReported } from "./tallies.ts";
+import { notReported } from "./rollups.ts";
 
 /** The totals of all requests with the same status. */
 export interface StatusTotals {
@@ -19,29 +19,29 @@ export const statusTotalsOf = ({ byStatus }: Totals): StatusTotals[] =>
 
 export const isSuccess = (status: number): boolean => status !== notReported && status < 400;
 
-const sum = (tallies: readonly StatusTotals[], of: (tally: StatusTotals) => number) =>
-  tallies.reduce((total, tally) => total + of(tally), 0);
+const sum = (rollups: readonly StatusTotals[], of: (rollup: StatusTotals) => number) =>
+  rollups.reduce((total, rollup) => total + of(rollup), 0);
 
-export const requestsOf = (tallies: readonly StatusTotals[]) => sum(tallies, (tally) => tally.requests);
+export const requestsOf = (rollups: readonly StatusTotals[]) => sum(rollups, (rollup) => rollup.requests);
 
-export const successesOf = (tallies: readonly StatusTotals[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
+export const successesOf = (rollups: readonly StatusTotals[]): number => requestsOf(rollups.filter((rollup) => isSuccess(rollup.status)));
 
 /** Returns the number of requests whose response was not reported. */
-export const notReportedOf = (tallies: readonly StatusTotals[]): number =>
-  requestsOf(tallies.filter(({ status }) => status === notReported));
+export const notReportedOf = (rollups: readonly StatusTotals[]): number =>
+  requestsOf(rollups.filter(({ status }) => status === notReported));
 
 /** Returns the success rate of the requests with a known status, in percent. If there are none, returns null. */
 export function rateOf({ requests, successes, notReported }: { requests: number; successes: number; notReported: number }): number | null {
   return requests === notReported ? null : percent(successes, requests - notReported);
 }
 
-const successRateOf = (tallies: readonly StatusTotals[]) =>
-  rateOf({ requests: requestsOf(tallies), successes: successesOf(tallies), notReported: notReportedOf(tallies) });
+const successRateOf = (rollups: readonly StatusTotals[]) =>
+  rateOf({ requests: requestsOf(rollups), successes: successesOf(rollups), notReported: notReportedOf(rollups) });
 
 /** Returns the mean response time of admitted requests, in milliseconds with two decimals. If no request was admitted, returns null. */
-export function averageOf(tallies: readonly StatusTotals[]): number | null {
-  const timed = sum(tallies, (tally) => tally.timed);
-  return timed === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / timed);
+export function averageOf(rollups: readonly StatusTotals[]): number | null {
+  const timed = sum(rollups, (rollup) => rollup.timed);
+  return timed === 0 ? null : twoDecimals(sum(rollups, (rollup) => rollup.durationMs) / timed);
 }
 
 const difference = (value: number | null, previous: number | null) =>

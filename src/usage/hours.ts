@@ -1,6 +1,6 @@
 import { requestsOf, statusTotalsOf } from "./figures.ts";
-import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
+import type { UsageSnapshot } from "./usage-snapshot.ts";
 import { type Covered, spansAt } from "./windows.ts";
 
 /** The number of requests in the UTC hour that starts at `start`. */
@@ -14,7 +14,7 @@ export interface Hour {
  * of the window.
  */
 export async function readHours(
-  context: OpenedLog,
+  context: UsageSnapshot,
   { window: covered, keyId }: { window: Covered; keyId?: string | undefined },
 ): Promise<Hour[]> {
   const { window } = spansAt(covered, context.now);

@@ -1,20 +1,20 @@
 import type { ReadContext } from "../accounts/actor.ts";
 import type { Db } from "../db/client.ts";
+import type { HourlyRollups } from "./rollups.ts";
 import type { LastUses } from "./store-totals.ts";
-import type { HourlyTallies } from "./tallies.ts";
 
-/** The tallies of an account that are in its log writer. D1 may have some of them too. */
-export interface OpenTallies {
-  head: HourlyTallies;
-  /** The waiting cuts. If the log in D1 has this cut or a later one, the cut is already in D1. */
-  waiting: readonly { number: number; tallies: HourlyTallies }[];
-  /** The number of the account's last cut. If D1 has a later cut, the log writer must be asked again. */
-  cut: number;
+/** The rollups of an account that are in its log writer. D1 may have some of them too. */
+export interface OpenRollups {
+  memtable: HourlyRollups;
+  /** The waiting flushes. If the log in D1 has this flush or a later one, the flush is already in D1. */
+  waiting: readonly { number: number; rollups: HourlyRollups }[];
+  /** The number of the account's last flush. If D1 has a later flush, the log writer must be asked again. */
+  flush: number;
 }
 
 /** Asks the log writer of an account. The promise rejects if the log writer does not respond. */
 export interface LogWriterClient {
-  openTallies: (accountId: string) => Promise<OpenTallies>;
+  openRollups: (accountId: string) => Promise<OpenRollups>;
   /** Returns the latest admitted entry of each key that D1 may not have yet. */
   lastUses: (accountId: string) => Promise<LastUses>;
 }

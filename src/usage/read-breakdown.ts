@@ -1,8 +1,8 @@
 import { dayMs, iso } from "../lib/time/clock.ts";
 import { averageOf, isSuccess, notReportedOf, type StatusTotals } from "./figures.ts";
-import type { OpenedLog } from "./open-log.ts";
 import { readPeriods } from "./read-periods.ts";
-import { type Cell, notReported } from "./tallies.ts";
+import { type Cell, notReported } from "./rollups.ts";
+import type { UsageSnapshot } from "./usage-snapshot.ts";
 import { daysAndEdges, type Span, usageWindowsAt, type WindowName } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
@@ -34,7 +34,7 @@ const dimensionOf: Record<Dimension, (cell: LocatedCell) => string> = {
 };
 
 /** Returns the requests of a span of whole hours, for the account or for one of its keys. */
-export async function readCells(context: OpenedLog, span: Span, keyId?: string | undefined): Promise<LocatedCell[]> {
+export async function readCells(context: UsageSnapshot, span: Span, keyId?: string | undefined): Promise<LocatedCell[]> {
   const { days, edges } = daysAndEdges(span);
   const keys = keyId === undefined ? "all" : { id: keyId };
   const periods = await readPeriods(context, [
@@ -43,8 +43,8 @@ export async function readCells(context: OpenedLog, span: Span, keyId?: string |
   ]);
   return periods
     .flat()
-    .flatMap(({ start, tallies }) =>
-      [...tallies].flatMap(([id, tally]) => [...tally.cells.values()].map((cell) => ({ ...cell, keyId: id, start }))),
+    .flatMap(({ start, rollups }) =>
+      [...rollups].flatMap(([id, rollup]) => [...rollup.cells.values()].map((cell) => ({ ...cell, keyId: id, start }))),
     );
 }
 
@@ -59,7 +59,7 @@ export function sharesBy(by: Dimension, cells: readonly LocatedCell[]): Share[] 
 
 /** Returns the requests of a window, grouped by one dimension. */
 export async function readBreakdown(
-  context: OpenedLog,
+  context: UsageSnapshot,
   { window: name, by, keyId }: { window: WindowName; by: Dimension; keyId?: string | undefined },
 ): Promise<{ window: Span; shares: Share[] }> {
   const { window } = usageWindowsAt(name, context.now);

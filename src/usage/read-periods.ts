@@ -3,8 +3,8 @@ import type { StoredKey, Totals } from "../db/areas/usage/log-tables.ts";
 import { raw } from "../db/client.ts";
 import { dayStart } from "../lib/time/clock.ts";
 import type { LogReadContext } from "./log-context.ts";
-import { cutOf, type OpenedLog, readWithOpen } from "./open-log.ts";
-import { addTallies, addTotals, noTotals, type Tallies, talliesFrom, totalsOf } from "./tallies.ts";
+import { addRollups, addTotals, noTotals, type Rollups, rollupsFrom, totalsOf } from "./rollups.ts";
+import { flushOf, readWithOpen, type UsageSnapshot } from "./usage-snapshot.ts";
 import type { Span } from "./windows.ts";
 
 /** The requests of one UTC hour or day. */
@@ -13,8 +13,8 @@ export interface Period {
   start: number;
   /** The totals of the account, or of the wanted key. */
   totals: Totals;
-  /** The tallies of the wanted keys. Empty if no keys are wanted. */
-  tallies: Tallies;
+  /** The rollups of the wanted keys. Empty if no keys are wanted. */
+  rollups: Rollups;
 }
 
 /** Hours or days to read. `keys`: "none", "all", or the id of one key. */
@@ -31,43 +31,43 @@ interface Row {
 }
 
 /** Returns the hours and days with requests, one list for each element of `wanted`. The order of a list is not defined. */
-export async function readPeriods(context: OpenedLog, wanted: readonly Wanted[]): Promise<Period[][]> {
+export async function readPeriods(context: UsageSnapshot, wanted: readonly Wanted[]): Promise<Period[][]> {
   const { result, open } = await readWithOpen(context, async () => {
-    const [log, ...rows] = await context.activity.batch([cutOf(context), ...wanted.map((each) => rowsOf(context, each))]);
-    return { cut: log[0]?.cut ?? 0, result: rows as Row[][] };
+    const [log, ...rows] = await context.activity.batch([flushOf(context), ...wanted.map((each) => rowsOf(context, each))]);
+    return { flush: log[0]?.flush ?? 0, result: rows as Row[][] };
   });
   return wanted.map((each, at) => {
     const periods = new Map<number, Period>();
     const periodAt = (start: number): Period => {
-      const known = periods.get(start) ?? { start, totals: noTotals(), tallies: new Map() };
+      const known = periods.get(start) ?? { start, totals: noTotals(), rollups: new Map() };
       periods.set(start, known);
       return known;
     };
     for (const { start, totals, keys } of result[at] ?? []) {
       const period = periodAt(start);
-      const tallies = talliesFrom(JSON.parse(keys ?? "[]") as StoredKey[]);
-      addTallies(period.tallies, tallies);
-      addTotals(period.totals, typeof each.keys === "object" ? totalsOf(tallies) : (JSON.parse(totals ?? "null") as Totals | null));
+      const rollups = rollupsFrom(JSON.parse(keys ?? "[]") as StoredKey[]);
+      addRollups(period.rollups, rollups);
+      addTotals(period.totals, typeof each.keys === "object" ? totalsOf(rollups) : (JSON.parse(totals ?? "null") as Totals | null));
     }
-    for (const [hour, tallies] of open) {
+    for (const [hour, rollups] of open) {
       const start = each.by === "hour" ? hour : dayStart(hour);
       if (!each.spans.some(({ from, to }) => hour >= from && hour < to)) continue;
-      const own = typeof each.keys === "object" ? only(tallies, each.keys.id) : tallies;
+      const own = typeof each.keys === "object" ? only(rollups, each.keys.id) : rollups;
       if (own.size === 0) continue;
       const period = periodAt(start);
       addTotals(period.totals, totalsOf(own));
-      if (each.keys !== "none") addTallies(period.tallies, own);
+      if (each.keys !== "none") addRollups(period.rollups, own);
     }
     return [...periods.values()];
   });
 }
 
-const only = (tallies: Tallies, keyId: string): Tallies => {
-  const tally = tallies.get(keyId);
-  return new Map(tally ? [[keyId, tally]] : []);
+const only = (rollups: Rollups, keyId: string): Rollups => {
+  const rollup = rollups.get(keyId);
+  return new Map(rollup ? [[keyId, rollup]] : []);
 };
 
-function rowsOf({ activity, actor }: OpenedLog, { by, spans, keys }: Wanted) {
+function rowsOf({ activity, actor }: UsageSnapshot, { by, spans, keys }: Wanted) {
   const table = sql.raw(by === "hour" ? "hour_totals" : "day_totals");
   const within = sql.join(
     spans.map(({ from, to }) => sql`(start >= ${from} AND start < ${to})`),
@@ -87,12 +87,12 @@ function rowsOf({ activity, actor }: OpenedLog, { by, spans, keys }: Wanted) {
   );
 }
 
-/** Returns the first days from `from` on that have requests in D1, at most `limit`. Requests that are in no cut yet are missing. */
+/** Returns the first days from `from` on that have requests in D1, at most `limit`. Requests that are in no flush yet are missing. */
 export async function readDays(
   { activity, actor }: LogReadContext,
   from: number,
   limit: number,
-): Promise<{ start: number; tallies: Tallies }[]> {
+): Promise<{ start: number; rollups: Rollups }[]> {
   const rows = await raw<{ start: number; keys: string }>(
     activity,
     sql`SELECT start, keys FROM day_totals WHERE account_id = ${actor.accountId} AND start IN (
@@ -100,6 +100,6 @@ export async function readDays(
   );
   return [...Map.groupBy(rows, ({ start }) => start)].map(([start, parts]) => ({
     start,
-    tallies: talliesFrom(parts.flatMap(({ keys }) => JSON.parse(keys) as StoredKey[])),
+    rollups: rollupsFrom(parts.flatMap(({ keys }) => JSON.parse(keys) as StoredKey[])),
   }));
 }

@@ -1,8 +1,8 @@
 import { hourMs } from "../lib/time/clock.ts";
 import { averageOf, type Figures, figuresOf, notReportedOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
 import { mergeHistograms } from "./histogram.ts";
-import type { OpenedLog } from "./open-log.ts";
 import { type Period, readPeriods, type Wanted } from "./read-periods.ts";
+import type { UsageSnapshot } from "./usage-snapshot.ts";
 import { type Covered, daysAndEdges, type Span, spansAt, stepOf } from "./windows.ts";
 
 /** One bar of the chart. `start` is the start of a UTC hour or day. Part of this hour or day can be outside the window. */
@@ -27,7 +27,7 @@ export interface Usage extends Figures {
 
 /** Returns the figures of an account or of one of its keys. The figures are for the covered time, and for the time that it is compared with. */
 export async function readUsage(
-  context: OpenedLog,
+  context: UsageSnapshot,
   { window: covered, keyId }: { window: Covered; keyId?: string | undefined },
 ): Promise<Usage> {
   const { window, previous } = spansAt(covered, context.now);
@@ -44,7 +44,7 @@ export async function readUsage(
  * returns whether requests with a status count.
  */
 export async function readSeries(
-  context: OpenedLog,
+  context: UsageSnapshot,
   span: Span,
   stepMs: number,
   { keyId, ...of }: { keyId?: string | undefined } & Counted = {},
@@ -69,7 +69,7 @@ function wantedFor(span: Span, stepMs: number, keyId: string | undefined, byRout
   ];
 }
 
-const cellsOf = ({ tallies }: Period) => [...tallies.values()].flatMap(({ cells }) => [...cells.values()]);
+const cellsOf = ({ rollups }: Period) => [...rollups.values()].flatMap(({ cells }) => [...cells.values()]);
 
 const totalsOfPeriod = ({ totals }: Period) => statusTotalsOf(totals);
 
@@ -82,15 +82,15 @@ function seriesOf(periods: readonly Period[], { from, to }: Span, stepMs: number
   const points: SeriesPoint[] = [];
   for (let start = startOf(from); start < to; start += stepMs) {
     const own = byStart.get(start) ?? [];
-    const tallies = own
+    const rollups = own
       .flatMap((period) => (route === undefined ? totalsOfPeriod(period) : cellsOf(period).filter((cell) => cell.route === route)))
       .filter(({ status }) => counts?.(status) ?? true);
     points.push({
       start,
-      requests: requestsOf(tallies),
-      successes: successesOf(tallies),
-      notReported: notReportedOf(tallies),
-      averageMs: averageOf(tallies),
+      requests: requestsOf(rollups),
+      successes: successesOf(rollups),
+      notReported: notReportedOf(rollups),
+      averageMs: averageOf(rollups),
       // The histograms tell neither statuses nor routes apart.
       ...percentilesOf(counts || route !== undefined ? mergeHistograms([]) : histogramOf(own)),
     });

@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 import type { StoredKey } from "../db/areas/usage/log-tables.ts";
 import { type Db, jsonRows, raw } from "../db/client.ts";
 import { dayStart } from "../lib/time/clock.ts";
-import { addTallies, type HourlyTallies, storedKeys, type Tallies, talliesFrom, totalsOf } from "./tallies.ts";
+import { addRollups, type HourlyRollups, type Rollups, rollupsFrom, storedKeys, totalsOf } from "./rollups.ts";
 
 // The totals of an hour or day are read, added to and written as a whole. The caller makes sure that nobody else writes the totals of the account
 // in the meantime.
@@ -13,7 +13,7 @@ export type LastUses = Map<string, { id: string; path: string }>;
 /** New requests of an account. */
 export interface NewTotals {
   accountId: string;
-  tallies: HourlyTallies;
+  rollups: HourlyRollups;
   lastUses: LastUses;
 }
 
@@ -37,7 +37,7 @@ type UsesRow = { accountId: string; uses: string };
 export type StoredTotals = readonly [hours: TotalsRow[], days: TotalsRow[], uses: UsesRow[]];
 
 const startsOf = (changes: readonly NewTotals[], startOf: (hour: number) => number) =>
-  changes.flatMap(({ accountId, tallies }) => [...new Set([...tallies.keys()].map(startOf))].map((start) => [accountId, start] as const));
+  changes.flatMap(({ accountId, rollups }) => [...new Set([...rollups.keys()].map(startOf))].map((start) => [accountId, start] as const));
 
 /** Returns the statements that read the stored totals of all hours and days with new requests. */
 export function totalsQueries(db: Db, changes: readonly NewTotals[]) {
@@ -78,12 +78,12 @@ const storeTotals = (
   startOf: (hour: number) => number,
   mayWrite: SQL,
 ) => {
-  const totals = changes.flatMap(({ accountId, tallies }) =>
-    [...Map.groupBy(tallies, ([hour]) => startOf(hour))].map(([start, added]) => {
+  const totals = changes.flatMap(({ accountId, rollups }) =>
+    [...Map.groupBy(rollups, ([hour]) => startOf(hour))].map(([start, added]) => {
       const before = stored.filter((row) => row.accountId === accountId && row.start === start);
-      const sum: Tallies = talliesFrom(before.flatMap(({ keys }) => JSON.parse(keys) as StoredKey[]));
-      for (const [, more] of added) addTallies(sum, more);
-      return { accountId, start, tallies: sum };
+      const sum: Rollups = rollupsFrom(before.flatMap(({ keys }) => JSON.parse(keys) as StoredKey[]));
+      for (const [, more] of added) addRollups(sum, more);
+      return { accountId, start, rollups: sum };
     }),
   );
   return insertTotals(db, table, totals, mayWrite);
@@ -92,17 +92,17 @@ const storeTotals = (
 type TotalsTable = "hour_totals" | "day_totals";
 
 /**
- * Returns the statements that store the tallies of hours or days, in place of what is stored. `mayWrite`: an SQL condition on `row.value ->> 0`, which
+ * Returns the statements that store the rollups of hours or days, in place of what is stored. `mayWrite`: an SQL condition on `row.value ->> 0`, which
  * is the id of the account of a row.
  */
 function insertTotals(
   db: Db,
   table: TotalsTable,
-  totals: readonly { accountId: string; start: number; tallies: Tallies }[],
+  totals: readonly { accountId: string; start: number; rollups: Rollups }[],
   mayWrite: SQL,
 ) {
-  const rows = totals.flatMap(({ accountId, start, tallies }) =>
-    partsOf(storedKeys(tallies)).map((keys, part) => [accountId, start, part, part === 0 ? totalsOf(tallies) : null, keys] as const),
+  const rows = totals.flatMap(({ accountId, start, rollups }) =>
+    partsOf(storedKeys(rollups)).map((keys, part) => [accountId, start, part, part === 0 ? totalsOf(rollups) : null, keys] as const),
   );
   return jsonRows(rows).map((text) =>
     raw(

@@ -201,7 +201,7 @@ test("npm run roll-back sends all requests to the version before, and is refused
   // A second roll-back would bring back the version that was left.
   await expectRefused(team.run("roll-back", []), `was rolled back already: from ${second} to ${first.id}`);
   // A secret cannot be rotated now, because Cloudflare would base it on the version that was rolled back.
-  const rotate = () => team.run("operator", ["secrets", "rotate", "webhook-sealing", "--env", "production"]);
+  const rotate = () => team.run("operator", ["secrets", "rotate", "webhook-encryption", "--env", "production"]);
   await expectRefused(rotate(), "for example after a rollback");
   // The deployed version is from before the last change of classes, which gets all requests at once.
   const tag = script().migrationTag;
@@ -248,7 +248,7 @@ test("A token without a permission, or a machine that loses the operator's token
   try {
     other.account.scripts.set("developer-overview", { ...script(), deployments: script().deployments.slice(-1) });
     for (const command of [
-      ["secrets", "rotate", "webhook-sealing"],
+      ["secrets", "rotate", "webhook-encryption"],
       ["backup", "--to", join(team.folder, "of-another-account")],
     ])
       await expectRefused(team.run("operator", [...command, "--env", "production"], other.variables()), "Check CLOUDFLARE_ACCOUNT_ID");

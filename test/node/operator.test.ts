@@ -100,7 +100,7 @@ describe("The secret that replaces the older one", () => {
     const lost = [use("c", 3, true, true), use("a", 0), use("b", 1, false)];
     expect(() => replacementFor(signing, lost, places(["a"], ["c"]), 0)).toThrow("has lost the secret b, which 1 key still needs");
     // The next name could be that of the lost one, also if nothing needs it now.
-    const empty = { ...places(["a"], []), WEBHOOK_SEALING_SECRETS: ["a"] };
+    const empty = { ...places(["a"], []), WEBHOOK_ENCRYPTION_SECRETS: ["a"] };
     expect(() => replacementFor(signing, [use("a", 3, true, true)], empty, 0)).toThrow("no readable secret in KEY_SIGNING_SECRETS_2");
   });
 });
@@ -109,9 +109,16 @@ describe("npm run operator", () => {
   it("prints its usage with --help", async () => {
     const help = await operator(["--help"], {}, ["npm", "run", "--silent", "operator", "--"]);
     expect([help.code, help.err]).toEqual([0, ""]);
-    for (const form of ["accounts erase ID --yes", "guards line-up", "secrets reseal", "deliveries drain", "--remote URL", "3 unreachable"])
+    for (const form of [
+      "accounts erase ID --yes",
+      "guards reconcile",
+      "secrets reencrypt",
+      "deliveries drain",
+      "--remote URL",
+      "3 unreachable",
+    ])
       expect(help.out).toContain(form);
-    expect((await operator(["accounts", "--help"])).out).not.toContain("guards line-up");
+    expect((await operator(["accounts", "--help"])).out).not.toContain("guards reconcile");
   });
 
   it.each(isLong ? invalidCommands : invalidCommands.slice(-3))(
@@ -347,7 +354,7 @@ describe("A runbook", () => {
     const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
     const webhook = await worker.api("POST", "/webhooks", { url, event_types: ["task.created"] });
 
-    for (const kind of ["key-signing", "webhook-sealing"]) await succeedWith("secrets", "rotate", kind);
+    for (const kind of ["key-signing", "webhook-encryption"]) await succeedWith("secrets", "rotate", kind);
     expect(await operator(["secrets", "rotate", "key-signing"])).toMatchObject({ code: 4, err: expect.stringContaining("Start it again") });
     await worker.restart();
     expect(await me(worker.key)).toBe(200);
@@ -361,12 +368,12 @@ describe("A runbook", () => {
       code: 4,
       err: expect.stringContaining("still needed by"),
     });
-    expect(await operator(["secrets", "rotate", "webhook-sealing"])).toMatchObject({
+    expect(await operator(["secrets", "rotate", "webhook-encryption"])).toMatchObject({
       code: 4,
-      err: expect.stringContaining("secrets reseal"),
+      err: expect.stringContaining("secrets reencrypt"),
     });
-    expect(await succeedWith("secrets", "reseal")).toBe("Encrypted with the newest secret: 1 webhook.");
-    await succeedWith("secrets", "rotate", "webhook-sealing");
+    expect(await succeedWith("secrets", "reencrypt")).toBe("Encrypted with the newest secret: 1 webhook.");
+    await succeedWith("secrets", "rotate", "webhook-encryption");
     await worker.restart();
     await worker.api("POST", "/tasks", { title: "After the rotation" });
     const { headers, body } = await vi.waitUntil(() => received[0], { timeout: 8000, interval: 50 });
@@ -383,9 +390,9 @@ describe("A runbook", () => {
     expect(listed).toContain(`${place} has no readable secret`);
     expect(listed).toContain("These need a secret that the Worker has lost:");
     expect(listed).toContain(`  ${webhook.id} of acc_`);
-    expect(listed).toMatch(/WEBHOOK_SEALING_SECRETS +c +MISSING +1 webhook/);
-    expect(await succeedWith("secrets", "reseal")).toContain("1 webhook could not be read, because the Worker has lost the secret");
-    for (const kind of ["key-signing", "webhook-sealing"])
+    expect(listed).toMatch(/WEBHOOK_ENCRYPTION_SECRETS +c +MISSING +1 webhook/);
+    expect(await succeedWith("secrets", "reencrypt")).toContain("1 webhook could not be read, because the Worker has lost the secret");
+    for (const kind of ["key-signing", "webhook-encryption"])
       expect(await operator(["secrets", "rotate", kind])).toMatchObject({ code: 4, err: expect.stringContaining("no readable secret in") });
     expect(await succeedWith("status")).toContain(`NOW    SecretMissing: The Worker has no readable secret in ${place}.`);
     expect(await me(worker.key)).toBe(200);

@@ -182,7 +182,7 @@ describe("A runbook about Cloudflare", () => {
       ...(before && { VERSION: before.id }),
     };
     // For a deployed Worker, this command needs its environment.
-    const withEnvironment = commands.replaceAll(/^(operator secrets rotate webhook-sealing)(?! --env)/gm, "$1 --env production");
+    const withEnvironment = commands.replaceAll(/^(operator secrets rotate webhook-encryption)(?! --env)/gm, "$1 --env production");
     expect(await type(team.folder, withEnvironment, variables)).toEqual({ code: 0, log: "" });
     // What a runbook leaves behind is a working deployment.
     expect((await fetch(`${team.origin}/health`)).status).toBe(200);

@@ -146,23 +146,23 @@ it("Unreachable log writers and a full log database are warnings of /health, and
   await forgetJobs(db, [job.name]);
 });
 
-it("While the log writer is unreachable, the log and the figures are shown up to the last cut, and nothing later is denied to exist", async () => {
+it("While the log writer is unreachable, the log and the figures are shown up to the last flush, and nothing later is denied to exist", async () => {
   const tenant = await makeTenant();
   const { key, accountId } = tenant;
   await write([0, 1, 2].map((n) => entryOf(tenant, Date.now() - n)));
   await flush(tenant);
-  const cutAt = Date.now();
+  const flushAt = Date.now();
   const bindings = { ACTIVITY_WRITER: failingWriters() };
   const usage = await callWith(bindings, "GET", "/api/v1/usage?window=24h", key);
   expect([usage.status, usage.body.total_requests.value]).toEqual([200, 3]);
-  // A cut takes settled entries, so D1 has all entries up to 15 seconds before the cut.
-  const beforeCut = cutAt - Date.parse(usage.body.as_of);
-  expect(beforeCut).toBeGreaterThan(13_000);
-  expect(beforeCut).toBeLessThan(17_000);
+  // A flush takes settled entries, so D1 has all entries up to 15 seconds before the flush.
+  const beforeFlush = flushAt - Date.parse(usage.body.as_of);
+  expect(beforeFlush).toBeGreaterThan(13_000);
+  expect(beforeFlush).toBeLessThan(17_000);
   const { data, as_of: asOf } = (await callWith(bindings, "GET", "/api/v1/activity", key)).body;
   expect([data.length, asOf]).toEqual([3, usage.body.as_of]);
   const read = (id: string) => callWith(bindings, "GET", `/api/v1/activity/${id}`, key);
-  const [known, late, older] = [data[0].id, newId("req", cutAt), newId("req", cutAt - minuteMs)];
+  const [known, late, older] = [data[0].id, newId("req", flushAt), newId("req", flushAt - minuteMs)];
   expect([(await read(known)).status, (await read(late)).status, (await read(older)).status]).toEqual([200, 503, 404]);
   expect((await callWith(bindings, "GET", `/activity?account=${accountId}`, key)).text).toContain("The list is complete up to");
   for (const path of ["/activity.csv", "/usage.csv"])

@@ -88,9 +88,9 @@ GET /operator/api/tokens | tokens:write | reaches handler
 POST /operator/api/tokens | tokens:write | reaches handler | idempotent
 DELETE /operator/api/tokens/{id} | tokens:write | reaches handler
 GET /operator/api/status | operate | reaches deployment | shares CPU
-POST /operator/api/guards/line-up | operate | reaches deployment
+POST /operator/api/guards/reconcile | operate | reaches deployment
 GET /operator/api/secrets | operate | reaches deployment
-POST /operator/api/secrets/reseal | operate | reaches deployment
+POST /operator/api/secrets/reencrypt | operate | reaches deployment
 GET /operator/api/deliveries | operate | reaches deployment
 POST /operator/api/deliveries/drain | operate | reaches deployment
 POST /operator/api/log/flush | operate | reaches deployment

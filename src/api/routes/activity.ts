@@ -8,7 +8,7 @@ import { methodForm } from "../../lib/net/http-method.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { isDegraded } from "../../log/entry.ts";
 import { listActivity, type ReadEntry, readEntry } from "../../log/read/read-activity.ts";
-import { notReported } from "../../usage/tallies.ts";
+import { notReported } from "../../usage/rollups.ts";
 import { etagOfContent, respondOne } from "../conditional.ts";
 import { contextOf } from "../operation-contexts.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";

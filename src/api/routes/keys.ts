@@ -10,7 +10,7 @@ import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-k
 import * as schemas from "../../keys/schemas.ts";
 import { exampleScopes } from "../../keys/scopes.ts";
 import { secondMs } from "../../lib/time/clock.ts";
-import { openLog } from "../../usage/open-log.ts";
+import { openSnapshot } from "../../usage/usage-snapshot.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";
 import { contextOf } from "../operation-contexts.ts";
@@ -94,7 +94,7 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
   const after = positionAt(c, cursor, Position);
-  const context = await openLog(contextOf(c));
+  const context = await openSnapshot(contextOf(c));
   const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
     createdAt,
     id,
@@ -148,7 +148,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const context = await openLog(contextOf(c));
+  const context = await openSnapshot(contextOf(c));
   const key = await readKey(context, c.req.valid("param").id);
   return respondOne(c, schemas.keyData(key, context.now), keyEtag(key, context.now));
 });

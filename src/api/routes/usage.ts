@@ -4,10 +4,10 @@ import { requireKey } from "../../keys/read-keys.ts";
 import { idInput } from "../../lib/inputs/values.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { classes } from "../../usage/figures.ts";
-import { openLog, requireAsOf } from "../../usage/open-log.ts";
 import { percent } from "../../usage/percent.ts";
 import { dimensions, readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
+import { openSnapshot, requireAsOf } from "../../usage/usage-snapshot.ts";
 import type { Span } from "../../usage/windows.ts";
 import { contextOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
@@ -203,7 +203,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const context = await openLog(contextOf(c));
+  const context = await openSnapshot(contextOf(c));
   const [figures, rateLimit] = await Promise.all([
     readUsage(context, { window, keyId: key_id }),
     key_id === undefined ? readHighestUsage(context) : readKeyUsage(context, key_id),
@@ -268,7 +268,7 @@ const breakdown = createRoute({
 routes.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
   if (key_id !== undefined) await requireKey(contextOf(c), key_id);
-  const context = await openLog(contextOf(c));
+  const context = await openSnapshot(contextOf(c));
   const { window, shares } = await readBreakdown(context, { window: name, by, keyId: key_id });
   return respondJson(
     c,

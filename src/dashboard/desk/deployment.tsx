@@ -63,7 +63,7 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
         </Line>
         {status.missingSecrets.length > 0 && <Line name="Missing secrets">{status.missingSecrets.join(", ")}</Line>}
         <Line name="Request log">
-          {counted(log.headEntries, "entry", "entries")} in log writers
+          {counted(log.memtableEntries, "entry", "entries")} in log writers
           {log.oldestWaitingAt !== null && (
             <>
               , the oldest flush began <Age timeMs={log.oldestWaitingAt} now={now} />

@@ -19,8 +19,9 @@ import { readDeploymentStatus } from "../../monitoring/deployment-status.ts";
 import { readConditions } from "../../monitoring/read-conditions.ts";
 import { readTraffic } from "../../monitoring/traffic.ts";
 import { isTooMany } from "../../team/authenticate.ts";
-import type { OperatorContext, OperatorEnv } from "../../team/context.ts";
+import type { TeamContext } from "../../team/context.ts";
 import { operatorOf, operatorTokens } from "../../team/operator-tokens.ts";
+import type { TeamEnv } from "../../team/team-router.ts";
 import { maxTokens, readTokens } from "../../team/tokens/manage-tokens.ts";
 import { Page } from "../components/layout.tsx";
 import { readForm } from "../forms.ts";
@@ -32,19 +33,19 @@ import { TrafficPanels } from "./traffic.tsx";
 // The operator page shows the status of the deployment, and accounts that may need attention. The operator page is read-only. Operators make
 // changes on the command line.
 
-const isPlain = (c: OperatorContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
-const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-operator");
-const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
+const isPlain = (c: TeamContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
+const cookieOf = (c: TeamContext) => (isPlain(c) ? "operator" : "__Host-operator");
+const optionsOf = (c: TeamContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
 
 /** Returns the session of the request. If the operator token of the session no longer exists, returns null. */
-export async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
+export async function sessionOf(c: TeamContext): Promise<OperatorSession | null> {
   const cookie = await readSigned(c, cookieOf(c));
   const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());
   return session && operatorTokens(c.env).some(({ tokenHash }) => tokenHash === session.operatorTokenHash) ? session : null;
 }
 
 export const show = (
-  c: OperatorContext,
+  c: TeamContext,
   { title, status = 200, aside }: { title: string; status?: ContentfulStatusCode; aside?: Child },
   children: Child,
 ) =>
@@ -77,7 +78,7 @@ export const show = (
 const pathAfter = (asked: string): string => (/^\/docs\/team(?:\/[\w-]+)*$/.test(asked) ? asked : "/operator");
 
 export const showSignIn = (
-  c: OperatorContext,
+  c: TeamContext,
   error?: string,
   { status = 403, returnTo = urlOf(c).pathname }: { status?: 403 | 429; returnTo?: string } = {},
 ) =>
@@ -111,7 +112,7 @@ export const showSignIn = (
 /** The maximum number of plans on the page. */
 const maxPlans = 1000;
 
-export const operatorPages = new Hono<OperatorEnv>();
+export const operatorPages = new Hono<TeamEnv>();
 
 operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);

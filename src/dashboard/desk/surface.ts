@@ -10,17 +10,18 @@ import { pageSecurityHeaders } from "../../http/security-headers.ts";
 import { type Owner, strangerOf, team } from "../../http/share-owner.ts";
 import { standardHeaders } from "../../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../../http/surface.ts";
-import type { OperatorContext, OperatorEnv } from "../../team/context.ts";
+import type { TeamContext } from "../../team/context.ts";
+import type { TeamEnv } from "../../team/team-router.ts";
 import { errorPage } from "../pages/error/page.tsx";
 import { operatorPages, sessionOf } from "./operator.tsx";
 
 const bases = ["/operator", "/docs/team"];
 
 const ownerOf = async (c: AppContext): Promise<Owner> =>
-  (await sessionOf(c as unknown as OperatorContext).catch(() => null)) ? team : strangerOf(c);
+  (await sessionOf(c as unknown as TeamContext).catch(() => null)) ? team : strangerOf(c);
 
 /** Creates the pages for the team that runs this deployment. Operators and members have separate sessions. `more`: pages of other transports. */
-export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">, more: readonly Hono<OperatorEnv>[]): Surface {
+export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">, more: readonly Hono<TeamEnv>[]): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(
     requestContext({ isLocal, finish: [standardHeaders, requestLine] }),

@@ -37,7 +37,7 @@ export async function addKeyForm({ db, now, commit }: FormContext, form: SecretF
   const made: KeyForm = { id: newId("frm", now), ...form, createdAt: now };
   const when = sql`(SELECT count(*) FROM key_forms) < ${maxForms}`;
   const { inserted } = await commit({
-    evenWhereFull: true,
+    whenFull: "write",
     result: made,
     events: [],
     statements: { inserted: insertWhere(db, keyForms, made, when) },
@@ -55,6 +55,6 @@ export async function addKeyForm({ db, now, commit }: FormContext, form: SecretF
 export async function deleteKeyForm({ db, commit }: Omit<FormContext, "now">, id: string): Promise<void> {
   const when = sql`EXISTS (SELECT 1 FROM key_forms WHERE id = ${id})`;
   const statements = { deleted: db.delete(keyForms).where(eq(keyForms.id, id)).returning({ id: keyForms.id }) };
-  const { deleted } = await commit({ evenWhereFull: true, result: null, events: [], statements, when });
+  const { deleted } = await commit({ whenFull: "write", result: null, events: [], statements, when });
   if (!wrote(deleted)) throw new Failure("not_found", "There is no such form.");
 }

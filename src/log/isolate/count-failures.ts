@@ -2,7 +2,7 @@ import { messagesOf } from "../../db/failures.ts";
 import { knownMethod } from "../../lib/net/http-method.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
-import type { Failures } from "../writer/served.ts";
+import type { Failures } from "../writer/request-counters.ts";
 import { allWriters, type WriterEnv, writerAt } from "../writers.ts";
 
 // Counts requests that failed before their key was known, for example because its guard does not respond. No account has them in its log, but `/metrics`, the
@@ -18,7 +18,7 @@ const otherRoutes = "_OTHER";
 const waiting = new Map<string, Failures>();
 /** When this isolate began to collect the failures that wait, in milliseconds since the epoch. */
 let collectingSince = Number.NEGATIVE_INFINITY;
-/** A request that was cut off no longer sends what it has collected. After this time, another request does. */
+/** A request that was flushed off no longer sends what it has collected. After this time, another request does. */
 const staleMs = 5 * secondMs;
 
 /** Counts a failed request. This isolate sends its counts once a second. `waitUntil` receives the promise of this background work. */

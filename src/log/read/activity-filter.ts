@@ -1,4 +1,4 @@
-import { notReported } from "../../usage/tallies.ts";
+import { notReported } from "../../usage/rollups.ts";
 import type { Entry } from "../entry.ts";
 import { bloomFilterOf, mayContain } from "../segments/bloom-filter.ts";
 

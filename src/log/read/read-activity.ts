@@ -7,7 +7,7 @@ import { isOwnOneOf } from "../../db/is-one-of.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { idBound, timeOfId } from "../../lib/ids.ts";
 import type { LogAccess } from "../../usage/log-context.ts";
-import { readStoredTo } from "../../usage/open-log.ts";
+import { readStoredTo } from "../../usage/usage-snapshot.ts";
 import type { Entry } from "../entry.ts";
 import { searchSegments } from "../segments/read-segments.ts";
 import { combine, type Found, justAfter, type Query } from "../segments/scan.ts";

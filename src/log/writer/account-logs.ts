@@ -2,12 +2,12 @@ import { timeOfId } from "../../lib/ids.ts";
 import type { Batch } from "../batch.ts";
 import { type Entry, openMs } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
-import { Head, type Report, type Reported, reportedOn } from "./head.ts";
 import { KnownBatches } from "./known-batches.ts";
+import { Memtable, type Report, type Reported, reportedOn } from "./memtable.ts";
+import type { RequestCounters } from "./request-counters.ts";
 import { RouteNames } from "./route-names.ts";
-import type { Served } from "./served.ts";
 import { SharedStrings } from "./shared-strings.ts";
-import { type Acknowledged, type LogState, type WaitingCut, WriteAheadLog } from "./write-ahead-log.ts";
+import { type Acknowledged, type LogState, type PendingFlush, WriteAheadLog } from "./write-ahead-log.ts";
 
 /**
  * The maximum size of a log writer's own database, in bytes. Before it is reached, the accounts that hold the most lose their new entries, which are
@@ -27,9 +27,9 @@ export const isWithinShare = (own: number, free: number): boolean => own < 4 * f
 /** The log of one account, as far as it is in its log writer. */
 export interface AccountLog {
   state: LogState;
-  head: Head;
-  /** The recorded cuts that D1 has not confirmed, oldest first. */
-  waiting: WaitingCut[];
+  memtable: Memtable;
+  /** The recorded flushes that D1 has not confirmed, oldest first. */
+  waiting: PendingFlush[];
   /** The small segments before this time are merged, in milliseconds since the epoch. */
   mergedTo: number;
 }
@@ -64,30 +64,30 @@ export class AccountLogs {
     this.#erased = new Set(this.wal.erased(Date.now()));
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
     for (const { accountId, until } of this.wal.merged()) this.of(accountId).mergedTo = until;
-    for (const cut of this.wal.waitingCuts()) this.of(cut.accountId).waiting.push(cut);
+    for (const flush of this.wal.pendingFlushes()) this.of(flush.accountId).waiting.push(flush);
     const { entries, completions, isolates, early } = this.wal.readAll();
     for (const entry of entries) this.#add(entry);
-    for (const { accountId, id, ...completion } of completions) this.of(accountId).head.complete(id, completion);
+    for (const { accountId, id, ...completion } of completions) this.of(accountId).memtable.complete(id, completion);
     for (const isolate of isolates) this.#batches.add(isolate);
     for (const id of early) this.#rememberEarly(id);
   }
 
-  /** The memory of all heads, in bytes. */
-  get headBytes(): number {
-    return [...this.accounts.values()].reduce((sum, { head }) => sum + head.bytes, 0);
+  /** The memory of all memtables, in bytes. */
+  get memtableBytes(): number {
+    return [...this.accounts.values()].reduce((sum, { memtable }) => sum + memtable.bytes, 0);
   }
 
   /** The log of an account. Accounts without entries have an empty log. */
   of(accountId: string): AccountLog {
     const known = this.accounts.get(accountId);
     if (known) return known;
-    const state = { accountId, cut: 0, highestId: "", startId: "" };
-    const made: AccountLog = { state, head: new Head(), waiting: [], mergedTo: 0 };
+    const state = { accountId, flush: 0, highestId: "", startId: "" };
+    const made: AccountLog = { state, memtable: new Memtable(), waiting: [], mergedTo: 0 };
     this.accounts.set(accountId, made);
     return made;
   }
 
-  /** Adds the entries of batches, on disk and in memory. Leaves out batches that are known, and entries that the head or a report has added already. */
+  /** Adds the entries of batches, on disk and in memory. Leaves out batches that are known, and entries that the memtable or a report has added already. */
   append(batches: readonly Batch[], now: number): Appended {
     const added = this.#unknown(batches);
     const given = [...added].flatMap(({ entries }) => entries);
@@ -112,7 +112,7 @@ export class AccountLogs {
     if (isWithinShare(this.wal.bytes, free)) return entries;
     const isWithin = (log: AccountLog) =>
       isWithinShare(
-        log.waiting.reduce((sum, { bytes }) => sum + bytes, log.head.bytes),
+        log.waiting.reduce((sum, { bytes }) => sum + bytes, log.memtable.bytes),
         free,
       );
     const full = new Set([...this.accounts.values()].filter((log) => !isWithin(log)).map(({ state }) => state.accountId));
@@ -120,12 +120,12 @@ export class AccountLogs {
   }
 
   /**
-   * Completes open entries, on disk and in memory. Adds the entries that have not arrived yet. `cut`: the entries of reports that were cut, by id. Returns
+   * Completes open entries, on disk and in memory. Adds the entries that have not arrived yet. `flush`: the entries of reports that were flushed, by id. Returns
    * one outcome for each report.
    */
-  report(given: readonly Report[], { cut, now }: { cut: ReadonlyMap<string, Entry>; now: number }): Reported[] {
+  report(given: readonly Report[], { flush, now }: { flush: ReadonlyMap<string, Entry>; now: number }): Reported[] {
     const isInTime = ({ entry }: Report) => timeOfId(entry.id) >= now - openMs;
-    const isMissing = ({ entry }: Report) => !this.get(entry) && !cut.has(entry.id) && this.#accepts(entry) && isEncodable(entry);
+    const isMissing = ({ entry }: Report) => !this.get(entry) && !flush.has(entry.id) && this.#accepts(entry) && isEncodable(entry);
     const missing = new Map(given.filter((report) => isInTime(report) && isMissing(report)).map(({ entry }) => [entry.id, entry]));
     const entries = this.withinShare([...missing.values()], maxStoredBytes).map((entry) => this.#withRoute(entry));
     const early = entries.map(({ id }) => id);
@@ -140,32 +140,32 @@ export class AccountLogs {
     for (const id of early) this.#rememberEarly(id);
     return reports.map((report) => {
       const { entry } = report;
-      if (due.has(report)) return this.of(entry.accountId).head.complete(entry.id, report);
-      const late = this.get(entry) ?? cut.get(entry.id);
+      if (due.has(report)) return this.of(entry.accountId).memtable.complete(entry.id, report);
+      const late = this.get(entry) ?? flush.get(entry.id);
       return late ? reportedOn(late, report) : "closed";
     });
   }
 
-  /** Returns an entry that is in no cut. */
+  /** Returns an entry that is in no flush. */
   get({ accountId, id }: { accountId: string; id: string }): Entry | undefined {
-    return this.of(accountId).head.entries.get(id);
+    return this.of(accountId).memtable.entries.get(id);
   }
 
-  /** What was served in all requests that the log has, and in those that were cut. */
-  served(): Served {
-    return this.wal.counters.served([...this.accounts.values()].flatMap(({ head }) => [...head.entries.values()]));
+  /** What was served in all requests that the log has, and in those that were flushed. */
+  served(): RequestCounters {
+    return this.wal.counters.served([...this.accounts.values()].flatMap(({ memtable }) => [...memtable.entries.values()]));
   }
 
-  /** Everything that is in no cut, for the write-ahead log. */
+  /** Everything that is in no flush, for the write-ahead log. */
   acknowledged(): Acknowledged {
-    const entries = [...this.accounts.values()].flatMap(({ head }) => [...head.entries.values()]);
+    const entries = [...this.accounts.values()].flatMap(({ memtable }) => [...memtable.entries.values()]);
     return { entries, completions: [], isolates: this.#batches.all, early: [...this.#early] };
   }
 
-  /** Frees cuts that D1 has stored. */
-  removeCuts(cuts: readonly WaitingCut[]): void {
-    this.wal.removeCuts(cuts);
-    for (const { accountId, row } of cuts) {
+  /** Frees flushes that D1 has stored. */
+  removeFlushes(flushes: readonly PendingFlush[]): void {
+    this.wal.removeFlushes(flushes);
+    for (const { accountId, row } of flushes) {
       const log = this.of(accountId);
       log.waiting = log.waiting.filter((waiting) => waiting.row !== row);
     }
@@ -177,30 +177,30 @@ export class AccountLogs {
     if (startId <= log.state.startId) return;
     log.state = { ...log.state, startId };
     this.wal.storeState(log.state);
-    for (const id of log.head.entries.keys()) if (id < startId) log.head.remove(id);
+    for (const id of log.memtable.entries.keys()) if (id < startId) log.memtable.remove(id);
   }
 
-  /** Raises the numbers of an account's waiting cuts, so that the oldest cut `first` has the number after `last`, which is the last cut in D1. */
-  renumberAfter(first: WaitingCut, last: number): void {
+  /** Raises the numbers of an account's waiting flushes, so that the oldest flush `first` has the number after `last`, which is the last flush in D1. */
+  renumberAfter(first: PendingFlush, last: number): void {
     const log = this.of(first.accountId);
     const by = last + 1 - first.number;
-    // If D1 has stored the cut in the meantime, nothing has to change.
+    // If D1 has stored the flush in the meantime, nothing has to change.
     if (by <= 0 || log.waiting[0]?.id !== first.id) return;
-    log.state = { ...log.state, cut: log.state.cut + by };
+    log.state = { ...log.state, flush: log.state.flush + by };
     log.waiting = log.waiting.map((waiting) => ({ ...waiting, number: waiting.number + by }));
-    this.wal.renumberCuts(log.state, by);
+    this.wal.renumberFlushes(log.state, by);
   }
 
   /** Removes everything of an account, and rejects its entries for 30 days. Returns the number of removed entries. */
   erase(accountId: string, now: number): number {
-    const { head, waiting } = this.of(accountId);
-    const entries = [...head.entries.values()];
-    const cut = waiting.flatMap(({ segments }) => segments).reduce((sum, segment) => sum + segment.entries, 0);
+    const { memtable, waiting } = this.of(accountId);
+    const entries = [...memtable.entries.values()];
+    const flush = waiting.flatMap(({ segments }) => segments).reduce((sum, segment) => sum + segment.entries, 0);
     this.accounts.delete(accountId);
     this.#erased.add(accountId);
     this.#routes.erase(accountId);
     this.wal.erase(accountId, now, this.acknowledged(), entries);
-    return entries.length + cut;
+    return entries.length + flush;
   }
 
   #withRoute(entry: Entry): Entry {
@@ -220,7 +220,7 @@ export class AccountLogs {
   }
 
   #add(entry: Entry): void {
-    if (this.#accepts(entry)) this.of(entry.accountId).head.add(this.#strings.share(entry));
+    if (this.#accepts(entry)) this.of(entry.accountId).memtable.add(this.#strings.share(entry));
   }
 
   #rememberEarly(id: string): void {

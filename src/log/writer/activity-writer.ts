@@ -5,7 +5,7 @@ import { messagesOf } from "../../db/failures.ts";
 import { objectNamed } from "../../db/region.ts";
 import { minuteMs, secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
-import type { OpenTallies } from "../../usage/log-context.ts";
+import type { OpenRollups } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
 import type { Batch } from "../batch.ts";
 import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
@@ -14,16 +14,16 @@ import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
 import { type AccountLog, AccountLogs, maxStoredBytes } from "./account-logs.ts";
 import type { Counters, Lost } from "./counters.ts";
-import { cutAccount, cutDue, cutEveryMs, cutLargest, nextCutAt } from "./cut.ts";
 import { deleteOldSegments } from "./delete-old-segments.ts";
+import { flushAccount, flushDue, flushEveryMs, flushLargest, nextFlushAt } from "./flush.ts";
 import { GroupCommit, type Sent } from "./group-commit.ts";
-import type { Report, Reported } from "./head.ts";
 import { Hints } from "./hints.ts";
+import type { Report, Reported } from "./memtable.ts";
 import { mergeOldSegments } from "./merge.ts";
-import { readOpenTallies, readOpenUses, readUsedKeys, searchHead, type UsedKey } from "./read-head.ts";
+import { nextFlushes, storePendingFlushes } from "./pending-flushes.ts";
+import { readOpenRollups, readOpenUses, readUsedKeys, searchMemtable, type UsedKey } from "./read-memtable.ts";
 import { reportAll } from "./report.ts";
-import type { Failures, Served, Versions } from "./served.ts";
-import { nextCuts, storeWaitingCuts } from "./waiting-cuts.ts";
+import type { Failures, RequestCounters, Versions } from "./request-counters.ts";
 
 /** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */
 const mergeEveryMs = 20 * secondMs;
@@ -31,7 +31,7 @@ const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
 /** If a database is full, its size is measured again after this time, in milliseconds. */
 const fullProbeMs = minuteMs;
-/** The maximum number of cuts that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
+/** The maximum number of flushes that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
 const maxBatches = 50;
 const maxAlarmMs = minuteMs;
 const d1TimeoutMs = 10 * secondMs;
@@ -39,13 +39,13 @@ const maxHintsAtOnce = 20;
 
 /** The status that a log writer reports to `/health` and to operators. */
 export interface WriterStatus {
-  /** The number of accounts that have entries or cuts in this log writer. */
+  /** The number of accounts that have entries or flushes in this log writer. */
   accounts: number;
   /** The number of entries that were added in the last minutes. New accounts go to the log writer with the fewest. */
   recentEntries: number;
-  /** The number of entries that are in no cut. */
-  headEntries: number;
-  /** The time of the oldest cut that D1 has not confirmed, in milliseconds since the epoch. Null if D1 has confirmed all cuts. */
+  /** The number of entries that are in no flush. */
+  memtableEntries: number;
+  /** The time of the oldest flush that D1 has not confirmed, in milliseconds since the epoch. Null if D1 has confirmed all flushes. */
   oldestWaitingAt: number | null;
   /** The number of entries that wait for another log writer. */
   hinted: number;
@@ -59,7 +59,7 @@ export interface WriterStatus {
 
 /** The requests that a log writer has counted, for `/metrics`. */
 export interface WriterCounts {
-  served: Served;
+  served: RequestCounters;
   versions: Versions;
   refusedOptions: number;
 }
@@ -73,8 +73,8 @@ export class ActivityWriter extends DurableObject<Env> {
   readonly #name: string;
   readonly #logs: AccountLogs;
   readonly #hints: Hints;
-  /** The time from which an alarm cuts accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
-  #cutsAt = 0;
+  /** The time from which an alarm flushes accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
+  #flushesAt = 0;
   readonly #commits = new GroupCommit((sent) => this.#append(sent));
   #recent = { entries: 0, before: 0, since: Date.now() };
   #isFull = false;
@@ -109,7 +109,7 @@ export class ActivityWriter extends DurableObject<Env> {
     const outcomes = await reportAll({ logs: this.#logs, db: this.#db, now: Date.now() }, reports);
     const closedReports = outcomes.filter((outcome) => outcome === "closed").length;
     if (closedReports > 0) this.#counters.addLost({ closedReports }, Date.now());
-    this.#cutIfFull();
+    this.#flushIfFull();
     return outcomes;
   }
 
@@ -139,16 +139,16 @@ export class ActivityWriter extends DurableObject<Env> {
       console.error(`${tooOld} entries are older than their account's log and were rejected by ${this.#name}`);
       this.#counters.addLost({ tooOld }, now);
     }
-    this.#cutIfFull();
+    this.#flushIfFull();
   }
 
-  /** Cuts the largest accounts if the heads need too much memory. Sets the alarm for the next cut. */
-  #cutIfFull(): void {
-    const cuts = cutLargest(this.#logs, Date.now());
-    this.#setAlarmBy(cuts > 0 ? Date.now() : this.#nextCutAt());
+  /** Flushes the largest accounts if the memtables need too much memory. Sets the alarm for the next flush. */
+  #flushIfFull(): void {
+    const flushes = flushLargest(this.#logs, Date.now());
+    this.#setAlarmBy(flushes > 0 ? Date.now() : this.#nextFlushAt());
   }
 
-  // Cut
+  // Flush
 
   override async alarm(): Promise<void> {
     this.#alarmAt = null;
@@ -156,9 +156,9 @@ export class ActivityWriter extends DurableObject<Env> {
     try {
       // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm again.
       this.#setAlarmBy(endsAt + this.#retryMs);
-      if (Date.now() >= this.#cutsAt) {
-        cutDue(this.#logs, Date.now());
-        this.#cutsAt = this.#nextCutAt();
+      if (Date.now() >= this.#flushesAt) {
+        flushDue(this.#logs, Date.now());
+        this.#flushesAt = this.#nextFlushAt();
       }
       await this.#storeWaiting(endsAt);
       await this.#forwardHints(endsAt);
@@ -173,12 +173,12 @@ export class ActivityWriter extends DurableObject<Env> {
     }
   }
 
-  /** Stores the waiting cuts in D1, the oldest cut of each account first. Throws if D1 does not respond. */
+  /** Stores the waiting flushes in D1, the oldest flush of each account first. Throws if D1 does not respond. */
   async #storeWaiting(endsAt: number): Promise<void> {
     for (let batches = 0; batches < maxBatches && Date.now() < endsAt; batches++) {
-      const cuts = nextCuts(this.#logs);
-      if (cuts.length === 0 || (await this.#isDatabaseFull())) return;
-      await storeWaitingCuts({ db: this.#db, logs: this.#logs, hints: this.#hints, owner: numberOf(this.#name) }, cuts);
+      const flushes = nextFlushes(this.#logs);
+      if (flushes.length === 0 || (await this.#isDatabaseFull())) return;
+      await storePendingFlushes({ db: this.#db, logs: this.#logs, hints: this.#hints, owner: numberOf(this.#name) }, flushes);
     }
   }
 
@@ -199,16 +199,16 @@ export class ActivityWriter extends DurableObject<Env> {
 
   // Read
 
-  /** Returns the tallies of an account that D1 may not have yet. */
-  openTallies(accountId: string): Promise<OpenTallies> {
-    return this.#read(accountId, (log) => readOpenTallies(this.#logs, log));
+  /** Returns the rollups of an account that D1 may not have yet. */
+  openRollups(accountId: string): Promise<OpenRollups> {
+    return this.#read(accountId, (log) => readOpenRollups(this.#logs, log));
   }
 
-  /** Returns the tallies of each of these accounts that D1 may not have yet. Accounts without such tallies are left out. */
-  openTalliesOf(accountIds: readonly string[]): Map<string, OpenTallies> {
+  /** Returns the rollups of each of these accounts that D1 may not have yet. Accounts without such rollups are left out. */
+  openRollupsOf(accountIds: readonly string[]): Map<string, OpenRollups> {
     this.#commits.commit();
     const logs = accountIds.map((id) => this.#logs.accounts.get(id)).filter((log) => log !== undefined);
-    return new Map(logs.filter(hasEntries).map((log) => [log.state.accountId, readOpenTallies(this.#logs, log)]));
+    return new Map(logs.filter(hasEntries).map((log) => [log.state.accountId, readOpenRollups(this.#logs, log)]));
   }
 
   /** Returns keys that were used in requests that D1 may not have yet, sorted by account and key, after the key `after`. */
@@ -224,7 +224,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Searches the entries of an account that D1 may not have yet. */
   search(accountId: string, query: Query): Promise<Found> {
-    return this.#read(accountId, (log) => searchHead(this.#logs, log, query));
+    return this.#read(accountId, (log) => searchMemtable(this.#logs, log, query));
   }
 
   /** Reads after a commit. Everything that a reader sees is therefore on disk. */
@@ -239,11 +239,11 @@ export class ActivityWriter extends DurableObject<Env> {
   async flush(accountId: string): Promise<void> {
     this.#commits.commit();
     const log = this.#logs.of(accountId);
-    cutAccount(this.#logs, log, Date.now());
-    // The cuts of other accounts may be stuck.
+    flushAccount(this.#logs, log, Date.now());
+    // The flushes of other accounts may be stuck.
     if (log.waiting.length === 0) return;
     await this.#storeWaiting(Date.now() + maxAlarmMs);
-    if (log.waiting.length > 0) throw new Error(`the cuts of ${accountId} could not be stored`);
+    if (log.waiting.length > 0) throw new Error(`the flushes of ${accountId} could not be stored`);
   }
 
   /** Deletes the segments whose retention has ended. Returns whether there may be more. */
@@ -268,11 +268,11 @@ export class ActivityWriter extends DurableObject<Env> {
   status(): WriterStatus {
     this.#counters.store(Date.now());
     const logs = [...this.#logs.accounts.values()];
-    const oldest = logs.flatMap(({ waiting: [cut] }) => (cut ? [cut.at] : []));
+    const oldest = logs.flatMap(({ waiting: [flush] }) => (flush ? [flush.at] : []));
     return {
       accounts: logs.filter(hasEntries).length,
       recentEntries: this.#recent.entries + this.#recent.before,
-      headEntries: logs.reduce((sum, { head }) => sum + head.entries.size, 0),
+      memtableEntries: logs.reduce((sum, { memtable }) => sum + memtable.entries.size, 0),
       oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),
       hinted: this.#hints.entries,
       lost: this.#counters.lost,
@@ -312,7 +312,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Counts the entries of the last five to ten minutes. */
   #count(entries: number): void {
-    if (Date.now() - this.#recent.since > cutEveryMs) this.#recent = { entries: 0, before: this.#recent.entries, since: Date.now() };
+    if (Date.now() - this.#recent.since > flushEveryMs) this.#recent = { entries: 0, before: this.#recent.entries, since: Date.now() };
     this.#recent.entries += entries;
   }
 
@@ -324,8 +324,8 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#isFull;
   }
 
-  #nextCutAt(): number {
-    return nextCutAt(this.#name, Date.now());
+  #nextFlushAt(): number {
+    return nextFlushAt(this.#name, Date.now());
   }
 
   /** Returns a delay before the next retry, in milliseconds. Log writers that failed at the same time retry at different times. */
@@ -345,10 +345,10 @@ export class ActivityWriter extends DurableObject<Env> {
     const logs = [...this.#logs.accounts.values()];
     const isWaiting = logs.some(({ waiting }) => waiting.length > 0);
     const at =
-      retryAt ?? (isWaiting || this.#hints.entries > 0 ? Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()) : this.#nextCutAt());
+      retryAt ?? (isWaiting || this.#hints.entries > 0 ? Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()) : this.#nextFlushAt());
     this.#alarmAt = logs.some(hasEntries) || this.#hints.entries > 0 ? at : null;
     await (this.#alarmAt === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(this.#alarmAt));
   }
 }
 
-const hasEntries = ({ head, waiting }: AccountLog): boolean => head.entries.size > 0 || waiting.length > 0;
+const hasEntries = ({ memtable, waiting }: AccountLog): boolean => memtable.entries.size > 0 || waiting.length > 0;

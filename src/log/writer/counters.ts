@@ -1,6 +1,14 @@
 import { secondMs } from "../../lib/time/clock.ts";
 import type { Entry } from "../entry.ts";
-import { addAllServed, addServed, addVersion, type Failures, nothingServed, type Served, type Versions } from "./served.ts";
+import {
+  addAllCounters,
+  addCounters,
+  addVersion,
+  type Failures,
+  noRequests,
+  type RequestCounters,
+  type Versions,
+} from "./request-counters.ts";
 
 const table = "CREATE TABLE IF NOT EXISTS counters (only INTEGER PRIMARY KEY CHECK (only = 1), counts TEXT NOT NULL)";
 
@@ -20,8 +28,8 @@ export interface Lost {
 }
 
 interface Counts {
-  /** The requests of all entries that were ever cut. */
-  served: Served;
+  /** The requests of all entries that were ever flushed. */
+  served: RequestCounters;
   versions: Versions;
   lost: Lost;
   /** The calls of forward auth whose options were not valid. */
@@ -30,7 +38,7 @@ interface Counts {
 
 /**
  * The counters of one log writer. They never decrease, even if the object restarts, because readers see only counts that are on disk. A restart loses
- * at most the last ten seconds of the counts of versions. The counts of `served` are exact, because the entries that are not cut yet are on disk.
+ * at most the last ten seconds of the counts of versions. The counts of `served` are exact, because the entries that are not flushed yet are on disk.
  */
 export class Counters {
   readonly #sql: SqlStorage;
@@ -45,16 +53,16 @@ export class Counters {
     const [row] = sql.exec<{ counts: string }>("SELECT counts FROM counters");
     this.#stored = row
       ? (JSON.parse(row.counts) as Counts)
-      : { served: nothingServed(), versions: {}, lost: { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 }, refusedOptions: 0 };
+      : { served: noRequests(), versions: {}, lost: { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 }, refusedOptions: 0 };
     this.#versions = this.#stored.versions;
     this.#lost = this.#stored.lost;
   }
 
-  /** What was served in all requests, with those whose entries are not cut yet. */
-  served(uncut: Iterable<Entry>): Served {
-    const sums = nothingServed();
-    addAllServed(sums, this.#stored.served);
-    for (const entry of uncut) addServed(sums, entry);
+  /** What was served in all requests, with those whose entries are not flushed yet. */
+  served(unflushed: Iterable<Entry>): RequestCounters {
+    const sums = noRequests();
+    addAllCounters(sums, this.#stored.served);
+    for (const entry of unflushed) addCounters(sums, entry);
     return sums;
   }
 
@@ -78,7 +86,7 @@ export class Counters {
   addFailures(given: readonly Failures[], version: string, now: number): void {
     const served = this.served([]);
     const failures = given.filter(({ status }) => status >= 500);
-    for (const failure of failures) addServed(served, { ...failure, durationMs: null });
+    for (const failure of failures) addCounters(served, { ...failure, durationMs: null });
     if (version !== "") this.#versions = addVersion(this.#versions, version, failures, now);
     const refused = given.reduce((sum, { status, count }) => (status < 500 ? sum + count : sum), this.refusedOptions);
     this.#store(served, refused);
@@ -99,8 +107,8 @@ export class Counters {
     }
   }
 
-  /** Stores the counts of entries that leave the heads. Call it in the transaction that removes them from the write-ahead log. */
-  addCut(entries: Iterable<Entry>): void {
+  /** Stores the counts of entries that leave the memtables. Call it in the transaction that removes them from the write-ahead log. */
+  addFlush(entries: Iterable<Entry>): void {
     this.#store(this.served(entries));
   }
 
@@ -112,7 +120,7 @@ export class Counters {
     this.#storedAt = now;
   }
 
-  #store(served: Served, refusedOptions = this.refusedOptions): void {
+  #store(served: RequestCounters, refusedOptions = this.refusedOptions): void {
     const counts = { served, versions: this.#versions, lost: this.#lost, refusedOptions };
     this.#sql.exec("INSERT OR REPLACE INTO counters (only, counts) VALUES (1, ?)", JSON.stringify(counts));
     this.#stored = counts;

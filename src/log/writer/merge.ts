@@ -7,7 +7,7 @@ import { openSegments } from "../segments/read-segments.ts";
 import { type Segment, segmentsOf, sorted } from "../segments/segment.ts";
 import { joinSegments } from "../segments/segment-ids.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
-import { insertSegments, segmentRow } from "./store-cuts.ts";
+import { insertSegments, segmentRow } from "./store-flushes.ts";
 
 // A quiet account gets a segment per hour or per hundred entries. A day after the end of a day, its small segments are merged, because large segments
 // need less space and are faster to search.
@@ -44,7 +44,7 @@ export async function mergeOldSegments({
   endsAt: number;
 }): Promise<boolean> {
   const before = dayStart(now - dayMs);
-  const due = [...logs.accounts.values()].filter(({ mergedTo, state }) => mergedTo < before && state.cut > 0);
+  const due = [...logs.accounts.values()].filter(({ mergedTo, state }) => mergedTo < before && state.flush > 0);
   let merges = 0;
   for (const log of due) {
     do {

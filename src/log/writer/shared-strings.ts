@@ -5,7 +5,7 @@ const maxTexts = 20_000;
 
 /**
  * Gives equal texts of different entries the same memory. Each entry arrives in a call with texts of its own, although most entries have the same
- * account, key, route or client. Without sharing, a head would need about twice its memory.
+ * account, key, route or client. Without sharing, a memtable would need about twice its memory.
  */
 export class SharedStrings {
   readonly #texts = new Map<string, string>();

@@ -6,11 +6,11 @@ import { numberOf } from "../databases.ts";
 import type { Entry } from "../entry.ts";
 import { defaultDays } from "../retention.ts";
 import { sorted } from "../segments/segment.ts";
-import { makeCut } from "./cut.ts";
-import { storeCuts } from "./store-cuts.ts";
+import { makeFlush } from "./flush.ts";
+import { storeFlushes } from "./store-flushes.ts";
 
 /**
- * Stores entries of an account in its log. `logWriter`: the log writer of the account. It does not take part, and its first cut has the number 1. `now`: the
+ * Stores entries of an account in its log. `logWriter`: the log writer of the account. It does not take part, and its first flush has the number 1. `now`: the
  * time up to which the log is complete, in milliseconds since the epoch. Entries that are past the default retention are in the figures, but are not shown.
  */
 export async function storeHistory(db: Db, logWriter: string, entries: readonly Entry[], now: number): Promise<void> {
@@ -18,8 +18,8 @@ export async function storeHistory(db: Db, logWriter: string, entries: readonly 
   const [first] = all;
   if (!first) return;
   const { accountId } = first;
-  const cut = makeCut({ accountId, cut: 0, highestId: "", startId: "" }, all, { at: now, completeTo: now });
+  const flush = makeFlush({ accountId, flush: 0, highestId: "", startId: "" }, all, { at: now, completeTo: now });
   const startId = idBound("req", hourStart(now - defaultDays * dayMs));
-  await storeCuts({ db, owner: numberOf(logWriter) }, [{ ...cut, startId }]);
-  await db.run(sql`UPDATE activity_logs SET cut = 0, cut_id = '' WHERE account_id = ${accountId}`);
+  await storeFlushes({ db, owner: numberOf(logWriter) }, [{ ...flush, startId }]);
+  await db.run(sql`UPDATE activity_logs SET flush = 0, flush_id = '' WHERE account_id = ${accountId}`);
 }

@@ -1,13 +1,13 @@
 import { messagesOf } from "../../db/failures.ts";
 import { dayMs } from "../../lib/time/clock.ts";
+import { rollupsFrom, storedKeys } from "../../usage/rollups.ts";
 import type { LastUses, NewTotals } from "../../usage/store-totals.ts";
-import { storedKeys, talliesFrom } from "../../usage/tallies.ts";
 import type { Entry } from "../entry.ts";
 import { decodeEntries, encodeEntries } from "../segments/codec.ts";
 import type { Segment } from "../segments/segment.ts";
 import { Counters } from "./counters.ts";
-import type { Completion } from "./head.ts";
 import type { KnownIsolate } from "./known-batches.ts";
+import type { Completion } from "./memtable.ts";
 
 // A log writer keeps everything that it has acknowledged in its own SQLite database, until D1 has confirmed it. Each function runs
 // synchronously. The Durable Object acknowledges a call only after its writes are on disk.
@@ -21,7 +21,7 @@ const erasedMs = 30 * dayMs;
 /** The maximum number of isolates in a row. */
 const isolatesInRow = 5000;
 
-/** What the log writer has acknowledged and not cut yet. */
+/** What the log writer has acknowledged and not flushed yet. */
 export interface Acknowledged {
   entries: readonly Entry[];
   /** The reports that completed entries after they were added. */
@@ -42,24 +42,24 @@ type More = Partial<Omit<Acknowledged, "entries">>;
 
 const nothing: Acknowledged = { entries: [], completions: [], isolates: [], early: [] };
 
-/** A cut with everything that it adds to D1. */
-export interface NewCut extends NewTotals {
-  /** One higher than the number of the account's cut before it. */
+/** A flush with everything that it adds to D1. */
+export interface NewFlush extends NewTotals {
+  /** One higher than the number of the account's flush before it. */
   number: number;
-  /** A random id. It shows whether D1 has this cut, or another cut with the same number. */
+  /** A random id. It shows whether D1 has this flush, or another flush with the same number. */
   id: string;
-  /** The time when the cut was recorded, in milliseconds since the epoch. */
+  /** The time when the flush was recorded, in milliseconds since the epoch. */
   at: number;
-  /** The log writer has no entry from before this time that is not in this cut or an earlier one. In milliseconds since the epoch. */
+  /** The log writer has no entry from before this time that is not in this flush or an earlier one. In milliseconds since the epoch. */
   completeTo: number;
   segments: readonly Segment[];
 }
 
 /**
- * A recorded cut that D1 has not confirmed yet, as far as it is in memory. Its contents stay on disk, because a log writer has thousands of waiting
- * cuts after an outage of D1.
+ * A recorded flush that D1 has not confirmed yet, as far as it is in memory. Its contents stay on disk, because a log writer has thousands of waiting
+ * flushes after an outage of D1.
  */
-export interface WaitingCut {
+export interface PendingFlush {
   /** The row on disk. */
   row: number;
   accountId: string;
@@ -75,9 +75,9 @@ export interface WaitingCut {
 /** What a log writer knows about the log of an account. */
 export interface LogState {
   accountId: string;
-  /** The number of the account's last cut. */
-  cut: number;
-  /** The highest id that was ever cut. */
+  /** The number of the account's last flush. */
+  flush: number;
+  /** The highest id that was ever flushed. */
   highestId: string;
   /** Entries whose id sorts before this id are older than the log. */
   startId: string;
@@ -85,24 +85,24 @@ export interface LogState {
 
 const tables = `
   CREATE TABLE IF NOT EXISTS wal (row INTEGER PRIMARY KEY, entries BLOB NOT NULL, more TEXT NOT NULL);
-  CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, cut INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS logs (account_id TEXT PRIMARY KEY, flush INTEGER NOT NULL, highest_id TEXT NOT NULL, start_id TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS merged (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS cuts (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, complete_to INTEGER NOT NULL,
-    tallies TEXT NOT NULL, last_uses TEXT NOT NULL);
-  CREATE TABLE IF NOT EXISTS cut_segments (row INTEGER PRIMARY KEY, cut INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
+  CREATE TABLE IF NOT EXISTS flushes (row INTEGER PRIMARY KEY, account_id TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, complete_to INTEGER NOT NULL,
+    rollups TEXT NOT NULL, last_uses TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS flush_segments (row INTEGER PRIMARY KEY, flush INTEGER NOT NULL, part INTEGER NOT NULL, first_id TEXT NOT NULL, last_id TEXT NOT NULL,
     entries INTEGER NOT NULL, requests INTEGER NOT NULL, summary BLOB NOT NULL, body BLOB NOT NULL);
   CREATE TABLE IF NOT EXISTS erased (account_id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS cut_segments_by_cut ON cut_segments (cut, part);
+  CREATE INDEX IF NOT EXISTS flush_segments_by_flush ON flush_segments (flush, part);
 `;
 
-interface CutRow extends Record<string, SqlStorageValue> {
+interface FlushRow extends Record<string, SqlStorageValue> {
   row: number;
   account_id: string;
   number: number;
   id: string;
   at: number;
   complete_to: number;
-  tallies: string;
+  rollups: string;
   last_uses: string;
 }
 
@@ -116,7 +116,7 @@ interface SegmentRow extends Record<string, SqlStorageValue> {
 }
 
 interface SegmentRefRow extends Record<string, SqlStorageValue> {
-  cut: number;
+  flush: number;
   first_id: string;
   last_id: string;
   entries: number;
@@ -152,7 +152,7 @@ export class WriteAheadLog {
     this.#storage.transactionSync(() => this.#insert({ ...nothing, ...added }));
   }
 
-  /** Returns everything that was added and not cut since. Reports rows that this release cannot read. */
+  /** Returns everything that was added and not flushed since. Reports rows that this release cannot read. */
   readAll(): Acknowledged {
     const entries: Entry[] = [];
     const all: More[] = [];
@@ -173,11 +173,16 @@ export class WriteAheadLog {
     };
   }
 
-  /** Records cuts, and replaces everything else by what the cuts leave, in one transaction. Returns the recorded cuts. */
-  recordCuts(cuts: readonly NewCut[], states: readonly LogState[], carriedOver: Acknowledged, taken: readonly Entry[]): WaitingCut[] {
+  /** Records flushes, and replaces everything else by what the flushes leave, in one transaction. Returns the recorded flushes. */
+  recordFlushes(
+    flushes: readonly NewFlush[],
+    states: readonly LogState[],
+    carriedOver: Acknowledged,
+    taken: readonly Entry[],
+  ): PendingFlush[] {
     return this.#storage.transactionSync(() => {
-      const recorded = cuts.map((cut) => this.#insertCut(cut));
-      this.counters.addCut(taken);
+      const recorded = flushes.map((flush) => this.#insertFlush(flush));
+      this.counters.addFlush(taken);
       for (const state of states) this.#storeState(state);
       this.#checkpoint(carriedOver);
       return recorded;
@@ -186,13 +191,13 @@ export class WriteAheadLog {
 
   /**
    * Removes everything of an account in one transaction. `left`: everything of all other accounts. `erased`: the entries of the account that
-   * are in no cut. They stay in the counters, which know no accounts.
+   * are in no flush. They stay in the counters, which know no accounts.
    */
   erase(accountId: string, now: number, left: Acknowledged, erased: readonly Entry[]): void {
     this.#storage.transactionSync(() => {
-      this.counters.addCut(erased);
-      this.#sql.exec("DELETE FROM cut_segments WHERE cut IN (SELECT row FROM cuts WHERE account_id = ?)", accountId);
-      this.#sql.exec("DELETE FROM cuts WHERE account_id = ?", accountId);
+      this.counters.addFlush(erased);
+      this.#sql.exec("DELETE FROM flush_segments WHERE flush IN (SELECT row FROM flushes WHERE account_id = ?)", accountId);
+      this.#sql.exec("DELETE FROM flushes WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM logs WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM merged WHERE account_id = ?", accountId);
       this.#sql.exec("DELETE FROM erased WHERE until < ?", now);
@@ -211,8 +216,8 @@ export class WriteAheadLog {
   }
 
   states(): LogState[] {
-    const rows = this.#sql.exec<{ account_id: string; cut: number; highest_id: string; start_id: string }>("SELECT * FROM logs");
-    return [...rows].map((row) => ({ accountId: row.account_id, cut: row.cut, highestId: row.highest_id, startId: row.start_id }));
+    const rows = this.#sql.exec<{ account_id: string; flush: number; highest_id: string; start_id: string }>("SELECT * FROM logs");
+    return [...rows].map((row) => ({ accountId: row.account_id, flush: row.flush, highestId: row.highest_id, startId: row.start_id }));
   }
 
   /** Records that the small segments of an account before a time are merged. */
@@ -225,16 +230,16 @@ export class WriteAheadLog {
     return [...this.#sql.exec<{ accountId: string; until: number }>("SELECT account_id AS accountId, until FROM merged")];
   }
 
-  /** Returns the recorded cuts that were not removed, oldest first. */
-  waitingCuts(): WaitingCut[] {
+  /** Returns the recorded flushes that were not removed, oldest first. */
+  pendingFlushes(): PendingFlush[] {
     const segments = [
       ...this.#sql.exec<SegmentRefRow>(
-        "SELECT cut, first_id, last_id, entries, length(body) AS bytes FROM cut_segments ORDER BY cut, part",
+        "SELECT flush, first_id, last_id, entries, length(body) AS bytes FROM flush_segments ORDER BY flush, part",
       ),
     ];
-    const segmentsOf = Map.groupBy(segments, ({ cut }) => cut);
-    const rows = this.#sql.exec<Pick<CutRow, "row" | "account_id" | "number" | "id" | "at" | "complete_to">>(
-      "SELECT row, account_id, number, id, at, complete_to FROM cuts ORDER BY row",
+    const segmentsOf = Map.groupBy(segments, ({ flush }) => flush);
+    const rows = this.#sql.exec<Pick<FlushRow, "row" | "account_id" | "number" | "id" | "at" | "complete_to">>(
+      "SELECT row, account_id, number, id, at, complete_to FROM flushes ORDER BY row",
     );
     return [...rows].map(({ row, account_id, number, id, at, complete_to }) => {
       const own = segmentsOf.get(row) ?? [];
@@ -246,21 +251,23 @@ export class WriteAheadLog {
     });
   }
 
-  /** Returns the totals that a recorded cut adds to D1. */
-  totalsOf({ row, accountId }: WaitingCut): NewTotals {
-    const cut = this.#sql.exec<Pick<CutRow, "tallies" | "last_uses">>("SELECT tallies, last_uses FROM cuts WHERE row = ?", row).one();
-    const hours = JSON.parse(cut.tallies) as [number, ReturnType<typeof storedKeys>][];
+  /** Returns the totals that a recorded flush adds to D1. */
+  totalsOf({ row, accountId }: PendingFlush): NewTotals {
+    const flush = this.#sql
+      .exec<Pick<FlushRow, "rollups" | "last_uses">>("SELECT rollups, last_uses FROM flushes WHERE row = ?", row)
+      .one();
+    const hours = JSON.parse(flush.rollups) as [number, ReturnType<typeof storedKeys>][];
     return {
       accountId,
-      tallies: new Map(hours.map(([start, keys]) => [start, talliesFrom(keys)])),
-      lastUses: new Map(JSON.parse(cut.last_uses)) as LastUses,
+      rollups: new Map(hours.map(([start, keys]) => [start, rollupsFrom(keys)])),
+      lastUses: new Map(JSON.parse(flush.last_uses)) as LastUses,
     };
   }
 
-  /** Returns the segments of a recorded cut. */
-  segmentsOf({ row }: WaitingCut): Segment[] {
+  /** Returns the segments of a recorded flush. */
+  segmentsOf({ row }: PendingFlush): Segment[] {
     const rows = this.#sql.exec<SegmentRow>(
-      "SELECT first_id, last_id, entries, requests, summary, body FROM cut_segments WHERE cut = ? ORDER BY part",
+      "SELECT first_id, last_id, entries, requests, summary, body FROM flush_segments WHERE flush = ? ORDER BY part",
       row,
     );
     return [...rows].map(({ first_id, last_id, entries, requests, summary, body }) => ({
@@ -270,48 +277,50 @@ export class WriteAheadLog {
     }));
   }
 
-  /** Returns the summaries of the segments of a recorded cut. */
-  summariesOf({ row }: WaitingCut): Uint8Array[] {
-    const rows = this.#sql.exec<Pick<SegmentRow, "summary">>("SELECT summary FROM cut_segments WHERE cut = ? ORDER BY part", row);
+  /** Returns the summaries of the segments of a recorded flush. */
+  summariesOf({ row }: PendingFlush): Uint8Array[] {
+    const rows = this.#sql.exec<Pick<SegmentRow, "summary">>("SELECT summary FROM flush_segments WHERE flush = ? ORDER BY part", row);
     return [...rows].map(({ summary }) => new Uint8Array(summary));
   }
 
-  /** Returns the body of a segment of a recorded cut. `part`: the position of the segment in the cut. */
-  bodyOf({ row }: WaitingCut, part: number): Uint8Array {
-    const { body } = this.#sql.exec<Pick<SegmentRow, "body">>("SELECT body FROM cut_segments WHERE cut = ? AND part = ?", row, part).one();
+  /** Returns the body of a segment of a recorded flush. `part`: the position of the segment in the flush. */
+  bodyOf({ row }: PendingFlush, part: number): Uint8Array {
+    const { body } = this.#sql
+      .exec<Pick<SegmentRow, "body">>("SELECT body FROM flush_segments WHERE flush = ? AND part = ?", row, part)
+      .one();
     return new Uint8Array(body);
   }
 
-  /** Raises the numbers of an account's recorded cuts. */
-  renumberCuts(state: LogState, by: number): void {
+  /** Raises the numbers of an account's recorded flushes. */
+  renumberFlushes(state: LogState, by: number): void {
     this.#storage.transactionSync(() => {
-      this.#sql.exec("UPDATE cuts SET number = number + ? WHERE account_id = ?", by, state.accountId);
+      this.#sql.exec("UPDATE flushes SET number = number + ? WHERE account_id = ?", by, state.accountId);
       this.#storeState(state);
     });
   }
 
-  /** Removes recorded cuts after D1 has confirmed them. */
-  removeCuts(cuts: readonly WaitingCut[]): void {
+  /** Removes recorded flushes after D1 has confirmed them. */
+  removeFlushes(flushes: readonly PendingFlush[]): void {
     this.#storage.transactionSync(() => {
-      for (const { row } of cuts) {
-        this.#sql.exec("DELETE FROM cut_segments WHERE cut = ?", row);
-        this.#sql.exec("DELETE FROM cuts WHERE row = ?", row);
+      for (const { row } of flushes) {
+        this.#sql.exec("DELETE FROM flush_segments WHERE flush = ?", row);
+        this.#sql.exec("DELETE FROM flushes WHERE row = ?", row);
       }
     });
   }
 
-  #insertCut({ accountId, number, id, at, completeTo, tallies, lastUses, segments }: NewCut): WaitingCut {
+  #insertFlush({ accountId, number, id, at, completeTo, rollups, lastUses, segments }: NewFlush): PendingFlush {
     const { row } = this.#sql
       .exec<{ row: number }>(
-        "INSERT INTO cuts (account_id, number, id, at, complete_to, tallies, last_uses) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING row",
+        "INSERT INTO flushes (account_id, number, id, at, complete_to, rollups, last_uses) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING row",
         ...[accountId, number, id, at, completeTo],
-        JSON.stringify([...tallies].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
+        JSON.stringify([...rollups].map(([start, ofHour]) => [start, storedKeys(ofHour)])),
         JSON.stringify([...lastUses]),
       )
       .one();
     segments.forEach(({ firstId, lastId, entries, requests, summary, body }, part) => {
       this.#sql.exec(
-        "INSERT INTO cut_segments (cut, part, first_id, last_id, entries, requests, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO flush_segments (flush, part, first_id, last_id, entries, requests, summary, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         ...[row, part, firstId, lastId, entries, requests, bufferOf(summary), bufferOf(body)],
       );
     });
@@ -328,11 +337,11 @@ export class WriteAheadLog {
     };
   }
 
-  #storeState({ accountId, cut, highestId, startId }: LogState): void {
+  #storeState({ accountId, flush, highestId, startId }: LogState): void {
     this.#sql.exec(
-      `INSERT INTO logs (account_id, cut, highest_id, start_id) VALUES (?, ?, ?, ?)
-        ON CONFLICT DO UPDATE SET cut = excluded.cut, highest_id = excluded.highest_id, start_id = excluded.start_id`,
-      ...[accountId, cut, highestId, startId],
+      `INSERT INTO logs (account_id, flush, highest_id, start_id) VALUES (?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET flush = excluded.flush, highest_id = excluded.highest_id, start_id = excluded.start_id`,
+      ...[accountId, flush, highestId, startId],
     );
   }
 

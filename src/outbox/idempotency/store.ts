@@ -76,9 +76,9 @@ export const storingOutbox = <Result>(
   responseFor: (result: Result) => StoredResponse,
 ): Outbox => ({
   ...outbox,
-  alongside: ({ result, when, evenWhereFull }) => ({
+  alongside: ({ result, when, whenFull = "deny" }) => ({
     statements: storeResponse(outbox.db, request, responseFor(result as Result), now, when),
-    adds: request.isCounted && !evenWhereFull ? [{ accountId: request.accountId, what: "idempotencyKeys" }] : [],
+    adds: request.isCounted && whenFull === "deny" ? [{ accountId: request.accountId, what: "idempotencyKeys" }] : [],
   }),
 });
 

@@ -2,7 +2,7 @@ import { and, eq, exists, isNull } from "drizzle-orm";
 import { isFailedCondition, requireInBatch } from "../../db/batch-condition.ts";
 import { type Db, newRevision, type Statement } from "../../db/client.ts";
 import { differing, isEmpty } from "../../db/differing.ts";
-import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
+import { asRead, isUnchanged, nextVersion, type Precondition, retry, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import { invalidMember } from "../../lib/errors/failure.ts";
 import { newId } from "../../lib/ids.ts";
 import type { WriteContext } from "../../outbox/outbox.ts";
@@ -61,7 +61,7 @@ export function changeTask(context: WriteContext, id: string, patch: Partial<Tas
         when: isUnchanged(db, tasks, before),
       }),
     );
-    return wrote(updated) ? after : conflicted;
+    return wrote(updated) ? after : retry;
   });
 }
 
@@ -70,13 +70,13 @@ export function deleteTask(context: WriteContext, id: string, precondition: Prec
   const { db, now, commit } = context;
   return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
     const { deleted } = await commit({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [taskDeleted(before, now)],
       statements: { deleted: db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id }) },
       when: isUnchanged(db, tasks, before),
     });
-    return wrote(deleted) ? undefined : conflicted;
+    return wrote(deleted) ? undefined : retry;
   });
 }
 

@@ -2,7 +2,7 @@ import { and, asc, lt, type SQL, sql } from "drizzle-orm";
 import { type ReadContext, systemOn } from "../../accounts/actor.ts";
 import { holdsNow } from "../../db/batch-condition.ts";
 import { isDanglingReference } from "../../db/failures.ts";
-import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
+import { asRead, isUnchanged, nextVersion, type Precondition, retry, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import type { OnDelete } from "../../jobs/on-delete.ts";
 import { Failure, throwTogether } from "../../lib/errors/failure.ts";
 import { minuteMs } from "../../lib/time/clock.ts";
@@ -40,7 +40,7 @@ export async function deleteUser(
     await requireFew(context);
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
     const { marked: written } = await commit({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [],
       statements: {
@@ -52,7 +52,7 @@ export async function deleteUser(
       },
       when: isUnchanged(db, users, before),
     });
-    return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
+    return wrote(written) ? { ...before, deletionRequestedAt, revision } : retry;
   });
   await finishDeletion(context, marked, onDelete, maxPiecesPerRequest);
 }
@@ -136,7 +136,7 @@ async function doPiece(context: WriteContext, user: User, onDelete: readonly OnD
 async function deleteRow({ db, now, commit }: WriteContext, user: User): Promise<boolean> {
   try {
     await commit({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [userDeleted(user, now)],
       statements: { deleted: db.delete(users).where(asRead(users, user)) },

@@ -1,7 +1,7 @@
 import { newRevision } from "../../db/client.ts";
 import { differing, isEmpty } from "../../db/differing.ts";
 import { isDuplicate } from "../../db/failures.ts";
-import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
+import { asRead, isUnchanged, nextVersion, type Precondition, retry, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { newId } from "../../lib/ids.ts";
 import type { WriteContext } from "../../outbox/outbox.ts";
@@ -60,7 +60,7 @@ export function changeUser(context: WriteContext, id: string, patch: UserPatch, 
         when: isUnchanged(db, users, before),
       }),
     );
-    return wrote(updated) ? after : conflicted;
+    return wrote(updated) ? after : retry;
   });
 }
 

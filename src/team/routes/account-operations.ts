@@ -17,7 +17,7 @@ import { changeStorageQuota, makeOwnerLink, readStorage, resumeAccount, suspendA
 import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../lifecycle/erase-account.ts";
 import { exportAccount } from "../../lifecycle/export-account.ts";
 import { exportLog } from "../../lifecycle/export-log.ts";
-import { type OperatorContext, operating, setupUrl } from "../context.ts";
+import { operatorContext, setupUrl, type TeamContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import { accountPath, createTeamRouter, requireTokenScope, sharesCpuOfAccount, teamJson, teamLines, teamPostJson } from "../team-router.ts";
 import { scopeOf } from "../tokens/token.ts";
@@ -49,7 +49,7 @@ const suspend = createRoute({
   responses: { 200: teamJson(Reached, "The account is suspended.") },
 });
 
-routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operating(c), c.req.valid("param").id) }, 200));
+routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operatorContext(c), c.req.valid("param").id) }, 200));
 
 const resume = createRoute({
   method: "post",
@@ -66,7 +66,7 @@ const resume = createRoute({
 routes.openapi(resume, async (c) => {
   const { id } = c.req.valid("param");
   await requireNotErased(connect(c.env.DB), id);
-  return respondJson(c, { keys: await resumeAccount(operating(c), id) }, 200);
+  return respondJson(c, { keys: await resumeAccount(operatorContext(c), id) }, 200);
 });
 
 const stored = (what: string, most: number) =>
@@ -126,7 +126,7 @@ const setStorageQuota = createRoute({
 
 routes.openapi(setStorageQuota, async (c) => {
   const { bytes } = c.req.valid("json");
-  await changeStorageQuota(operating(c), c.req.valid("param").id, bytes);
+  await changeStorageQuota(operatorContext(c), c.req.valid("param").id, bytes);
   return respondJson(c, { storage_quota_bytes: bytes ?? defaultQuotaBytes }, 200);
 });
 
@@ -154,7 +154,7 @@ routes.openapi(createOwnerLink, async (c) => {
 });
 
 /** Responds with one page of an export. The response header `X-Next` contains the cursor of the next page. */
-async function respondLines(c: OperatorContext, { lines, next }: { lines: readonly object[]; next: string | null }): Promise<Response> {
+async function respondLines(c: TeamContext, { lines, next }: { lines: readonly object[]; next: string | null }): Promise<Response> {
   const ndjson = await linesOf(lines, (line) => `${JSON.stringify(line)}\n`);
   return respond(c, ndjson, 200, {
     "Content-Type": "application/x-ndjson",
@@ -183,7 +183,7 @@ const readExport = createRoute({
 routes.openapi(readExport, async (c) => {
   const { id } = c.req.valid("param");
   const { after = "" } = c.req.valid("query");
-  const context = operating(c);
+  const context = operatorContext(c);
   const { db } = context;
   await readAccount(db, id);
   // Each page of the export gets an entry in the operator audit, because a caller can start the export at any cursor.
@@ -216,7 +216,7 @@ const readLog = createRoute({
 });
 
 routes.openapi(readLog, async (c) => {
-  const context = operating(c);
+  const context = operatorContext(c);
   const { db } = context;
   const { from, to, after } = c.req.valid("query");
   const account = await readAccount(db, c.req.valid("param").id);
@@ -269,7 +269,7 @@ const erase = createRoute({
 routes.openapi(erase, async (c) => {
   const { id } = c.req.valid("param");
   if (c.req.valid("json").confirm !== id) throw new Failure("conflict", "To erase an account, `confirm` must be its id.");
-  const context = operating(c);
+  const context = operatorContext(c);
   await requestErasure(context, id);
   return respondJson(c, reportOf(await eraseSome(context, id, Date.now() + erasingMs)), 200);
 });

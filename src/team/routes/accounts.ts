@@ -9,7 +9,7 @@ import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { fixedPeriods, inPeriodOrder } from "../../budget/limits.ts";
 import { connect } from "../../db/client.ts";
-import { conflicted, requirePrecondition, retryOnConflict } from "../../db/optimistic-locking.ts";
+import { requirePrecondition, retry, retryOnConflict } from "../../db/optimistic-locking.ts";
 import { accountsWithMembers } from "../../identity/invitations.ts";
 import { externalId, limitsInput, metadata, metadataPatch, patched } from "../../keys/schemas.ts";
 import { Failure } from "../../lib/errors/failure.ts";
@@ -22,7 +22,7 @@ import { requireNotErased } from "../../lifecycle/erase-account.ts";
 import { databaseOf, numberOf } from "../../log/databases.ts";
 import { retentionDays as retention } from "../../log/retention.ts";
 import { leastBusyWriter } from "../../log/writers.ts";
-import { accountFor, type OperatorContext, operating, requireScope, setupUrl } from "../context.ts";
+import { accountFor, operatorContext, requireScope, setupUrl, type TeamContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import { accountPath, createTeamRouter, requireTokenScope, teamBase, teamJson, teamNotModified, teamPostJson } from "../team-router.ts";
 import { mayActOn, scopeOf } from "../tokens/token.ts";
@@ -152,7 +152,7 @@ const ofTerms = ["on_unavailable", "plan_id", "max_live_keys", "limit_ceiling", 
 
 const etagOf = (account: Account) => etagOfContent(bodyOf(account));
 const createdHeaders = (account: Account) => ({ Location: `${teamBase}/accounts/${account.id}`, ETag: etagOf(account) });
-const requireMatch = (c: OperatorContext, account: Account) => {
+const requireMatch = (c: TeamContext, account: Account) => {
   const tag = etagOf(account);
   requirePrecondition({ revision: tag.slice(1, -1) }, preconditionOf(c), "account");
 };
@@ -293,13 +293,13 @@ routes.openapi(upsert, async (c) => {
     if (found && mayActOn(c.get("token"), found.id)) {
       await requireNotErased(db, found.id);
       let isMoved = false;
-      await changeAccount(operating(c), found.id, (before) => {
+      await changeAccount(operatorContext(c), found.id, (before) => {
         isMoved = before.externalId !== external;
         if (isMoved) return {};
         requireMatch(c, before);
         return given;
       });
-      if (isMoved) return conflicted;
+      if (isMoved) return retry;
       const account = await readAccount(db, found.id);
       return respondJson(c, bodyOf(account), 200, { ETag: etagOf(account) });
     }
@@ -308,11 +308,11 @@ routes.openapi(upsert, async (c) => {
     if (c.req.header("If-Match") !== undefined) throw new Failure("precondition_failed", "There is no account with this external id yet.");
     const input = { ...given, email: email ?? "", name, externalId: external, logWriter: await leastBusyWriter(c.env) };
     // If another request creates the account at the same moment, this request updates it.
-    const account = await makeTeamAccount(operating(c), input).catch((error: unknown) => {
+    const account = await makeTeamAccount(operatorContext(c), input).catch((error: unknown) => {
       if (error instanceof Failure && error.code === "conflict") return null;
       throw error;
     });
-    return account === null ? conflicted : respondJson(c, bodyOf(account), 201, createdHeaders(account));
+    return account === null ? retry : respondJson(c, bodyOf(account), 201, createdHeaders(account));
   });
 });
 
@@ -364,7 +364,7 @@ routes.openapi(change, async (c) => {
   await accountFor(c, id);
   await requireNotErased(connect(c.env.DB), id);
   const { plan_id: planId, limit_ceiling: limitCeiling, limits, retention_days: days } = terms;
-  const changed = await changeAccount(operating(c), id, (before) => {
+  const changed = await changeAccount(operatorContext(c), id, (before) => {
     requireMatch(c, before);
     return omitUndefined({
       name,

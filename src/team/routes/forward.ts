@@ -11,7 +11,7 @@ import { respond } from "../../http/standard-headers.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import { countFailure } from "../../log/isolate/count-failures.ts";
 import { authenticateFor } from "../authenticate.ts";
-import type { OperatorContext } from "../context.ts";
+import type { TeamContext } from "../context.ts";
 import { forwardScheme } from "../team-router.ts";
 import {
   type ForwardOptions,
@@ -57,7 +57,7 @@ export const forwardOperation = {
 } as const satisfies RouteConfig;
 
 /** Decides about a request that a proxy has received, within 800 ms. Never throws, because the proxy needs a decision in every case. */
-export async function decideForward(c: OperatorContext): Promise<Response> {
+export async function decideForward(c: TeamContext): Promise<Response> {
   const { token, options } = parseTokenHeader(c.req.header(tokenHeader) ?? "");
   if (options === null) return refuseOptions(c, token);
   try {
@@ -67,7 +67,7 @@ export async function decideForward(c: OperatorContext): Promise<Response> {
   }
 }
 
-async function decide(c: OperatorContext, token: string, options: ForwardOptions): Promise<Response> {
+async function decide(c: TeamContext, token: string, options: ForwardOptions): Promise<Response> {
   const { accountIds } = await authenticateFor(c, token, "verify");
   const db = connect(c.env.DB);
   const request = await forwardedRequest(db, c.req.raw.headers, c.env);
@@ -84,14 +84,14 @@ async function decide(c: OperatorContext, token: string, options: ForwardOptions
 }
 
 /** Denies a request whose options are not valid, so that a wrong configuration never lets anybody through. */
-function refuseOptions(c: OperatorContext, sent: string): Response {
+function refuseOptions(c: TeamContext, sent: string): Response {
   // Anybody can send odd headers to this path. Only those with a token of this service come from a proxy.
   if (tokenIdOf(sent, signingSecrets(c.env)) !== null)
     countFailure(c.env, (work) => c.executionCtx.waitUntil(work), { method: c.req.method, route: forwardPath, status: 403 });
   return deny(c, invalidOptions(), { denyWith403: true }, 403);
 }
 
-function deny(c: OperatorContext, error: unknown, options: Pick<ForwardOptions, "denyWith403">, status?: number): Response {
+function deny(c: TeamContext, error: unknown, options: Pick<ForwardOptions, "denyWith403">, status?: number): Response {
   const failure = failureOf(error, c.get("requestId"));
   const problem = problemBody(failure, { origin: publicOrigin(c), instance: "/", requestId: c.get("requestId") });
   c.set("failure", failure);
@@ -107,11 +107,7 @@ function deny(c: OperatorContext, error: unknown, options: Pick<ForwardOptions, 
   );
 }
 
-function respondTo(
-  c: OperatorContext,
-  answer: Parameters<typeof forwardResponse>[0],
-  options: Pick<ForwardOptions, "denyWith403">,
-): Response {
+function respondTo(c: TeamContext, answer: Parameters<typeof forwardResponse>[0], options: Pick<ForwardOptions, "denyWith403">): Response {
   const { status, headers, body } = forwardResponse(answer, options);
   return respond(c, body, status, headers);
 }

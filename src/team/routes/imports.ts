@@ -24,8 +24,8 @@ import { externalId, limitFields, limitsInput, metadata, scopesInput } from "../
 import { timeInputOrNull, visibleText } from "../../lib/inputs/values.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { requireNotErased } from "../../lifecycle/erase-account.ts";
-import { operatorCommit } from "../../lifecycle/operating.ts";
-import { accountFor, keyContext, operating } from "../context.ts";
+import { operatorCommit } from "../../lifecycle/operator-context.ts";
+import { accountFor, keyContext, operatorContext } from "../context.ts";
 import { accountPath, createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
@@ -316,7 +316,7 @@ const addForm = createRoute({
 
 routes.openapi(addForm, async (c) => {
   const { prefix, min_length: minLength, max_length: maxLength, alphabet } = c.req.valid("json");
-  const context = operating(c);
+  const context = operatorContext(c);
   const { form, isNew } = await addKeyForm(
     { ...context, commit: operatorCommit(context, "key_form.added", { details: { prefix } }) },
     { prefix, minLength, maxLength, alphabet },
@@ -340,7 +340,7 @@ const removeForm = createRoute({
 
 routes.openapi(removeForm, async (c) => {
   const { id } = c.req.valid("param");
-  const context = operating(c);
+  const context = operatorContext(c);
   await deleteKeyForm({ ...context, commit: operatorCommit(context, "key_form.deleted", { targetId: id }) }, id);
   forgetForms();
   return respondEmpty(c, 204);

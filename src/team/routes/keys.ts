@@ -33,10 +33,10 @@ import { Failure } from "../../lib/errors/failure.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import { accountOfKey } from "../../lifecycle/accounts.ts";
 import { requireNotErased } from "../../lifecycle/erase-account.ts";
-import { actorOf } from "../../lifecycle/operating.ts";
+import { actorOf } from "../../lifecycle/operator-context.ts";
 import { logOf } from "../../log/writers.ts";
-import { openLog } from "../../usage/open-log.ts";
-import { accountFor, keyContext, type OperatorContext, operating } from "../context.ts";
+import { openSnapshot } from "../../usage/usage-snapshot.ts";
+import { accountFor, keyContext, operatorContext, type TeamContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import {
   accountPath,
@@ -69,15 +69,15 @@ const keyId = idPath("key_4fPq2rT8vX0zB6dH", "The id of the key.");
 const etagOf = (key: Key, now: number) => etagOfShown(key.revision, teamKeyData(key, now));
 
 /** Returns the context for reading the keys of an account. */
-const reading = (c: OperatorContext, { id, logWriter }: Account) => ({
+const reading = (c: TeamContext, { id, logWriter }: Account) => ({
   db: connect(c.env.DB),
   now: Date.now(),
-  actor: actorOf(operating(c), id),
+  actor: actorOf(operatorContext(c), id),
   ...logOf(c.env, logWriter),
 });
 
 /** Returns the account of a key. Throws `not_found` if the token of the request may not act on it. `hasRow`: whether D1 has the row of the key. */
-async function accountOf(c: OperatorContext, id: string): Promise<{ account: Account; hasRow: boolean }> {
+async function accountOf(c: TeamContext, id: string): Promise<{ account: Account; hasRow: boolean }> {
   const found = await accountOfKey({ db: connect(c.env.DB), guards: guardsOf(c.env) }, id);
   if (!found || !mayActOn(c.get("token"), found.account.id)) throw new Failure("not_found", "There is no such key.");
   return found;
@@ -103,7 +103,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
   const after = positionAt(c, cursor, CreatedPosition);
-  const context = await openLog(reading(c, await accountFor(c, c.req.valid("param").id)));
+  const context = await openSnapshot(reading(c, await accountFor(c, c.req.valid("param").id)));
   const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
     createdAt,
     id,
@@ -166,7 +166,7 @@ const read = createRoute({
 routes.openapi(read, async (c) => {
   const { id } = c.req.valid("param");
   const { account } = await accountOf(c, id);
-  const context = await openLog(reading(c, account));
+  const context = await openSnapshot(reading(c, account));
   const key = await readKey(context, id);
   return respondOne(c, teamKeyData(key, context.now), etagOf(key, context.now));
 });
@@ -241,10 +241,10 @@ routes.openapi(rotate, async (c) => {
 });
 
 /** Revokes a key, even if D1 has lost its row. */
-async function revokeFor(c: OperatorContext, id: string, precondition: Precondition): Promise<void> {
+async function revokeFor(c: TeamContext, id: string, precondition: Precondition): Promise<void> {
   const { account, hasRow } = await accountOf(c, id);
   // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, only its guard is changed.
-  if (!hasRow) await recordOperation(operating(c), { action: "key.revoked", accountId: account.id, targetId: id });
+  if (!hasRow) await recordOperation(operatorContext(c), { action: "key.revoked", accountId: account.id, targetId: id });
   await revokeKey(keyContext(c, account, "key.revoked", id), id, precondition);
 }
 
@@ -256,7 +256,7 @@ const Done = z.strictObject({
 });
 
 /** Performs an action on a key. The function finds the account of the key by the id of the key. */
-const onKey = async (c: OperatorContext, id: string, action: string, patch: KeyPatch) => {
+const onKey = async (c: TeamContext, id: string, action: string, patch: KeyPatch) => {
   const { account } = await accountOf(c, id);
   await changeKey(keyContext(c, account, action, id), id, patch, always);
   return respondJson(c, { id, done: action }, 200);

@@ -21,7 +21,7 @@ import { testAlert } from "../../monitoring/test-alert.ts";
 import { sweepDeliveries } from "../../webhooks/deliveries/sweep.ts";
 import { encryptionSecrets } from "../../webhooks/subscriptions/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/subscriptions/reencrypt.ts";
-import { operating } from "../context.ts";
+import { operatorContext } from "../context.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 
 // Operator actions that affect all accounts. In a long action, each call processes one page. The caller repeats the call for the next page. Each
@@ -40,9 +40,9 @@ const After = z.strictObject({
 const next = z.string().nullable().meta({ description: "The cursor of the next call, or null at the end.", example: null });
 const ids = (description: string) => z.array(z.string()).meta({ description, example: [] });
 
-const lineUpGuards = createRoute({
+const reconcileAllGuards = createRoute({
   method: "post",
-  path: "/guards/line-up",
+  path: "/guards/reconcile",
   operationId: "reconcileGuards",
   summary: "Reconcile guards",
   description: "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
@@ -64,9 +64,9 @@ const lineUpGuards = createRoute({
   },
 });
 
-routes.openapi(lineUpGuards, async (c) => {
+routes.openapi(reconcileAllGuards, async (c) => {
   const { after } = c.req.valid("json");
-  const context = operating(c);
+  const context = operatorContext(c);
   const { db, guards, budgets, env } = context;
   await recordOperation(context, { action: "guards.lined_up", details: { continued: after !== "" } });
   return respondJson(c, await reconcileGuards({ db, guards, budgets, env }, after), 200);
@@ -99,7 +99,7 @@ const getSecrets = createRoute({
           example: { KEY_SIGNING_SECRETS: ["a"], KEY_SIGNING_SECRETS_2: [] },
         }),
         unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
-        sealing: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
+        encryption: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
         need_lost: z
           .array(
             z.strictObject({
@@ -115,25 +115,25 @@ const getSecrets = createRoute({
 });
 
 routes.openapi(getSecrets, async (c) => {
-  const { db, now } = operating(c);
-  const [signing, sealing, needing] = await Promise.all([
+  const { db, now } = operatorContext(c);
+  const [signing, encryption, needing] = await Promise.all([
     countSignedKeys(db, c.env, now),
     countEncryptedWebhooks(db, c.env, now),
     findNeedingLost(db, c.env, { now, limit: mostNeeding }),
   ]);
   const uses = {
     signing: signing.secrets.map(useData),
-    places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
+    places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_ENCRYPTION_SECRETS") },
     unknown_keys: signing.unknown,
-    sealing: sealing.map(useData),
+    encryption: encryption.map(useData),
     need_lost: needing.map(({ id, accountId }) => ({ id, account_id: accountId })),
   };
   return respondJson(c, uses, 200);
 });
 
-const resealSecrets = createRoute({
+const reencryptSecrets = createRoute({
   method: "post",
-  path: "/secrets/reseal",
+  path: "/secrets/reencrypt",
   operationId: "reencryptSecrets",
   summary: "Encrypt webhook secrets again",
   description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
@@ -141,7 +141,7 @@ const resealSecrets = createRoute({
   responses: {
     200: teamJson(
       z.strictObject({
-        resealed: z.int().meta({ description: "The number of webhook secrets that were encrypted again.", example: 0 }),
+        reencrypted: z.int().meta({ description: "The number of webhook secrets that were encrypted again.", example: 0 }),
         has_more: z.boolean().meta({ description: "Whether other webhook secrets are left.", example: false }),
       }),
       "What was encrypted.",
@@ -149,12 +149,12 @@ const resealSecrets = createRoute({
   },
 });
 
-routes.openapi(resealSecrets, async (c) => {
-  const context = operating(c);
+routes.openapi(reencryptSecrets, async (c) => {
+  const context = operatorContext(c);
   const { db } = context;
-  await recordOperation(context, { action: "webhooks.resealed" });
+  await recordOperation(context, { action: "webhooks.reencrypted" });
   const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), context.now);
-  return respondJson(c, { resealed: count, has_more: hasMore }, 200);
+  return respondJson(c, { reencrypted: count, has_more: hasMore }, 200);
 });
 
 const due = z.int().meta({ description: "The deliveries that are due, at most 1,000 of each webhook.", example: 0 });
@@ -210,7 +210,7 @@ const drainDeliveries = createRoute({
 
 routes.openapi(drainDeliveries, async (c) => {
   const { after } = c.req.valid("json");
-  const context = operating(c);
+  const context = operatorContext(c);
   const { db, env } = context;
   await recordOperation(context, { action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
@@ -249,7 +249,7 @@ const flushLog = createRoute({
 
 routes.openapi(flushLog, async (c) => {
   const { after } = c.req.valid("json");
-  const context = operating(c);
+  const context = operatorContext(c);
   const { db, env } = context;
   await recordOperation(context, { action: "log.flushed", details: { continued: after !== "" } });
   const accounts = await accountsAfter(db, after, flushedAtOnce);
@@ -280,7 +280,7 @@ const postTestAlert = createRoute({
 });
 
 routes.openapi(postTestAlert, async (c) => {
-  const context = operating(c);
+  const context = operatorContext(c);
   await recordOperation(context, { action: "alerts.tested" });
   return respondJson(c, await testAlert(context.env, context.now), 200);
 });

@@ -15,7 +15,7 @@ import { visibleText } from "../../lib/inputs/values.ts";
 import { iso, secondMs } from "../../lib/time/clock.ts";
 import { applyPlan, changePlan, deletePlan, makePlan } from "../../lifecycle/plans.ts";
 import { retentionDays } from "../../log/retention.ts";
-import { operating } from "../context.ts";
+import { operatorContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import {
   createTeamRouter,
@@ -214,8 +214,8 @@ routes.openapi(change, async (c) => {
   const { id } = c.req.valid("param");
   const { after = "" } = c.req.valid("query");
   const patch = omitUndefined(contentOf(c.req.valid("json")));
-  const plan = after === "" ? await changePlan(operating(c), id, patch, preconditionOf(c)) : await readPlan(connect(c.env.DB), id);
-  const { next, ...progress } = await applyPlan(operating(c), plan.id, { after, endsAt: Date.now() + applyingMs });
+  const plan = after === "" ? await changePlan(operatorContext(c), id, patch, preconditionOf(c)) : await readPlan(connect(c.env.DB), id);
+  const { next, ...progress } = await applyPlan(operatorContext(c), plan.id, { after, endsAt: Date.now() + applyingMs });
   const shown = bodyOf(plan, progress);
   return respondJson(c, { ...shown, next }, 200, { ETag: etagOf(plan, shown) });
 });
@@ -234,6 +234,6 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deletePlan(operating(c), c.req.valid("param").id, preconditionOf(c));
+  await deletePlan(operatorContext(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });

@@ -7,7 +7,7 @@ import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { timeInputOrNull, visibleText } from "../../lib/inputs/values.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
-import { operating } from "../context.ts";
+import { operatorContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import { createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 import { type ListedToken, makeToken, readTokens, revokeToken } from "../tokens/manage-tokens.ts";
@@ -158,6 +158,6 @@ const revoke = createRoute({
 });
 
 routes.openapi(revoke, async (c) => {
-  await revokeToken(operating(c), c.req.valid("param").id);
+  await revokeToken(operatorContext(c), c.req.valid("param").id);
   return respondEmpty(c, 204);
 });

@@ -8,7 +8,7 @@ import { accountsAndKeys } from "../../monitoring/conditions.ts";
 import { readDeploymentStatus } from "../../monitoring/deployment-status.ts";
 import { readConditions } from "../../monitoring/read-conditions.ts";
 import { readTraffic } from "../../monitoring/traffic.ts";
-import { operating } from "../context.ts";
+import { operatorContext } from "../context.ts";
 import { createTeamRouter, requireTokenScope, sharesCpuOfTeam, teamJson } from "../team-router.ts";
 
 // The status of the deployment on one screen.
@@ -121,7 +121,7 @@ const getStatus = createRoute({
 });
 
 routes.openapi(getStatus, async (c) => {
-  const { db, env, now } = operating(c);
+  const { db, env, now } = operatorContext(c);
   const [status, traffic] = await Promise.all([readDeploymentStatus(db, env, now), readTraffic({ db, env }, now)]);
   const { log, backlog, jobs } = status;
   const near = traffic.accounts
@@ -162,7 +162,7 @@ routes.openapi(getStatus, async (c) => {
       })),
       log: {
         oldest_waiting_at: isoOrNull(log.oldestWaitingAt),
-        head_entries: log.headEntries,
+        head_entries: log.memtableEntries,
         dropped_entries: log.lost.dropped,
         unreachable: log.unreachable,
       },

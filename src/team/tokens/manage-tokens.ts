@@ -8,7 +8,7 @@ import { hashOf } from "../../lib/crypto/hash.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
-import { type Operating, operatorCommit } from "../../lifecycle/operating.ts";
+import { type OperatorContext, operatorCommit } from "../../lifecycle/operator-context.ts";
 import { forgetToken, serviceTokensOf, type TokensEnv } from "./authenticate-token.ts";
 import {
   hasRoomForToken,
@@ -23,7 +23,7 @@ import {
 import { everyRight, reasonAgainst, type TokenRights } from "./token.ts";
 
 /** The context of changes of service tokens. `rights`: the rights of the token that makes the change. */
-export interface ChangingTokens extends Operating {
+export interface ChangingTokens extends OperatorContext {
   env: TokensEnv;
   rights: TokenRights;
 }
@@ -62,7 +62,7 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
   const when = hasRoomForToken(maxTokens);
   const { inserted } = await operatorCommit(changing, "token.made", { targetId: id, details })({
-    evenWhereFull: true,
+    whenFull: "write",
     result: { row, token },
     events: [],
     statements: { inserted: insertToken(db, row, when) },
@@ -105,7 +105,7 @@ export async function revokeToken(changing: ChangingTokens, id: string): Promise
   const alsoRevoked = ending.flatMap((each) => (each.id === id ? [] : [each.id]));
   if (ending.length > 0)
     await operatorCommit(changing, "token.revoked", { targetId: id, details: { name: known.name, also_revoked: alsoRevoked } })({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [],
       statements: { revoked: revokeTokenRows(db, id, now) },

@@ -6,7 +6,7 @@ import { timeOfId } from "../../lib/ids.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import { type Entry, notRecorded, openMs } from "../../log/entry.ts";
-import type { Report, Reported } from "../../log/writer/head.ts";
+import type { Report, Reported } from "../../log/writer/memtable.ts";
 import { writerAt } from "../../log/writers.ts";
 import { routeIn } from "./described.ts";
 import { type ReportRequest, reportIn } from "./schemas.ts";

@@ -10,7 +10,7 @@ import { deliver } from "./deliver.ts";
 export interface DeliveryEnv {
   DB: D1Database;
   DELIVERIES: Queue<DeliveryMessage>;
-  WEBHOOK_SEALING_SECRETS: string;
+  WEBHOOK_ENCRYPTION_SECRETS: string;
   PUBLIC_ORIGIN: string;
 }
 

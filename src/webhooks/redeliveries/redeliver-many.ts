@@ -39,7 +39,7 @@ export interface Matching {
 export async function countRedeliveries(context: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(context, await readWebhook(context, webhookId), stored(context.now, filter));
   // Commit the result, so that a repeated request with the same Idempotency-Key gets the same response.
-  await context.commit({ accountId: context.actor.accountId, evenWhereFull: true, result: { count, pending }, events: [], statements: {} });
+  await context.commit({ accountId: context.actor.accountId, whenFull: "write", result: { count, pending }, events: [], statements: {} });
   return { count, pending };
 }
 

@@ -37,7 +37,7 @@ export async function disableWebhook(
   const { disabled } = await commitChange(
     { db, enqueue },
     {
-      evenWhereFull: true,
+      whenFull: "write",
       events: [webhookDisabled(after, at)],
       statements: {
         settling: settleFirst(db, webhook, "held", at, when),

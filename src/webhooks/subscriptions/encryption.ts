@@ -7,7 +7,7 @@ import { type NamedSecret, secretsIn } from "../../lib/crypto/secrets.ts";
  * Returns the Worker's secrets for encrypting webhook secrets. Encryption uses the first secret. Decryption can use any of the secrets.
  * Throws if no secret is usable.
  */
-export const encryptionSecrets = (env: object) => secretsIn(env, "WEBHOOK_SEALING_SECRETS");
+export const encryptionSecrets = (env: object) => secretsIn(env, "WEBHOOK_ENCRYPTION_SECRETS");
 
 const algorithm = "AES-GCM";
 const ivBytes = 12;

@@ -17,7 +17,7 @@ export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: numb
   const found = await db
     .select()
     .from(webhooks)
-    .where(sql`${isOlder(sql`sealed_secret`)} OR ${isOlder(sql`previous_sealed_secret`)}`)
+    .where(sql`${isOlder(sql`encrypted_secret`)} OR ${isOlder(sql`previous_encrypted_secret`)}`)
     .limit(webhooksAtOnce);
   let [count, damaged] = [0, 0];
   for (const { id, encryptedSecret, previousEncryptedSecret, overlapEndsAt } of found) {
@@ -32,8 +32,8 @@ export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: numb
     const [current, previous] = read;
     // If the webhook's secret was rotated after it was read, the UPDATE changes nothing. The next call then processes the webhook again.
     const changed = await db.all(
-      sql`UPDATE webhooks SET sealed_secret = ${current}, previous_sealed_secret = ${previous}
-        WHERE id = ${id} AND sealed_secret = ${encryptedSecret} AND previous_sealed_secret IS ${previousEncryptedSecret} RETURNING 1`,
+      sql`UPDATE webhooks SET encrypted_secret = ${current}, previous_encrypted_secret = ${previous}
+        WHERE id = ${id} AND encrypted_secret = ${encryptedSecret} AND previous_encrypted_secret IS ${previousEncryptedSecret} RETURNING 1`,
     );
     count += changed.length;
   }

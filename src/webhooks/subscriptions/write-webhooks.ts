@@ -8,10 +8,10 @@ import { insertWhere } from "../../db/insert-where.ts";
 import {
   always,
   asRead,
-  conflicted,
   isUnchanged,
   nextVersion,
   type Precondition,
+  retry,
   retryOnConflict,
   withOptimisticLock,
   wrote,
@@ -71,7 +71,7 @@ async function insertWebhook(
   { db, actor, now, commit }: WebhookContext,
   own: NewWebhook & Pick<Webhook, "id" | "encryptedSecret">,
   secret: string,
-): Promise<Webhook | typeof conflicted> {
+): Promise<Webhook | typeof retry> {
   const ofAccount = eq(webhooks.accountId, actor.accountId);
   const counting = db
     .select({ made: sql<number>`count(*)`, highest: sql<number>`coalesce(max(${webhooks.number}), 0)` })
@@ -106,7 +106,7 @@ async function insertWebhook(
       scopes: eventCatalogue.scopesFor(webhook.eventTypes),
     }),
   );
-  return wrote(made) ? webhook : conflicted;
+  return wrote(made) ? webhook : retry;
 }
 
 /**
@@ -187,7 +187,7 @@ export function deleteWebhook(
   const { db, commit } = context;
   return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
     const { deleted } = await commit({
-      evenWhereFull: true,
+      whenFull: "write",
       result: null,
       events: [],
       audit: [auditEntry(context, "webhook.deleted", auditTarget(before))],
@@ -197,7 +197,7 @@ export function deleteWebhook(
       },
       when: isUnchanged(db, webhooks, before),
     });
-    return wrote(deleted) ? undefined : conflicted;
+    return wrote(deleted) ? undefined : retry;
   });
 }
 
@@ -227,7 +227,7 @@ function change(
         : [];
     const written = commit({
       // If storage is full, a change may only disable the webhook. All other changes are denied until there is room.
-      evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
+      whenFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason") ? "write" : "deny",
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       audit: [auditEntry(context, actionOf(before, after, changesOf(members)), auditTarget(after), changesOf(members))],
@@ -235,7 +235,7 @@ function change(
       when,
       scopes: eventCatalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
-    return wrote((await orConflict(written)).updated) ? after : conflicted;
+    return wrote((await orConflict(written)).updated) ? after : retry;
   });
 }
 

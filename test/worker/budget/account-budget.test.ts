@@ -227,7 +227,7 @@ describe("The limit that all keys of an account share", () => {
     await setLimits(accountId, [{ per: "hour", limit: 6 }]);
     expect(await sendAll(keys, 6)).toMatchObject({ admitted: 2, refused: 4 });
     await restore();
-    const { body } = await operate("POST", "/guards/line-up", { after: `rows:${keyId.slice(0, -1)}` });
+    const { body } = await operate("POST", "/guards/reconcile", { after: `rows:${keyId.slice(0, -1)}` });
     expect(body.accounts).toContain(accountId);
     expect(await sendAll(keys, 40)).toMatchObject({ admitted: 24, refused: 16 });
     // A restore to a time before the account had limits removes them.
@@ -235,7 +235,7 @@ describe("The limit that all keys of an account share", () => {
     const restoreNone = await rememberLimits(other);
     await setLimits(other, [{ per: "hour", limit: 1 }]);
     await restoreNone();
-    await operate("POST", "/guards/line-up", { after: `rows:${key.keyId.slice(0, -1)}` });
+    await operate("POST", "/guards/reconcile", { after: `rows:${key.keyId.slice(0, -1)}` });
     expect(await sendAll([key], 5)).toMatchObject({ admitted: 5 });
   });
 

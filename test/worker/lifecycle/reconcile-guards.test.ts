@@ -15,7 +15,7 @@ describe("The reconciliation of guards", () => {
     const sources = ["audit", ...[...writers, ...databases].map((name) => `uses-${name}`)];
     const positions: string[] = [];
     for (const after of ["rows:key_zzzzzzzzzzzzzzzz", ...sources.map((source) => `${source}:acc_z/`)])
-      positions.push((await operate("POST", "/guards/line-up", { after })).body.next);
+      positions.push((await operate("POST", "/guards/reconcile", { after })).body.next);
     expect(positions).toEqual([...sources.map((source) => `${source}:`), null]);
   });
 
@@ -44,7 +44,7 @@ describe("The reconciliation of guards", () => {
     await deleteKeyRow(lost.keyId);
     await deleteAuditRows(accountId);
     await vi.waitFor(async () => {
-      const { body } = await operate("POST", "/guards/line-up", { after: `uses-${firstLogWriter}:${accountId}/` });
+      const { body } = await operate("POST", "/guards/reconcile", { after: `uses-${firstLogWriter}:${accountId}/` });
       expect(body.revoked).toContain(lost.keyId);
     }, logDelay);
     expect(await tryKey(lost.key)).toBe("revoked_key");

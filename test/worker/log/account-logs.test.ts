@@ -11,10 +11,10 @@ import type { Entry } from "../../../src/log/entry.ts";
 import { searchSegments } from "../../../src/log/segments/read-segments.ts";
 import { combine, type Query } from "../../../src/log/segments/scan.ts";
 import { AccountLogs } from "../../../src/log/writer/account-logs.ts";
-import { cutAccount, cutDue, cutLargest } from "../../../src/log/writer/cut.ts";
-import { readOpenTallies, searchHead } from "../../../src/log/writer/read-head.ts";
-import { storeCuts } from "../../../src/log/writer/store-cuts.ts";
-import { addByHour, addEntryByHour, type HourlyTallies, storedKeys, talliesFrom } from "../../../src/usage/tallies.ts";
+import { flushAccount, flushDue, flushLargest } from "../../../src/log/writer/flush.ts";
+import { readOpenRollups, searchMemtable } from "../../../src/log/writer/read-memtable.ts";
+import { storeFlushes } from "../../../src/log/writer/store-flushes.ts";
+import { addByHour, addEntryByHour, type HourlyRollups, rollupsFrom, storedKeys } from "../../../src/usage/rollups.ts";
 import { batchOf, entryOf } from "../support/entries.ts";
 
 // Runs the log of one writer step by step, on real storage and real D1, and compares it after each step with a plain list of entries.
@@ -88,24 +88,32 @@ class Log {
   report(id: string, status: number, durationMs: number): void {
     const entry = this.expected.get(id);
     if (entry?.status !== null) return;
-    const [outcome] = this.logs.report([{ entry, status, durationMs }], { cut: new Map(), now: this.now });
+    const [outcome] = this.logs.report([{ entry, status, durationMs }], { flush: new Map(), now: this.now });
     if (outcome === "closed") return;
     this.expected.set(id, { ...entry, status, durationMs });
   }
 
   async store(): Promise<void> {
-    const [cut] = this.own.waiting;
-    if (!cut) return;
-    const { number, id, at, completeTo } = cut;
-    const toStore = { ...this.logs.wal.totalsOf(cut), number, id, at, completeTo, startId: "", segments: this.logs.wal.segmentsOf(cut) };
+    const [flush] = this.own.waiting;
+    if (!flush) return;
+    const { number, id, at, completeTo } = flush;
+    const toStore = {
+      ...this.logs.wal.totalsOf(flush),
+      number,
+      id,
+      at,
+      completeTo,
+      startId: "",
+      segments: this.logs.wal.segmentsOf(flush),
+    };
     this.d1.batches = 0;
     try {
-      const [stored] = await storeCuts({ db: this.d1.db, owner: 0 }, [toStore]);
+      const [stored] = await storeFlushes({ db: this.d1.db, owner: 0 }, [toStore]);
       if (stored?.outcome !== "stored") return;
       expect(stored.lost).toBe(0);
-      this.logs.removeCuts([cut]);
+      this.logs.removeFlushes([flush]);
     } catch {
-      // The cut stays and is stored later.
+      // The flush stays and is stored later.
     }
   }
 
@@ -115,7 +123,7 @@ class Log {
     for (let before: string | null = null; ; ) {
       const query: Query = { filter, before, from: null, limit };
       const page = combine(
-        [await searchHead(this.logs, this.own, query), await searchSegments(connect(env.ACTIVITY_0), this.accountId, query)],
+        [await searchMemtable(this.logs, this.own, query), await searchSegments(connect(env.ACTIVITY_0), this.accountId, query)],
         limit,
       );
       expect(page.entries.length).toBeLessThanOrEqual(limit);
@@ -125,19 +133,19 @@ class Log {
     }
   }
 
-  /** Adds up the figures: the totals in D1, the waiting cuts that D1 does not have, and the head. */
-  async figures(): Promise<HourlyTallies> {
-    const open = readOpenTallies(this.logs, this.own);
+  /** Adds up the figures: the totals in D1, the waiting flushes that D1 does not have, and the memtable. */
+  async figures(): Promise<HourlyRollups> {
+    const open = readOpenRollups(this.logs, this.own);
     const { results } = await env.ACTIVITY_0.prepare("SELECT start, keys FROM hour_totals WHERE account_id = ?")
       .bind(this.accountId)
       .all<{ start: number; keys: string }>();
-    const cut = await env.ACTIVITY_0.prepare("SELECT cut FROM activity_logs WHERE account_id = ?")
+    const flush = await env.ACTIVITY_0.prepare("SELECT flush FROM activity_logs WHERE account_id = ?")
       .bind(this.accountId)
-      .first<number>("cut");
-    const sum: HourlyTallies = new Map();
-    for (const { start, keys } of results) addByHour(sum, new Map([[start, talliesFrom(JSON.parse(keys) as StoredKey[])]]));
-    for (const { number, tallies } of open.waiting) if (number > (cut ?? 0)) addByHour(sum, tallies);
-    addByHour(sum, open.head);
+      .first<number>("flush");
+    const sum: HourlyRollups = new Map();
+    for (const { start, keys } of results) addByHour(sum, new Map([[start, rollupsFrom(JSON.parse(keys) as StoredKey[])]]));
+    for (const { number, rollups } of open.waiting) if (number > (flush ?? 0)) addByHour(sum, rollups);
+    addByHour(sum, open.memtable);
     return sum;
   }
 
@@ -145,17 +153,17 @@ class Log {
     const expected = [...this.expected.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
     expect(await this.list(7)).toEqual(expected);
     expect(await this.list(50, { statuses: [404] })).toEqual(expected.filter(({ status }) => status === 404));
-    const tallies: HourlyTallies = new Map();
-    for (const entry of expected) addEntryByHour(tallies, entry, timeOfId(entry.id));
-    expect(plain(await this.figures())).toEqual(plain(tallies));
+    const rollups: HourlyRollups = new Map();
+    for (const entry of expected) addEntryByHour(rollups, entry, timeOfId(entry.id));
+    expect(plain(await this.figures())).toEqual(plain(rollups));
   }
 }
 
-const plain = (hours: HourlyTallies) =>
+const plain = (hours: HourlyRollups) =>
   Object.fromEntries(
-    [...hours].map(([start, tallies]) => [
+    [...hours].map(([start, rollups]) => [
       start,
-      storedKeys(tallies).map(([keyId, histogram, cells]) => [
+      storedKeys(rollups).map(([keyId, histogram, cells]) => [
         keyId,
         histogram,
         cells.toSorted((a, b) => (String(a) < String(b) ? -1 : 1)),
@@ -201,7 +209,7 @@ const resend = fc.nat().map(
 const report = fc.nat().map(
   (from): Step =>
     (log) => {
-      const open = [...log.expected.values()].filter(({ status, id }) => status === null && log.own.head.entries.has(id));
+      const open = [...log.expected.values()].filter(({ status, id }) => status === null && log.own.memtable.entries.has(id));
       for (const { id } of open.slice(0, 1 + (from % 5))) log.report(id, 201, from % 1000);
     },
 );
@@ -217,9 +225,9 @@ const step = fc.oneof(
         log.now += ms;
       },
   ),
-  { arbitrary: always((log) => void cutDue(log.logs, log.now)), weight: 3 },
-  always((log) => void cutLargest(log.logs, log.now, 10_000)),
-  always((log) => void cutAccount(log.logs, log.own, log.now)),
+  { arbitrary: always((log) => void flushDue(log.logs, log.now)), weight: 3 },
+  always((log) => void flushLargest(log.logs, log.now, 10_000)),
+  always((log) => void flushAccount(log.logs, log.own, log.now)),
   {
     arbitrary: fc.constantFrom("works" as const, "works" as const, "fails" as const, "hangs" as const, "unanswered" as const).map(
       (next): Step =>

@@ -7,12 +7,12 @@ import type { Batch } from "../../../src/log/batch.ts";
 import type { Entry } from "../../../src/log/entry.ts";
 import { AccountLogs } from "../../../src/log/writer/account-logs.ts";
 import type { ActivityWriter } from "../../../src/log/writer/activity-writer.ts";
-import { cutAccount, cutLargest } from "../../../src/log/writer/cut.ts";
-import type { Report } from "../../../src/log/writer/head.ts";
+import { flushAccount, flushLargest } from "../../../src/log/writer/flush.ts";
+import type { Report } from "../../../src/log/writer/memtable.ts";
 import { logOf } from "../../../src/log/writers.ts";
 import { readLastUse } from "../../../src/usage/last-uses.ts";
-import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
+import { openSnapshot } from "../../../src/usage/usage-snapshot.ts";
 import { makeTenant, readingLog, type Tenant } from "../support/client.ts";
 import { d1Away, d1With, d1WithoutBatches } from "../support/d1.ts";
 import { batchOf, entryOf } from "../support/entries.ts";
@@ -83,7 +83,7 @@ describe("A log writer", () => {
     expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 150]);
   });
 
-  it("says that a cut could not be stored only of the account whose cut it is", async () => {
+  it("says that a flush could not be stored only of the account whose flush it is", async () => {
     const { name, writer, tenant } = await makeOwned();
     const quiet = await makeTenant({}, name);
     await replaceD1(writer, d1WithoutBatches(D1));
@@ -98,7 +98,7 @@ describe("A log writer", () => {
     expect([await isStored(tenant), await isStored(quiet)]).toEqual([false, true]);
   });
 
-  it("cuts an account with a hundred entries, and leaves a quiet account and the latest seconds for a later cut", async () => {
+  it("flushes an account with a hundred entries, and leaves a quiet account and the latest seconds for a later flush", async () => {
     const { writer, tenant } = await makeOwned();
     const quiet = await makeTenant();
     await writer.write(batchOf([...entriesOf(tenant, 120, minuteMs), ...entriesOf(tenant, 30), ...entriesOf(quiet, 20, minuteMs)]));
@@ -107,10 +107,10 @@ describe("A log writer", () => {
       .bind(tenant.accountId, quiet.accountId)
       .all();
     expect(results).toEqual([{ id: tenant.accountId, entries: 120 }]);
-    expect((await writer.status()).headEntries).toBe(50);
+    expect((await writer.status()).memtableEntries).toBe(50);
   });
 
-  it("stores the time up to which D1 has all entries, even if later cuts wait", async () => {
+  it("stores the time up to which D1 has all entries, even if later flushes wait", async () => {
     const { writer, tenant } = await makeOwned();
     const now = Date.now();
     const readAsOf = () => D1.prepare("SELECT as_of FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first<number>("as_of");
@@ -119,24 +119,24 @@ describe("A log writer", () => {
     await runDurableObjectAlarm(writer);
     const openAt = now - 3 * minuteMs;
     await writer.write(batchOf([entryOf(tenant, openAt, { status: null, durationMs: null }), ...entriesOf(tenant, 5, 2 * minuteMs)]));
-    const cuts: (number | null)[] = [];
-    const storing = d1With(D1, { batch: async (statements) => D1.batch(statements).finally(async () => cuts.push(await readAsOf())) });
+    const flushes: (number | null)[] = [];
+    const storing = d1With(D1, { batch: async (statements) => D1.batch(statements).finally(async () => flushes.push(await readAsOf())) });
     await replaceD1(writer, storing);
     await writer.flush(tenant.accountId);
-    const [first, second, third] = [...new Set(cuts.filter((asOf) => asOf !== 0))];
-    // The oldest 8,000 of 8,050 entries are in the first cut. The ages of the others are 20 minutes and 0 to 49 ms.
+    const [first, second, third] = [...new Set(flushes.filter((asOf) => asOf !== 0))];
+    // The oldest 8,000 of 8,050 entries are in the first flush. The ages of the others are 20 minutes and 0 to 49 ms.
     expect(Math.abs((first ?? 0) - (now - 20 * minuteMs - 49))).toBeLessThan(50);
     expect(second).toBeGreaterThan(now - minuteMs);
     expect(third).toBe(openAt);
   });
 
-  it("cuts accounts only each five minutes, although its alarm also runs to retry and to merge", async () => {
+  it("flushes accounts only each five minutes, although its alarm also runs to retry and to merge", async () => {
     const { writer, tenant } = await makeOwned();
     await writer.write(batchOf(entriesOf(tenant, 120, minuteMs)));
     await runDurableObjectAlarm(writer);
     await writer.write(batchOf(entriesOf(tenant, 120, minuteMs)));
     await runDurableObjectAlarm(writer);
-    expect([(await writer.status()).headEntries, await countSegments(tenant.accountId)]).toEqual([120, 1]);
+    expect([(await writer.status()).memtableEntries, await countSegments(tenant.accountId)]).toEqual([120, 1]);
   });
 
   it("counts the entries that an isolate has dropped once, even if it has to refuse the call that reports them", async () => {
@@ -157,22 +157,22 @@ describe("A log writer", () => {
     await runDurableObjectAlarm(writer);
     await evictDurableObject(writer);
     await replaceD1(writer, d1WithoutBatches(D1));
-    expect((await writer.status()).headEntries).toBe(0);
+    expect((await writer.status()).memtableEntries).toBe(0);
     const lastUse = await readLastUse({ ...readingLog(tenant.accountId), ...logOf(env, name) }, tenant.keyId);
     expect(lastUse).toMatchObject({ isUseKnown: true, lastUsedAt: timeOfId(entry.id) });
   });
 
-  it("stores a large head in several cuts with one alarm", async () => {
+  it("stores a large memtable in several flushes with one alarm", async () => {
     const { name, writer, tenant } = await makeOwned();
     const entries = entriesOf(tenant, 17_000, minuteMs);
     await writer.write(batchOf(entries));
     await runDurableObjectAlarm(writer);
-    const log = await D1.prepare("SELECT cut, segments FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first();
-    expect([log?.cut, (await writer.status()).oldestWaitingAt]).toEqual([3, null]);
+    const log = await D1.prepare("SELECT flush, segments FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first();
+    expect([log?.flush, (await writer.status()).oldestWaitingAt]).toEqual([3, null]);
     expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([17_000, 17_000]);
   });
 
-  it("stores a batch once, even if it is sent again after its entries were cut and stored, and after the log writer was evicted", async () => {
+  it("stores a batch once, even if it is sent again after its entries were flushed and stored, and after the log writer was evicted", async () => {
     const { name, writer, tenant } = await makeOwned();
     const batch = batchOf(entriesOf(tenant, 501, minuteMs), { dropped: 7 });
     const expectOnce = async () => {
@@ -186,10 +186,10 @@ describe("A log writer", () => {
     await expectOnce();
     await writer.flush(tenant.accountId);
     await writer.write(batch);
-    expect((await writer.status()).headEntries).toBe(0);
+    expect((await writer.status()).memtableEntries).toBe(0);
     await evictDurableObject(writer);
     await writer.write(batch);
-    expect((await writer.status()).headEntries).toBe(0);
+    expect((await writer.status()).memtableEntries).toBe(0);
     await writer.flush(tenant.accountId);
     await expectOnce();
   });
@@ -213,7 +213,7 @@ describe("A log writer", () => {
     await writer.flush(tenant.accountId);
     for (const batch of batches) void writer.write(batch);
     await expectAll();
-    expect((await writer.status()).headEntries).toBe(0);
+    expect((await writer.status()).memtableEntries).toBe(0);
   });
 
   it("stores a batch that a hint brings after a thousand later batches of its isolate, and stores it once", async () => {
@@ -230,7 +230,7 @@ describe("A log writer", () => {
     await next.writer.keepFor(Number(name.split("/")[1]), hinted);
     await runDurableObjectAlarm(next.writer);
     await writer.write(hinted);
-    expect((await writer.status()).headEntries).toBe(1);
+    expect((await writer.status()).memtableEntries).toBe(1);
     expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([1002, 1002]);
   });
 
@@ -248,7 +248,7 @@ describe("A log writer", () => {
       const logs = new AccountLogs(storage);
       const keptOf = (maxBytes: number) => logs.withinShare([...entriesOf(flood, 3), ...entriesOf(quiet, 2)], maxBytes);
       logs.append([batchOf([...entriesOf(flood, 4000, minuteMs), ...entriesOf(quiet, 10, minuteMs)])], Date.now());
-      for (const { accountId } of [flood, quiet]) cutAccount(logs, logs.of(accountId), Date.now());
+      for (const { accountId } of [flood, quiet]) flushAccount(logs, logs.of(accountId), Date.now());
       const used = logs.wal.bytes;
       const accountsIn = (entries: readonly Entry[]) => [...new Set(entries.map(({ accountId }) => accountId))];
       expect(accountsIn(keptOf(10 * used))).toEqual([flood.accountId, quiet.accountId]);
@@ -257,7 +257,7 @@ describe("A log writer", () => {
     });
   });
 
-  it("reports a full database, and stores its cuts when there is room again", async () => {
+  it("reports a full database, and stores its flushes when there is room again", async () => {
     const { writer, tenant } = await makeOwned();
     await replaceD1(writer, d1WithSize(fullBytes));
     await writer.write(batchOf(entriesOf(tenant, 120, minuteMs)));
@@ -277,10 +277,10 @@ describe("A log writer", () => {
     expect([(await next.writer.status()).hinted, await readIds(tenant, name)]).toEqual([3, []]);
     await runDurableObjectAlarm(next.writer);
     expect([(await next.writer.status()).hinted, await readIds(tenant, name)]).toEqual([0, idsOf(entries)]);
-    expect((await writer.status()).headEntries).toBe(3);
+    expect((await writer.status()).memtableEntries).toBe(3);
   });
 
-  it("goes on above the cuts in D1 if its own disk is lost", async () => {
+  it("goes on above the flushes in D1 if its own disk is lost", async () => {
     const { name, writer, tenant } = await makeOwned();
     const before = entriesOf(tenant, 2, 10 * minuteMs);
     await writer.write(batchOf(before));
@@ -382,7 +382,7 @@ describe("An open entry", () => {
     expect(await readRequests(tenant, name)).toBe(2);
   });
 
-  it("is added by a late report, but not while D1 cannot say whether it was cut before", async () => {
+  it("is added by a late report, but not while D1 cannot say whether it was flushed before", async () => {
     const { name, writer, tenant } = await makeOwned();
     await writer.write(batchOf(entriesOf(tenant, 1)));
     await writer.flush(tenant.accountId);
@@ -394,7 +394,7 @@ describe("An open entry", () => {
     expect((await readEntries(tenant.accountId, name)).find(({ id }) => id === late.id)).toEqual({ ...late, status: 201, durationMs: 12 });
   });
 
-  it("is compared with later reports after it was cut", async () => {
+  it("is compared with later reports after it was flushed", async () => {
     const { writer, tenant } = await makeOwned();
     const entry = open(tenant);
     await writer.write(batchOf([entry]));
@@ -403,28 +403,28 @@ describe("An open entry", () => {
     expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
   });
 
-  it("is closed by a cut and after ten minutes, and its late reports are rejected and counted", async () => {
+  it("is closed by a flush and after ten minutes, and its late reports are rejected and counted", async () => {
     const { name, writer, tenant } = await makeOwned();
     const more = { status: null, durationMs: null };
-    const [old, cut] = [entryOf(tenant, Date.now() - 11 * minuteMs, more), entryOf(tenant, Date.now() - 12 * minuteMs, more)];
-    await writer.write(batchOf([cut]));
+    const [old, flush] = [entryOf(tenant, Date.now() - 11 * minuteMs, more), entryOf(tenant, Date.now() - 12 * minuteMs, more)];
+    await writer.write(batchOf([flush]));
     await writer.flush(tenant.accountId);
     await writer.write(batchOf([old]));
-    expect(await writer.report([reportOf(cut, 200, 1), reportOf(old, 200, 1)])).toEqual(["closed", "closed"]);
+    expect(await writer.report([reportOf(flush, 200, 1), reportOf(old, 200, 1)])).toEqual(["closed", "closed"]);
     expect((await writer.status()).lost.closedReports).toBe(2);
     const statuses = (await readEntries(tenant.accountId, name)).map(({ status }) => status);
     expect(statuses).toEqual([null, null]);
   });
 
-  it("waits for its report although the log writer had to cut older entries to free memory", async () => {
+  it("waits for its report although the log writer had to flush older entries to free memory", async () => {
     const { writer, tenant } = await makeOwned();
     await runInDurableObject(writer, (_, { storage }) => {
       const logs = new AccountLogs(storage);
       const now = Date.now();
       const entries = Array.from({ length: 20 }, (_, age) => entryOf(tenant, now - age * secondMs, { status: null, durationMs: null }));
       logs.append([batchOf(entries)], Date.now());
-      expect(cutLargest(logs, now, 1)).toBe(1);
-      const left = [...logs.of(tenant.accountId).head.entries.keys()];
+      expect(flushLargest(logs, now, 1)).toBe(1);
+      const left = [...logs.of(tenant.accountId).memtable.entries.keys()];
       expect(left.toSorted()).toEqual(idsOf(entries.slice(0, 10)));
     });
   });
@@ -433,11 +433,11 @@ describe("An open entry", () => {
     const { name, writer, tenant } = await makeOwned();
     await writer.write(batchOf([open(tenant), entryOf(tenant, Date.now(), { durationMs: 40 })]));
     const context = { ...readingLog(tenant.accountId), ...logOf(env, name) };
-    const usage = await readUsage(await openLog(context), { window: "24h" });
+    const usage = await readUsage(await openSnapshot(context), { window: "24h" });
     expect([usage.totalRequests.value, usage.successRate.value, usage.avgResponseTimeMs.value]).toEqual([2, 100, 40]);
   });
 
-  it("is not cut for ten minutes, and then is cut as not reported", async () => {
+  it("is not flushed for ten minutes, and then is flushed as not reported", async () => {
     const { writer, tenant } = await makeOwned();
     const more = { status: null, durationMs: null };
     const [younger, older] = [entryOf(tenant, Date.now() - 9 * minuteMs, more), entryOf(tenant, Date.now() - 11 * minuteMs, more)];

@@ -451,7 +451,7 @@ describe("A batch of log entries", () => {
     const { results } = await env.ACTIVITY_0.prepare("SELECT sum(entries) AS entries FROM activity_segments WHERE account_id = ?")
       .bind(tenant.accountId)
       .all();
-    expect([results, (await owner.openTallies(tenant.accountId)).head.size]).toEqual([[{ entries: 3 }], 0]);
+    expect([results, (await owner.openRollups(tenant.accountId)).memtable.size]).toEqual([[{ entries: 3 }], 0]);
   });
 
   it("stays in the isolate if no log writer accepts it", async () => {

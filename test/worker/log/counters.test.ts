@@ -1,15 +1,15 @@
 import { abortAllDurableObjects, evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { bucketsMs, type Served } from "../../../src/log/writer/served.ts";
+import { bucketsMs, type RequestCounters } from "../../../src/log/writer/request-counters.ts";
 import { batchOf } from "../support/entries.ts";
 import { entriesOf, makeOwned } from "../support/log-writers.ts";
 
-const totalOf = (served: Served) =>
+const totalOf = (served: RequestCounters) =>
   Object.values(served).reduce((sum, { requests }) => sum + Object.values(requests).reduce((all, count) => all + count, 0), 0);
 
 describe("The counters of a log writer", () => {
-  it("count requests by class, status and response time, and stay the same through a cut and a restart", async () => {
+  it("count requests by class, status and response time, and stay the same through a flush and a restart", async () => {
     const { name, writer, tenant } = await makeOwned();
     const given = entriesOf(tenant, 5, 60_000);
     const changes = [

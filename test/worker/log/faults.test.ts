@@ -20,28 +20,29 @@ import {
 } from "../support/log-writers.ts";
 
 const D1 = env.ACTIVITY_0;
-/** Cuts the entries of an account. The next alarm cuts them too, but only each five minutes. */
+/** Flushes the entries of an account. The next alarm flushes them too, but only each five minutes. */
 const cutWithoutD1 = (writer: DurableObjectStub<ActivityWriter>, { accountId }: Tenant) =>
   runInDurableObject(writer, (object: ActivityWriter) => object.flush(accountId));
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe("The log", () => {
-  it("loses nothing while D1 is away for an hour, and stores all cuts of this hour afterwards", async () => {
+  it("loses nothing while D1 is away for an hour, and stores all flushes of this hour afterwards", async () => {
     const { name, writer, tenant } = await makeOwned();
     const written: Entry[] = [];
-    for (let cut = 0; cut < 12; cut++) {
+    for (let flush = 0; flush < 12; flush++) {
       await replaceD1(writer, d1WithoutBatches(D1));
-      const entries = entriesOf(tenant, 120, (60 - 5 * cut) * minuteMs);
+      const entries = entriesOf(tenant, 120, (60 - 5 * flush) * minuteMs);
       const writing = writer.write(batchOf(entries));
       // A read commits the entries, so the test does not wait for the group commit.
-      await writer.openTallies(tenant.accountId);
+      await writer.openRollups(tenant.accountId);
       await writing;
       written.push(...entries);
       await expect(cutWithoutD1(writer, tenant)).rejects.toThrow("out of order");
-      if (cut % 4 === 3) await evictDurableObject(writer);
-      if (cut % 3 === 2) expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(written), written.length]);
+      if (flush % 4 === 3) await evictDurableObject(writer);
+      if (flush % 3 === 2)
+        expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(written), written.length]);
     }
-    expect([await countSegments(tenant.accountId), (await writer.status()).headEntries]).toEqual([0, 0]);
+    expect([await countSegments(tenant.accountId), (await writer.status()).memtableEntries]).toEqual([0, 0]);
     await evictDurableObject(writer);
     await runDurableObjectAlarm(writer);
     expect([await countSegments(tenant.accountId), (await writer.status()).oldestWaitingAt]).toEqual([12, null]);
@@ -74,7 +75,7 @@ describe("The log", () => {
     expect(await Promise.all(others.map(({ accountId }) => countSegments(accountId)))).toEqual(others.map(() => 1));
   });
 
-  it("stores the cuts of all accounts with one alarm, although one account is ten times as busy as all others together", async () => {
+  it("stores the flushes of all accounts with one alarm, although one account is ten times as busy as all others together", async () => {
     const { name, writer, tenant } = await makeOwned();
     const others = await Promise.all(Array.from({ length: 20 }, () => makeTenant({}, name)));
     const busy = entriesOf(tenant, 20 * 120 * 10, minuteMs);
@@ -111,7 +112,7 @@ describe("The log", () => {
     await runDurableObjectAlarm(next.writer);
     expect([await readRequests(other, name), (await next.writer.status()).hinted]).toEqual([3, 2]);
     expect(await next.writer.erase(tenant.accountId)).toBe(0);
-    expect((await writer.status()).headEntries).toBe(3);
+    expect((await writer.status()).memtableEntries).toBe(3);
   });
 
   it("rejects the entries of an erased account that are still on disk", async () => {
@@ -120,11 +121,11 @@ describe("The log", () => {
       const logs = new AccountLogs(storage);
       logs.erase(tenant.accountId, Date.now());
       logs.wal.append({ entries: entriesOf(tenant, 1) });
-      expect(new AccountLogs(storage).of(tenant.accountId).head.entries.size).toBe(0);
+      expect(new AccountLogs(storage).of(tenant.accountId).memtable.entries.size).toBe(0);
     });
   });
 
-  it("does not show entries that are past their retention, although their cut waits for D1", async () => {
+  it("does not show entries that are past their retention, although their flush waits for D1", async () => {
     const { name, writer, tenant } = await makeOwned();
     const [old, recent] = [entriesOf(tenant, 120, 3 * dayMs), entriesOf(tenant, 2)];
     await replaceD1(writer, d1WithoutBatches(D1));
@@ -145,7 +146,7 @@ describe("The log", () => {
     const noon = dayStart(Date.now() - 4 * dayMs) + 12 * hourMs;
     for (let part = 0; part < 4; part++) {
       const writing = writer.write(batchOf(Array.from({ length: 3 }, (_, at) => entryOf(tenant, noon + part * minuteMs + at))));
-      await writer.openTallies(tenant.accountId);
+      await writer.openRollups(tenant.accountId);
       await writing;
       await writer.flush(tenant.accountId);
     }

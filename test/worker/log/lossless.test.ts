@@ -10,8 +10,8 @@ import {
 import { env } from "cloudflare:workers";
 import { expect, inject, it, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
-import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
+import { openSnapshot } from "../../../src/usage/usage-snapshot.ts";
 import { makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { readEntries } from "../support/log-rows.ts";
 import { untilClockReaches } from "../support/real-time.ts";
@@ -27,8 +27,8 @@ const requestsPerRound = 100;
 /** Returns the number of an account's requests in the hourly totals and in the daily totals of D1. */
 const sumTotals = (accountId: string) =>
   env.ACTIVITY_0.prepare(
-    `SELECT (SELECT sum(cell.value ->> 2) FROM hour_totals, json_each(keys) AS tally, json_each(tally.value, '$[2]') AS cell WHERE account_id = ?1) AS hours,
-      (SELECT sum(cell.value ->> 2) FROM day_totals, json_each(keys) AS tally, json_each(tally.value, '$[2]') AS cell WHERE account_id = ?1) AS days`,
+    `SELECT (SELECT sum(cell.value ->> 2) FROM hour_totals, json_each(keys) AS rollup, json_each(rollup.value, '$[2]') AS cell WHERE account_id = ?1) AS hours,
+      (SELECT sum(cell.value ->> 2) FROM day_totals, json_each(keys) AS rollup, json_each(rollup.value, '$[2]') AS cell WHERE account_id = ?1) AS days`,
   )
     .bind(accountId)
     .first();
@@ -86,7 +86,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
     if (round % 13 === 12) await abortAllDurableObjects();
     await Promise.all(sent);
     // Each round starts at a fixed time. Some rounds therefore run before the outage, some during the outage and some after the outage.
-    // Cuts the log of the account and stores the cut, if D1 is available.
+    // Flushes the log of the account and stores the flush, if D1 is available.
     if (round % 2 === 1)
       await owner()
         .flush(accountId)
@@ -115,7 +115,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
   expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
   const counted = rows.reduce((sum, { count }) => sum + Number(count), 0);
   expect(counted).toBe(admitted.size + denied);
-  const usage = await readUsage(await openLog(readingLog(accountId)), { window: "24h" });
+  const usage = await readUsage(await openSnapshot(readingLog(accountId)), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
   expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": denied });
   expect(await sumTotals(accountId)).toEqual({ hours: counted, days: counted });

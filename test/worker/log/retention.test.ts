@@ -4,16 +4,17 @@ import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../../../src/lib/t
 import { activityDays } from "../../../src/log/retention.ts";
 import { writerAt } from "../../../src/log/writers.ts";
 import { deleteOldResponses } from "../../../src/outbox/idempotency/store.ts";
-import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
 import { deleteOldUsage } from "../../../src/usage/retention.ts";
+import { openSnapshot } from "../../../src/usage/usage-snapshot.ts";
 import { call, cron, db, makeTenant, readingLog } from "../support/client.ts";
 import { d1With, type RecordedStatement } from "../support/d1.ts";
 import { entryOf, flush, write } from "../support/entries.ts";
 import { countEntries, readEntries, readEntryIds } from "../support/log-rows.ts";
 import { ageStoredResponses, countRows, deleteJobs, insertJob, queryPlanOf } from "../support/storage-rows.ts";
 
-const readMonthlyUsage = async (accountId: string, now: number) => readUsage(await openLog(readingLog(accountId, now)), { window: "30d" });
+const readMonthlyUsage = async (accountId: string, now: number) =>
+  readUsage(await openSnapshot(readingLog(accountId, now)), { window: "30d" });
 
 /** Copies the only segment of an account. */
 const copySegment = (accountId: string, copies: number) =>

@@ -216,7 +216,7 @@ describe("ALERT_URL", () => {
     const alertEnv = { ...env, ALERT_URL: `${receiver}${path}` };
     const { key } = await makeTenant();
     const { body: webhook } = await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["*"] } });
-    await env.DB.prepare("UPDATE webhooks SET sealed_secret = 'y' || substr(sealed_secret, 2) WHERE id = ?").bind(webhook.id).run();
+    await env.DB.prepare("UPDATE webhooks SET encrypted_secret = 'y' || substr(encrypted_secret, 2) WHERE id = ?").bind(webhook.id).run();
     const hour = hourStart(Date.now()) + hourMs;
     const statesAt = async (at: number) => {
       await sendAlerts(db, alertEnv, at);

@@ -56,8 +56,8 @@ describe("The operator's traffic", () => {
     const tenant = await makeTenant({}, logWriter);
     await writer.write(batchOf([entryOf(tenant, Date.now())]));
     const storing = {
-      openTalliesOf: async (ids: string[]) => {
-        const open = await writer.openTalliesOf(ids);
+      openRollupsOf: async (ids: string[]) => {
+        const open = await writer.openRollupsOf(ids);
         await writer.flush(tenant.accountId);
         return open;
       },

@@ -4,10 +4,10 @@ import { onTestFinished } from "vitest";
 import { minuteMs } from "../../../src/lib/time/clock.ts";
 import type { Entry } from "../../../src/log/entry.ts";
 import type { ActivityWriter } from "../../../src/log/writer/activity-writer.ts";
-import { nextCutAt } from "../../../src/log/writer/cut.ts";
+import { nextFlushAt } from "../../../src/log/writer/flush.ts";
 import { logOf } from "../../../src/log/writers.ts";
-import { openLog } from "../../../src/usage/open-log.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
+import { openSnapshot } from "../../../src/usage/usage-snapshot.ts";
 import { makeTenant, readingLog, type Tenant } from "./client.ts";
 import { entryOf } from "./entries.ts";
 import { readEntries } from "./log-rows.ts";
@@ -18,13 +18,13 @@ type Writer = DurableObjectStub<ActivityWriter>;
 
 let nextNumber = Math.floor(1000 + Math.random() * 1_000_000);
 /**
- * Returns a log writer that no other test uses, and an account that belongs to it. Its next cut is at least a minute away, so that its own alarm does not
+ * Returns a log writer that no other test uses, and an account that belongs to it. Its next flush is at least a minute away, so that its own alarm does not
  * run during the test.
  */
 export async function makeOwned(): Promise<{ name: string; writer: Writer; tenant: Tenant }> {
   let name = "";
   do name = `ACTIVITY_0/${nextNumber++}`;
-  while (nextCutAt(name, Date.now()) < Date.now() + minuteMs);
+  while (nextFlushAt(name, Date.now()) < Date.now() + minuteMs);
   return { name, writer: env.ACTIVITY_WRITER.getByName(name), tenant: await makeTenant({}, name) };
 }
 
@@ -46,7 +46,7 @@ export const readIds = async ({ accountId }: Tenant, name: string) => idsOf(awai
 
 export const readRequests = async (tenant: Tenant, name: string) => {
   const context = { ...readingLog(tenant.accountId), ...logOf(env, name) };
-  return (await readUsage(await openLog(context), { window: "24h" })).totalRequests.value;
+  return (await readUsage(await openSnapshot(context), { window: "24h" })).totalRequests.value;
 };
 
 export const countSegments = (accountId: string) =>

@@ -41,7 +41,7 @@ export async function operatorActionsOn(accountId: string): Promise<string[]> {
 export async function reconcileGuards(accountId: string, ...keyIds: string[]) {
   const result = { reconciled: [] as string[], revoked: [] as string[] };
   for (const after of [...keyIds.map((id) => `rows:${id.slice(0, -1)}`), `audit:${accountId}/`]) {
-    const { status, body } = await operate("POST", "/guards/line-up", { after });
+    const { status, body } = await operate("POST", "/guards/reconcile", { after });
     expect([status, body.unreachable]).toEqual([200, []]);
     result.reconciled.push(...body.reconciled);
     result.revoked.push(...body.revoked);

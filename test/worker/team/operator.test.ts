@@ -14,10 +14,10 @@ import { register, verifyRequest, waitForRequest } from "../support/receiver.ts"
 import { tryKey } from "../support/try-key.ts";
 import { readWebhookRow } from "../support/webhook-rows.ts";
 
-const readSealedSecret = async (webhookId: string) => String((await readWebhookRow(webhookId))?.sealed_secret);
+const readEncryptedSecret = async (webhookId: string) => String((await readWebhookRow(webhookId))?.encrypted_secret);
 
-const setSealedSecret = (webhookId: string, sealedSecret: string) =>
-  env.DB.prepare("UPDATE webhooks SET sealed_secret = ? WHERE id = ?").bind(sealedSecret, webhookId).run();
+const setEncryptedSecret = (webhookId: string, encryptedSecret: string) =>
+  env.DB.prepare("UPDATE webhooks SET encrypted_secret = ? WHERE id = ?").bind(encryptedSecret, webhookId).run();
 
 /** Inserts usage for yesterday. The account then has more requests than any account of another test. */
 const insertLargeUsage = (accountId: string) =>
@@ -41,7 +41,7 @@ describe("The operator API", () => {
     const headers = { "CF-Connecting-IP": ip, ...(authorization !== undefined && { Authorization: authorization }) };
     for (const [method, path] of [
       ["GET", "/operator/api/accounts"],
-      ["POST", "/operator/api/guards/line-up"],
+      ["POST", "/operator/api/guards/reconcile"],
       ["GET", "/operator/api/none"],
       ["GET", "/operator/api"],
       ["GET", "/metrics"],
@@ -66,7 +66,7 @@ describe("The operator API", () => {
     ["POST", "/accounts/acc_none/erase", { confirm: "acc_none" }, 404],
     ["POST", "/accounts/acc_none/erase", { confirm: "acc_other" }, 409],
     ["GET", "/accounts/acc_none/export", undefined, 404],
-    ["POST", "/guards/line-up", { after: "constructor:x" }, 400],
+    ["POST", "/guards/reconcile", { after: "constructor:x" }, 400],
   ])("rejects %s %s %j with status %i", async (method, path, body, status) => {
     const answer = await operate(method, path, body);
     expect([answer.status, answer.headers.get("Content-Type")]).toEqual([status, "application/problem+json"]);
@@ -134,30 +134,30 @@ describe("The secrets of the Worker", () => {
   it("are listed with the number of their uses, and webhook secrets can be encrypted again with the newest secret", async () => {
     const { key, accountId } = await makeTenant();
     const webhook = await register(key, { event_types: ["task.created"] });
-    expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);
+    expect((await readEncryptedSecret(webhook.id)).startsWith("b.")).toBe(true);
     const olderSecret = { name: "a", secret: "sealing-secret-of-the-tests".padEnd(40, "-") };
-    await setSealedSecret(webhook.id, await encrypt(webhook.secret, webhook.id, [olderSecret]));
+    await setEncryptedSecret(webhook.id, await encrypt(webhook.secret, webhook.id, [olderSecret]));
     const readSecrets = async () => (await operate("GET", "/secrets")).body;
     const isNamed = (wanted: string) => (secret: { name: string }) => secret.name === wanted;
     const before = await readSecrets();
     expect(before.signing.find(isNamed("b"))).toMatchObject({ is_newest: true, is_there: true });
-    expect(before.sealing.find(isNamed("a")).used).toBeGreaterThan(0);
-    for (let hasMore = true; hasMore; ) hasMore = (await operate("POST", "/secrets/reseal")).body.has_more;
-    expect((await readSealedSecret(webhook.id)).startsWith("b.")).toBe(true);
+    expect(before.encryption.find(isNamed("a")).used).toBeGreaterThan(0);
+    for (let hasMore = true; hasMore; ) hasMore = (await operate("POST", "/secrets/reencrypt")).body.has_more;
+    expect((await readEncryptedSecret(webhook.id)).startsWith("b.")).toBe(true);
     const after = await readSecrets();
-    expect(after.sealing.find(isNamed("a")).used).toBe(0);
+    expect(after.encryption.find(isNamed("a")).used).toBe(0);
     // A secret that is damaged holds back no other one.
     const damaged = await register(key, { event_types: ["task.created"] });
-    await setSealedSecret(damaged.id, "a.damaged");
-    expect((await operate("POST", "/secrets/reseal")).body).toEqual({ resealed: 0, has_more: false });
+    await setEncryptedSecret(damaged.id, "a.damaged");
+    expect((await operate("POST", "/secrets/reencrypt")).body).toEqual({ reencrypted: 0, has_more: false });
     await env.DB.prepare("DELETE FROM webhooks WHERE id = ?").bind(damaged.id).run();
     // The Worker does not have the secret of another one.
     const lost = await register(key, { event_types: ["task.created"] });
-    await setSealedSecret(lost.id, `z${(await readSealedSecret(lost.id)).slice(1)}`);
-    const { sealing, need_lost: needing } = await readSecrets();
+    await setEncryptedSecret(lost.id, `z${(await readEncryptedSecret(lost.id)).slice(1)}`);
+    const { encryption, need_lost: needing } = await readSecrets();
     const status = await operate("GET", "/status");
     await env.DB.prepare("DELETE FROM webhooks WHERE id = ?").bind(lost.id).run();
-    expect(sealing.find(isNamed("z"))).toEqual({ name: "z", is_newest: false, is_there: false, used: 1 });
+    expect(encryption.find(isNamed("z"))).toEqual({ name: "z", is_newest: false, is_there: false, used: 1 });
     expect(needing).toContainEqual({ id: lost.id, account_id: accountId });
     expect(status.body.needs_attention).toContainEqual({
       name: "SecretMissing",

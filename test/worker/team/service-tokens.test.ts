@@ -188,7 +188,7 @@ describe("A service token", () => {
       ["GET", "/audit"],
       ["GET", "/secrets"],
       ["GET", "/plans"],
-      ["POST", "/guards/line-up"],
+      ["POST", "/guards/reconcile"],
       ["GET", "/deliveries"],
       ["GET", "/key-forms"],
       ["DELETE", "/key-forms/frm_none"],

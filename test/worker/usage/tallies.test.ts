@@ -2,14 +2,14 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   addEntry,
-  addTallies,
+  addRollups,
+  type Rollups,
+  rollupsFrom,
   roundedDuration,
   storedKeys,
   type Talliable,
-  type Tallies,
-  talliesFrom,
   totalsOf,
-} from "../../../src/usage/tallies.ts";
+} from "../../../src/usage/rollups.ts";
 
 const entry = fc.record<Talliable>(
   {
@@ -24,23 +24,23 @@ const entry = fc.record<Talliable>(
   { noNullPrototype: true },
 );
 
-const talliesOf = (entries: readonly Talliable[]): Tallies => {
-  const tallies: Tallies = new Map();
-  for (const each of entries) addEntry(tallies, each);
-  return tallies;
+const rollupsOf = (entries: readonly Talliable[]): Rollups => {
+  const rollups: Rollups = new Map();
+  for (const each of entries) addEntry(rollups, each);
+  return rollups;
 };
 
-/** Returns tallies as plain values, in an order that does not depend on the order of the entries. */
-const plain = (tallies: Tallies) =>
-  storedKeys(tallies).map(([keyId, histogram, cells]) => [keyId, histogram, cells.map((cell) => JSON.stringify(cell)).toSorted()]);
+/** Returns rollups as plain values, in an order that does not depend on the order of the entries. */
+const plain = (rollups: Rollups) =>
+  storedKeys(rollups).map(([keyId, histogram, cells]) => [keyId, histogram, cells.map((cell) => JSON.stringify(cell)).toSorted()]);
 
-describe("Tallies", () => {
-  it("of two groups of entries add up to the tallies of all entries", () => {
+describe("Rollups", () => {
+  it("of two groups of entries add up to the rollups of all entries", () => {
     fc.assert(
       fc.property(fc.array(entry), fc.array(entry), (some, others) => {
-        const sum = talliesOf(some);
-        addTallies(sum, talliesOf(others));
-        expect(plain(sum)).toEqual(plain(talliesOf([...some, ...others])));
+        const sum = rollupsOf(some);
+        addRollups(sum, rollupsOf(others));
+        expect(plain(sum)).toEqual(plain(rollupsOf([...some, ...others])));
       }),
     );
   });
@@ -48,10 +48,10 @@ describe("Tallies", () => {
   it("are the same as before if an entry is added and removed again", () => {
     fc.assert(
       fc.property(fc.array(entry), entry, (entries, other) => {
-        const tallies = talliesOf(entries);
-        addEntry(tallies, other);
-        addEntry(tallies, other, -1);
-        expect(plain(tallies)).toEqual(plain(talliesOf(entries)));
+        const rollups = rollupsOf(entries);
+        addEntry(rollups, other);
+        addEntry(rollups, other, -1);
+        expect(plain(rollups)).toEqual(plain(rollupsOf(entries)));
       }),
     );
   });
@@ -59,8 +59,8 @@ describe("Tallies", () => {
   it("are read back as they were stored", () => {
     fc.assert(
       fc.property(fc.array(entry), (entries) => {
-        const tallies = talliesOf(entries);
-        expect(plain(talliesFrom(JSON.parse(JSON.stringify(storedKeys(tallies)))))).toEqual(plain(tallies));
+        const rollups = rollupsOf(entries);
+        expect(plain(rollupsFrom(JSON.parse(JSON.stringify(storedKeys(rollups)))))).toEqual(plain(rollups));
       }),
     );
   });
@@ -68,7 +68,7 @@ describe("Tallies", () => {
   it("have totals that count each request once, and response times of admitted requests only", () => {
     fc.assert(
       fc.property(fc.array(entry), (entries) => {
-        const { byStatus, histogram } = totalsOf(talliesOf(entries));
+        const { byStatus, histogram } = totalsOf(rollupsOf(entries));
         const timed = entries.filter(({ admitted, durationMs }) => admitted && durationMs !== null);
         const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
         expect(sum(Object.values(byStatus).map(([requests]) => requests))).toBe(sum(entries.map(({ count }) => count)));

@@ -6,9 +6,9 @@ import type { Entry } from "../../../src/log/entry.ts";
 import { figuresOf, type StatusTotals } from "../../../src/usage/figures.ts";
 import { percentile } from "../../../src/usage/histogram.ts";
 import { busiestOf, readHours } from "../../../src/usage/hours.ts";
-import { openLog } from "../../../src/usage/open-log.ts";
 import { type Dimension, dimensions, readBreakdown } from "../../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
+import { openSnapshot } from "../../../src/usage/usage-snapshot.ts";
 import { usageWindowsAt, type WindowName, windowHours } from "../../../src/usage/windows.ts";
 import { call, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
@@ -42,9 +42,9 @@ describe("Usage", () => {
     const context = readingLog(accountId, now);
     const firstBatch = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
     await write(firstBatch);
-    expect((await readUsage(await openLog(context), { window: "7d" })).totalRequests.value).toBe(3);
+    expect((await readUsage(await openSnapshot(context), { window: "7d" })).totalRequests.value).toBe(3);
     await write([entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }), entryOf({ accountId, keyId }, now - 9 * dayMs)]);
-    const usage = await readUsage(await openLog(context), { window: "7d" });
+    const usage = await readUsage(await openSnapshot(context), { window: "7d" });
     expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
     expect(usage.totalRequests.changePercent).toBe(300);
   });
@@ -96,7 +96,7 @@ type Context = ReturnType<typeof readingLog>;
 
 /** Expects the usage figures of a window to match the log entries. */
 async function expectUsage(context: Context, entries: Entry[], window: WindowName, keyId: string | undefined): Promise<void> {
-  const usage = await readUsage(await openLog(context), { window, keyId });
+  const usage = await readUsage(await openSnapshot(context), { window, keyId });
   const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
   const current = figuresFromEntries(ofKey, usage.window.from, usage.window.to);
   const previous = figuresFromEntries(ofKey, usage.previous.from, usage.previous.to);
@@ -129,7 +129,7 @@ async function expectUsage(context: Context, entries: Entry[], window: WindowNam
 
 /** Expects the hourly figures of a window to match the log entries. */
 async function expectHours(context: Context, entries: Entry[], window: WindowName): Promise<void> {
-  const hours = await readHours(await openLog(context), { window });
+  const hours = await readHours(await openSnapshot(context), { window });
   const { from, to } = usageWindowsAt(window, context.now).window;
   expect(busiestOf(hours)?.requests ?? 0).toBe(Math.max(0, ...hours.map(({ requests }) => requests)));
   for (const { start, requests } of hours)
@@ -143,7 +143,7 @@ async function expectBreakdown(
   { window, by, keyId }: { window: WindowName; by: Dimension; keyId: string | undefined },
 ): Promise<void> {
   const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
-  const { window: span, shares } = await readBreakdown(await openLog(context), { window, by, keyId });
+  const { window: span, shares } = await readBreakdown(await openSnapshot(context), { window, by, keyId });
   expect(span).toEqual(usageWindowsAt(window, context.now).window);
   expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(figuresFromEntries(ofKey, span.from, span.to).requests);
   for (const share of shares) {
@@ -210,23 +210,23 @@ describe("The usage figures", () => {
   });
 
   it("never round a success rate up to 100 %, and have no success rate without requests", () => {
-    const tally = (status: number, requests: number): StatusTotals => ({ status, requests, timed: requests, durationMs: 0 });
-    expect(figuresOf([tally(200, 999_999), tally(500, 1)], [], new Map()).successRate.value).toBe(99.99);
-    expect(figuresOf([tally(200, 5)], [], new Map()).successRate.value).toBe(100);
-    expect(figuresOf([tally(500, 5)], [], new Map()).successRate.value).toBe(0);
+    const rollup = (status: number, requests: number): StatusTotals => ({ status, requests, timed: requests, durationMs: 0 });
+    expect(figuresOf([rollup(200, 999_999), rollup(500, 1)], [], new Map()).successRate.value).toBe(99.99);
+    expect(figuresOf([rollup(200, 5)], [], new Map()).successRate.value).toBe(100);
+    expect(figuresOf([rollup(500, 5)], [], new Map()).successRate.value).toBe(0);
     expect(figuresOf([], [], new Map()).successRate.value).toBeNull();
   });
 
   it("show changes that equal the difference between the displayed values", () => {
-    const tally = (status: number, requests: number, durationMs: number): StatusTotals => ({
+    const rollup = (status: number, requests: number, durationMs: number): StatusTotals => ({
       status,
       requests,
       timed: requests,
       durationMs,
     });
     const figures = figuresOf(
-      [tally(200, 124_563, 124_563 * 30)],
-      [tally(200, 110_000, 110_000 * 42), tally(404, 700, 700 * 42)],
+      [rollup(200, 124_563, 124_563 * 30)],
+      [rollup(200, 110_000, 110_000 * 42), rollup(404, 700, 700 * 42)],
       new Map(),
     );
     expect(figures.totalRequests).toEqual({ value: 124_563, previous: 110_700, changePercent: 12.52 });

@@ -17,7 +17,7 @@ import type { PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
 import { counted, integer } from "../../format.ts";
 import { namesOf, readKeyChoices } from "../../key-choices.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "./query.ts";
 import { around, isChosen, lastMonth, ranges, spanOfBars, stepOfBars } from "./spans.ts";
 
@@ -32,7 +32,7 @@ const maxPagesBefore = 20;
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const isReversed = query.from !== undefined && query.to !== undefined && query.from > query.to;

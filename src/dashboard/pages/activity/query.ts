@@ -4,7 +4,7 @@ import { methodForm } from "../../../lib/net/http-method.ts";
 import { iso } from "../../../lib/time/clock.ts";
 import { moment } from "../../../lib/time/moments.ts";
 import type { ActivityFilter } from "../../../log/read/activity-filter.ts";
-import { notReported } from "../../../usage/tallies.ts";
+import { notReported } from "../../../usage/rollups.ts";
 import type { PageContext } from "../../context.ts";
 import { ownValue } from "../../forms.ts";
 

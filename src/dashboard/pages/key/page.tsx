@@ -24,7 +24,7 @@ import { Age, Ahead, Moment } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { countdown, integer, share, wholePercent } from "../../format.ts";
 import { attempt, type Sent } from "../../forms.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { backToKey, showTab } from "./frame.tsx";
 
 const entriesShown = 10;
@@ -34,7 +34,7 @@ keyPages.get("/keys/:id", needs("session"), (c) => showKey(c));
 
 /** Responds with the traffic of a key. `formError` holds the reasons why an action was rejected. */
 export async function showKey(c: PageContext, { formError }: Sent = {}) {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const { now } = context;
   const key = await readKey(context, c.req.param("id") ?? "");
   // The page must work even if the guard or the log's database is not available, so that members can still revoke the key.

@@ -11,7 +11,7 @@ import { Moment } from "../../components/time.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt } from "../../forms.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { backToKey } from "./frame.tsx";
 import { showKey } from "./page.tsx";
 
@@ -19,7 +19,7 @@ import { showKey } from "./page.tsx";
 export const keyRevocationPages = new Hono<PageEnv>();
 
 keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const { now } = context;
   const key = await readKey(context, idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);

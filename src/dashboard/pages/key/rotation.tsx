@@ -13,7 +13,7 @@ import { ShownBefore } from "../../components/secret.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../../forms.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { showSecret } from "../keys/page.tsx";
 import { backToKey } from "./frame.tsx";
 import { showKey } from "./page.tsx";
@@ -27,7 +27,7 @@ keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c
 });
 
 keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
-  const key = await readKey(await openLogContext(c), idOf(c));
+  const key = await readKey(await snapshotContext(c), idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
   return showPage(
     c,

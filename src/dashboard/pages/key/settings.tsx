@@ -15,7 +15,7 @@ import { KeyText } from "../../components/key-list.tsx";
 import { Moment } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../../forms.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { isChangeable, showTab } from "./frame.tsx";
 
 /** The tab with the settings of a key, and the form that changes them. */
@@ -23,7 +23,7 @@ export const keySettingsPages = new Hono<PageEnv>();
 
 /** Responds with the settings of a key. `formError` holds the reasons why a submitted form was rejected. */
 async function showSettings(c: PageContext, { form = new Form(), formError }: Sent = {}) {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const key = await readKey(context, idOf(c));
   // The page of a denied request offers the scope that was missing.
   const added = grantableScopes(c).filter((scope) => scope === c.req.query("add") && !key.scopes.includes(scope));
@@ -116,7 +116,7 @@ function changesIn(c: PageContext, form: Form, before: Key) {
 
 keySettingsPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const form = await readForm(c);
-  const before = await readKey(await openLogContext(c), idOf(c));
+  const before = await readKey(await snapshotContext(c), idOf(c));
   const parsed = parseInput(KeyPatch, changesIn(c, form, before));
   if ("formError" in parsed) return showSettings(c, { form, formError: parsed.formError });
   const patch = keyPatchOf(parsed.input);

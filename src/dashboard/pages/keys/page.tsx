@@ -19,7 +19,7 @@ import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../../forms.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { isLongUnused } from "../../unused-keys.ts";
 
 const shownAtOnce = 100;
@@ -33,7 +33,7 @@ function positionIn(text: string | undefined): KeyPosition | undefined {
 }
 
 keysPages.get("/keys", needs("session"), async (c) => {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const { now } = context;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([

@@ -7,7 +7,7 @@ import { LimitTable, type ShownLimit } from "../../components/limit-table.tsx";
 import { Empty } from "../../components/notice.tsx";
 import type { PageEnv } from "../../context.ts";
 import { integer, share } from "../../format.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 
 export const limitsPages = new Hono<PageEnv>();
 
@@ -16,7 +16,7 @@ limitsPages.get("/limits", needs("session"), async (c) => {
   // If the budget does not respond, only its figures are missing.
   const [found, usages] = await Promise.all([
     readAccountLimits(context).catch(() => null),
-    openLogContext(c)
+    snapshotContext(c)
       .then(readLiveUsages)
       .catch(() => null),
   ]);

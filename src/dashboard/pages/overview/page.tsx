@@ -6,9 +6,9 @@ import { servesSamples } from "../../../db/registry/manifests.ts";
 import { type Key, statusOf } from "../../../keys/key.ts";
 import { dayMs } from "../../../lib/time/clock.ts";
 import { listActivity } from "../../../log/read/read-activity.ts";
-import { requireAsOf } from "../../../usage/open-log.ts";
 import { readCells } from "../../../usage/read-breakdown.ts";
 import { readUsage } from "../../../usage/read-usage.ts";
+import { requireAsOf } from "../../../usage/usage-snapshot.ts";
 import { usageWindowsAt } from "../../../usage/windows.ts";
 import { readAttemptCounts } from "../../../webhooks/subscriptions/health.ts";
 import { listWebhooks } from "../../../webhooks/subscriptions/read-webhooks.ts";
@@ -28,7 +28,7 @@ import { Age, Ahead, Moment, TimeOfDay } from "../../components/time.tsx";
 import type { PageEnv } from "../../context.ts";
 import { countdown, counted } from "../../format.ts";
 import { readKeyChoices } from "../../key-choices.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { remember } from "../../preferences.ts";
 import { readDifference } from "../../read-difference.ts";
 
@@ -47,7 +47,7 @@ const eachShown = 3;
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const { now } = context;
   const { window, previous } = usageWindowsAt("30d", now);
   const [usage, usages, shared, { entries }, keys, webhooks, cells, formerCells] = await Promise.all([

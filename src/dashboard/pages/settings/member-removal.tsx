@@ -16,7 +16,7 @@ import { KeyState } from "../../components/status.tsx";
 import { Age } from "../../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../../context.ts";
 import { attempt, type Form, readForm } from "../../forms.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { backToSettings, showSettings } from "./page.tsx";
 
 /**
@@ -46,7 +46,7 @@ const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
 const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
 
 async function showRemoval(c: PageContext, member: Member) {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const [found, webhooks, invitations] = await Promise.all([
     listKeysOfMember(context, member.id, maxKeys + 1),
     listWebhooksOfMember(context, member.id),

@@ -6,9 +6,9 @@ import { dayMs, dayStart, hourMs, hourStart, iso } from "../../../lib/time/clock
 import { listActivity } from "../../../log/read/read-activity.ts";
 import { classes } from "../../../usage/figures.ts";
 import { busiestOf, readHours } from "../../../usage/hours.ts";
-import { type OpenedLog, requireAsOf, requireLatest } from "../../../usage/open-log.ts";
 import { type Dimension, readCells, sharesBy } from "../../../usage/read-breakdown.ts";
 import { readSeries, readUsage } from "../../../usage/read-usage.ts";
+import { requireAsOf, requireLatest, type UsageSnapshot } from "../../../usage/usage-snapshot.ts";
 import { type Covered, type Span, spansAt, stepOf, type WindowName, windowHours } from "../../../usage/windows.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
@@ -25,7 +25,7 @@ import type { PageContext, PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf } from "../../csv.ts";
 import { counted, integer, milliseconds, spanOf } from "../../format.ts";
 import { namesOf, readKeyChoices } from "../../key-choices.ts";
-import { contextOf, openLogContext } from "../../operation-contexts.ts";
+import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { readDifference } from "../../read-difference.ts";
 import { queryIn } from "../activity/query.ts";
 
@@ -51,7 +51,7 @@ export const usagePages = new Hono<PageEnv>();
 
 usagePages.get("/usage", needs("session"), async (c) => {
   const window = windowOf(c);
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   const { now } = context;
   const selected = selectedIn(c, now);
   const covered: Covered = selected ?? window;
@@ -279,7 +279,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
 });
 
 /** Returns the chart around a selected span: the hours of its days if it is short, and else the days of the span. */
-async function readSeriesAround(context: OpenedLog, selected: Span, keyId: string | undefined) {
+async function readSeriesAround(context: UsageSnapshot, selected: Span, keyId: string | undefined) {
   const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
   const stepMs = stepOf(covered);
   const { previous } = spansAt(covered, context.now);
@@ -291,7 +291,7 @@ async function readSeriesAround(context: OpenedLog, selected: Span, keyId: strin
 }
 
 usagePages.get("/usage.csv", needs("session"), async (c) => {
-  const context = await openLogContext(c);
+  const context = await snapshotContext(c);
   requireLatest(context);
   const keyId = c.req.query("key_id") || undefined;
   if (keyId !== undefined) await readKeyRow(context, keyId);

@@ -7,13 +7,13 @@ export const activityLogs = sqliteTable("activity_logs", {
   accountId: text("account_id").notNull().unique(),
   /** The number of the log writer that owns the log. */
   owner: integer().notNull(),
-  /** The number of the last cut that was stored. */
-  cut: integer().notNull(),
-  /** The id of the last cut that was stored. Empty if there is none. */
-  cutId: text("cut_id").notNull(),
+  /** The number of the last flush that was stored. */
+  flush: integer().notNull(),
+  /** The id of the last flush that was stored. Empty if there is none. */
+  flushId: text("flush_id").notNull(),
   /** The number of the last segment that was stored. */
   segments: integer().notNull(),
-  /** The segments contain all entries from before this time, in milliseconds since the epoch. 0 if no cut was stored yet. */
+  /** The segments contain all entries from before this time, in milliseconds since the epoch. 0 if no flush was stored yet. */
   asOf: integer("as_of").notNull(),
   /** Entries whose id sorts before this id are past their retention. */
   startId: text("start_id").notNull(),

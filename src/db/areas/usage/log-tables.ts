@@ -8,7 +8,7 @@ export interface Totals {
 }
 
 /**
- * The stored form of the tallies of a key: its id, its histogram, and its cells. The histogram is a flat list of rounded response times in
+ * The stored form of the rollups of a key: its id, its histogram, and its cells. The histogram is a flat list of rounded response times in
  * milliseconds, each followed by its number of requests. A list of pairs would need more room.
  */
 export type StoredKey = readonly [
@@ -21,20 +21,20 @@ const totalsColumns = () => ({
   accountId: text("account_id").notNull(),
   /** The start of the UTC hour or day, in milliseconds since the epoch. */
   start: integer().notNull(),
-  /** 0, unless the tallies of the keys need several rows. */
+  /** 0, unless the rollups of the keys need several rows. */
   part: integer().notNull(),
   /** The totals of the account (`Totals`). Only part 0 has them. */
   totals: text({ mode: "json" }).$type<Totals>().notNull(),
-  /** The tallies of some keys (`storedKeys`). This is the last column, because SQLite can read the other columns without it. */
+  /** The rollups of some keys (`storedKeys`). This is the last column, because SQLite can read the other columns without it. */
   keys: text({ mode: "json" }).$type<StoredKey[]>().notNull(),
 });
 
-/** The tallies of each account and UTC hour. */
+/** The rollups of each account and UTC hour. */
 export const hourTotals = sqliteTable("hour_totals", totalsColumns(), (table) => [
   primaryKey({ columns: [table.accountId, table.start, table.part] }),
 ]);
 
-/** The tallies of each account and UTC day. */
+/** The rollups of each account and UTC day. */
 export const dayTotals = sqliteTable("day_totals", totalsColumns(), (table) => [
   primaryKey({ columns: [table.accountId, table.start, table.part] }),
 ]);

@@ -51,7 +51,7 @@ export const manifest = {
     webhooks: {
       bytes: { row: 130, indexed: ["target"] },
       withoutRowid: true,
-      export: { as: "webhook", hidden: ["target", "host", "answered_host", "sealed_secret", "previous_sealed_secret"] },
+      export: { as: "webhook", hidden: ["target", "host", "answered_host", "encrypted_secret", "previous_encrypted_secret"] },
     },
     deliveries: {
       bytes: { sql: `${deliveryBytes}` },

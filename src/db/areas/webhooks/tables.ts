@@ -22,12 +22,12 @@ export const webhooks = sqliteTable(
     state: text({ enum: ["active", "disabled"] }).notNull(),
     disabledReason: text("disabled_reason"),
     /** The secret is encrypted and not hashed, because signing needs the secret itself. */
-    encryptedSecret: text("sealed_secret").notNull(),
+    encryptedSecret: text("encrypted_secret").notNull(),
     /**
      * The webhook's previous secret, encrypted. Until the overlap of the last rotation ends, requests are also signed with the previous
      * secret.
      */
-    previousEncryptedSecret: text("previous_sealed_secret"),
+    previousEncryptedSecret: text("previous_encrypted_secret"),
     overlapEndsAt: integer("overlap_ends_at"),
     /** The time of the first failed attempt since the last success, in milliseconds since the epoch. */
     failingSince: integer("failing_since"),

@@ -35,7 +35,7 @@ async function makeUserWithTasks({ key, accountId }: Tenant, count: number, desc
 /** Inserts twenty disabled webhooks that are subscribed to task updates. */
 const insertDisabledWebhooks = (accountId: string) =>
   env.DB.prepare(
-    `INSERT INTO webhooks (account_id, id, number, url, target, description, event_types, state, sealed_secret, revision, created_at, updated_at)
+    `INSERT INTO webhooks (account_id, id, number, url, target, description, event_types, state, encrypted_secret, revision, created_at, updated_at)
       WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 20)
       SELECT ?1, 'whk_' || lower(hex(randomblob(16))), n, 'https://hooks.acme.dev/' || n, 'https://hooks.acme.dev/' || n, '', '["task.updated"]', 'disabled', 'b', '0', 1, 1
       FROM counted`,

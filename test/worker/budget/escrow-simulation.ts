@@ -10,17 +10,17 @@ import {
   grant,
   grantOf,
   type Holding,
-  hear,
   holdersOf,
   isLow,
   isReservedAhead,
+  mergeReport,
   paceAt,
   type Recall,
   recalled,
   recallOf,
   recoveredHolding,
-  saidBy,
-  settled,
+  releaseReservations,
+  reportBy,
   spend,
 } from "../../../src/budget/escrow.ts";
 import { endOf, type FixedPeriod, type Limit } from "../../../src/budget/limits.ts";
@@ -35,7 +35,7 @@ export type Mistake =
   | "grants are added up"
   | "a recall forgets the grant on its way"
   | "unused reservation is free after a crash"
-  | "a new life starts with a clean row"
+  | "a new incarnation starts with a clean row"
   | "no margin at the end of a window"
   | "lowering does not recall"
   | "spending ignores one window"
@@ -119,7 +119,7 @@ abstract class SimulatedObject<Stored> {
   protected readonly time: Time;
   protected readonly setup: Setup;
   protected onDisk: Stored | undefined;
-  #life = 0;
+  #incarnation = 0;
   #written = 0;
   #durable = 0;
   #gated: { after: number; run: () => void }[] = [];
@@ -135,7 +135,7 @@ abstract class SimulatedObject<Stored> {
   /** Rebuilds the memory from the disk. */
   protected abstract wake(): void;
 
-  /** The clock of the object. It never goes back while the object lives. */
+  /** The clock of the object. It never goes back while the object incarnations. */
   protected clock(): number {
     this.#latest = Math.max(this.#latest, startMs + this.time.now + this.#skew);
     return this.#latest;
@@ -147,11 +147,11 @@ abstract class SimulatedObject<Stored> {
   }
 
   protected write(value: Stored): void {
-    const [life, write] = [this.#life, ++this.#written];
+    const [incarnation, write] = [this.#incarnation, ++this.#written];
     if (this.time.random() < this.setup.crashes)
       this.later(this.time.random() * 8, () => this.crash(this.time.random() < this.setup.lostDisks));
     this.time.after(2 + this.time.random() * 6, () => {
-      if (this.#life !== life || write <= this.#durable) return;
+      if (this.#incarnation !== incarnation || write <= this.#durable) return;
       [this.onDisk, this.#durable] = [value, write];
       const ready = this.#gated.filter(({ after }) => after <= write);
       this.#gated = this.#gated.filter(({ after }) => after > write);
@@ -165,20 +165,20 @@ abstract class SimulatedObject<Stored> {
     else this.#gated.push({ after: this.#written, run });
   }
 
-  /** Runs `run` after a time, if the object lives then. */
+  /** Runs `run` after a time, if the object incarnations then. */
   protected later(ms: number, run: () => void): void {
-    const life = this.#life;
+    const incarnation = this.#incarnation;
     this.time.after(ms, () => {
-      if (this.#life === life) run();
+      if (this.#incarnation === incarnation) run();
     });
   }
 
-  get life(): number {
-    return this.#life;
+  get incarnation(): number {
+    return this.#incarnation;
   }
 
   crash(losesDisk = false): void {
-    this.#life++;
+    this.#incarnation++;
     [this.#written, this.#durable, this.#gated, this.#latest] = [0, 0, [], 0];
     this.#skew = this.#newSkew();
     if (losesDisk && this.mayLoseDisk) this.onDisk = undefined;
@@ -200,16 +200,16 @@ const callTimeoutMs = 1500;
 function call<Answer>(
   time: Time,
   { loss, repeats, late }: Setup,
-  from: { life: number },
+  from: { incarnation: number },
   deliver: (reply: (answer: Answer) => void) => void,
   answer: (given: Answer | null) => void,
 ): void {
-  const life = from.life;
+  const incarnation = from.incarnation;
   let isOver = false;
   const end = (given: Answer | null) => {
     if (isOver) return;
     isOver = true;
-    if (from.life === life) answer(given);
+    if (from.incarnation === incarnation) answer(given);
   };
   const delay = () => 3 + time.random() * 20 + (time.random() < late ? time.random() * 4000 : 0);
   const arrive = () =>
@@ -339,12 +339,12 @@ class Guard extends SimulatedObject<Holding> {
   }
 
   /** Returns all unused units. */
-  recall(given: Recall, reply: (said: Pick<Ask, "nonce" | "shares">) => void): void {
+  recall(given: Recall, reply: (report: Pick<Ask, "nonce" | "shares">) => void): void {
     const { mistake } = this.setup;
     this.#holding = mistake === "a recall forgets the grant on its way" ? giveBack(this.#holding) : recalled(this.#holding, given);
     this.write(this.#holding);
-    const said = saidBy(this.#holding);
-    this.send(() => reply(said), mistake === "return is told before it is on disk");
+    const report = reportBy(this.#holding);
+    this.send(() => reply(report), mistake === "return is told before it is on disk");
   }
 
   /** The limits of the account have changed. */
@@ -362,7 +362,7 @@ class Guard extends SimulatedObject<Holding> {
       const quiet = this.time.now - this.#usedAt;
       if (quiet >= sleepsAfterMs) return this.crash();
       if (quiet >= quietMs && isReservedAhead(this.#holding)) {
-        this.#holding = settled(this.#holding);
+        this.#holding = releaseReservations(this.#holding);
         this.write(this.#holding);
       }
       this.later(2500, look);
@@ -386,7 +386,7 @@ class Parent extends SimulatedObject<Budget> {
   }
 
   ask(id: string, question: Ask, reply: (answer: Answer) => void): void {
-    if (!this.#hear(id, question)) {
+    if (!this.#mergeReport(id, question)) {
       this.send(() => reply({ grant: null, isEnough: false }));
       return;
     }
@@ -416,16 +416,16 @@ class Parent extends SimulatedObject<Budget> {
     return true;
   }
 
-  #hear(id: string, said: Pick<Ask, "nonce" | "shares">): boolean {
+  #mergeReport(id: string, report: Pick<Ask, "nonce" | "shares">): boolean {
     const { mistake } = this.setup;
     this.#budget = budgetAt(this.#budget, this.clock());
     const known = this.#budget.holders.get(id);
-    if (known && mistake === "a new life starts with a clean row" && known.nonce !== said.nonce)
+    if (known && mistake === "a new incarnation starts with a clean row" && known.nonce !== report.nonce)
       this.#budget = { ...this.#budget, holders: new Map([...this.#budget.holders].filter(([each]) => each !== id)) };
-    const heard = hear(this.#budget, id, said);
-    if (heard === null) return false;
-    this.#budget = heard;
-    this.write(heard);
+    const reported = mergeReport(this.#budget, id, report);
+    if (reported === null) return false;
+    this.#budget = reported;
+    this.write(reported);
     return true;
   }
 
@@ -442,7 +442,7 @@ class Parent extends SimulatedObject<Budget> {
         this.setup,
         this,
         (reply) => guard.recall(given, reply),
-        (said) => done(said !== null && this.#hear(id, said)),
+        (report) => done(report !== null && this.#mergeReport(id, report)),
       ),
     );
   }

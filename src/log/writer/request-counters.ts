@@ -9,7 +9,7 @@ export type RouteClass = (typeof routeClasses)[number];
 /** The upper bounds of the buckets of response times, in milliseconds. A last bucket without a bound follows. */
 export const bucketsMs = [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000] as const;
 
-export interface ServedClass {
+export interface ClassCounters {
   /** The number of requests by the first digit of their status. */
   requests: Record<string, number>;
   /** The number of requests by bucket of their response time. The buckets do not overlap. */
@@ -18,10 +18,10 @@ export interface ServedClass {
   durationMs: number;
 }
 
-export type Served = Record<RouteClass, ServedClass>;
+export type RequestCounters = Record<RouteClass, ClassCounters>;
 
 /** What one version of the Worker has served. */
-export interface VersionServed {
+export interface VersionCounters {
   requests: number;
   /** The number of requests with a 5xx status. */
   failed: number;
@@ -29,14 +29,14 @@ export interface VersionServed {
   at: number;
 }
 
-export type Versions = Record<string, VersionServed>;
+export type Versions = Record<string, VersionCounters>;
 
 /** The number of versions whose counts are kept. */
 const maxVersions = 6;
 
-const noneServed = (): ServedClass => ({ requests: {}, buckets: Array.from({ length: bucketsMs.length + 1 }, () => 0), durationMs: 0 });
+const noneCounted = (): ClassCounters => ({ requests: {}, buckets: Array.from({ length: bucketsMs.length + 1 }, () => 0), durationMs: 0 });
 
-export const nothingServed = (): Served => ({ read: noneServed(), write: noneServed(), verified: noneServed() });
+export const noRequests = (): RequestCounters => ({ read: noneCounted(), write: noneCounted(), verified: noneCounted() });
 
 const apiPrefix = "/api/v1/";
 const readMethods = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -52,7 +52,7 @@ export interface Failures extends Pick<Entry, "method" | "route"> {
 }
 
 /** Adds the requests of an entry. An entry whose response was not reported is left out. */
-export function addServed(served: Served, entry: Pick<Entry, "method" | "route" | "status" | "durationMs" | "count">): void {
+export function addCounters(served: RequestCounters, entry: Pick<Entry, "method" | "route" | "status" | "durationMs" | "count">): void {
   const { status, durationMs, count } = entry;
   if (status === null) return;
   const { requests, buckets, ...sums } = served[classOf(entry)];
@@ -66,7 +66,7 @@ export function addServed(served: Served, entry: Pick<Entry, "method" | "route" 
 }
 
 /** Adds counts to other counts. */
-export function addAllServed(to: Served, more: Served): void {
+export function addAllCounters(to: RequestCounters, more: RequestCounters): void {
   for (const name of routeClasses) {
     const [sums, { requests, buckets, durationMs }] = [to[name], more[name]];
     for (const [digit, count] of Object.entries(requests)) sums.requests[digit] = (sums.requests[digit] ?? 0) + count;

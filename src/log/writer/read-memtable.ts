@@ -1,29 +1,29 @@
 import { giveWay } from "../../lib/time/turns.ts";
-import type { OpenTallies } from "../../usage/log-context.ts";
+import type { OpenRollups } from "../../usage/log-context.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
 import type { Entry } from "../entry.ts";
 import { matches } from "../read/activity-filter.ts";
 import { combine, type Found, isSelective, isWithin, type Query, scan, searchFurther } from "../segments/scan.ts";
 import { entriesIn, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
-import type { WaitingCut } from "./write-ahead-log.ts";
+import type { PendingFlush } from "./write-ahead-log.ts";
 
-// Reads what D1 does not have yet: the head of an account and its waiting cuts. A reader asks the log writer first, and then reads D1. A cut that
-// D1 stores in between is therefore in both answers, but no cut is in neither.
+// Reads what D1 does not have yet: the memtable of an account and its waiting flushes. A reader asks the log writer first, and then reads D1. A flush that
+// D1 stores in between is therefore in both answers, but no flush is in neither.
 
-/** Returns the tallies of an account that D1 may not have yet. */
-export function readOpenTallies({ wal }: AccountLogs, { state, head, waiting }: AccountLog): OpenTallies {
+/** Returns the rollups of an account that D1 may not have yet. */
+export function readOpenRollups({ wal }: AccountLogs, { state, memtable, waiting }: AccountLog): OpenRollups {
   return {
-    head: head.tallies,
-    waiting: waiting.map((cut) => ({ number: cut.number, tallies: wal.totalsOf(cut).tallies })),
-    cut: state.cut,
+    memtable: memtable.rollups,
+    waiting: waiting.map((flush) => ({ number: flush.number, rollups: wal.totalsOf(flush).rollups })),
+    flush: state.flush,
   };
 }
 
 /** Returns the latest admitted entry of each key that D1 may not have yet. */
-export function readOpenUses({ wal }: AccountLogs, { head, waiting }: AccountLog): LastUses {
-  const uses: LastUses = new Map(head.lastUses);
-  for (const cut of waiting) for (const [keyId, use] of wal.totalsOf(cut).lastUses) addLastUse(uses, keyId, use);
+export function readOpenUses({ wal }: AccountLogs, { memtable, waiting }: AccountLog): LastUses {
+  const uses: LastUses = new Map(memtable.lastUses);
+  for (const flush of waiting) for (const [keyId, use] of wal.totalsOf(flush).lastUses) addLastUse(uses, keyId, use);
   return uses;
 }
 
@@ -33,7 +33,7 @@ export interface UsedKey {
   id: string;
 }
 
-/** Returns the keys with admitted requests in a head or a waiting cut, sorted by account and key, after the key `after`. */
+/** Returns the keys with admitted requests in a memtable or a waiting flush, sorted by account and key, after the key `after`. */
 export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): UsedKey[] {
   const keys = [...logs.accounts].flatMap(([account, log]) => [...readOpenUses(logs, log).keys()].map((id) => ({ account, id })));
   const position = ({ account, id }: UsedKey) => `${account}/${id}`;
@@ -41,49 +41,49 @@ export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): 
   return isAfter.toSorted((one, other) => (position(one) < position(other) ? -1 : 1)).slice(0, limit);
 }
 
-/** The number of entries of a head that are compared with a filter in one piece. */
+/** The number of entries of a memtable that are compared with a filter in one piece. */
 const entriesAtOnce = 4000;
 
-/** Searches the head and the waiting cuts of an account, as they are when the search begins. */
-export async function searchHead(logs: AccountLogs, log: AccountLog, wanted: Query): Promise<Found> {
+/** Searches the memtable and the waiting flushes of an account, as they are when the search begins. */
+export async function searchMemtable(logs: AccountLogs, log: AccountLog, wanted: Query): Promise<Found> {
   const { startId } = log.state;
   const query = wanted.from === null || wanted.from < startId ? { ...wanted, from: startId } : wanted;
   // Newer entries are mostly added last. Once a page is full, nearly all others are left out by one comparison.
-  const all = [...log.head.entries.values()].reverse();
+  const all = [...log.memtable.entries.values()].reverse();
   const overlapping = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
   const refs = overlapping.map((ref) => ({
     ...ref,
-    summary: isSelective(query.filter) ? (logs.wal.summariesOf(ref.cut)[ref.part] ?? null) : null,
+    summary: isSelective(query.filter) ? (logs.wal.summariesOf(ref.flush)[ref.part] ?? null) : null,
   }));
   const open = async (some: readonly (typeof refs)[number][]) => {
     const opened: Entry[][] = [];
-    for (const { cut, part } of some) {
+    for (const { flush, part } of some) {
       await giveWay();
-      // A cut that no longer waits is in D1 now, and the reader reads D1 afterwards.
-      opened.push(log.waiting.includes(cut) ? entriesIn(logs.wal.bodyOf(cut, part), cut.accountId) : []);
+      // A flush that no longer waits is in D1 now, and the reader reads D1 afterwards.
+      opened.push(log.waiting.includes(flush) ? entriesIn(logs.wal.bodyOf(flush, part), flush.accountId) : []);
     }
     return opened;
   };
-  let inHead: Entry[] = [];
+  let inMemtable: Entry[] = [];
   for (let at = 0; at < all.length; at += entriesAtOnce) {
     if (at > 0) await giveWay();
-    const lowest = inHead[query.limit]?.id ?? "";
+    const lowest = inMemtable[query.limit]?.id ?? "";
     const isOnPage = (entry: Entry) => entry.id > lowest && isWithin(query, entry) && matches(query.filter, entry);
     const matching = all.slice(at, at + entriesAtOnce).filter(isOnPage);
-    if (matching.length > 0) inHead = newestFirst([...inHead, ...matching]).slice(0, query.limit + 1);
+    if (matching.length > 0) inMemtable = newestFirst([...inMemtable, ...matching]).slice(0, query.limit + 1);
   }
-  const page = inHead.slice(0, query.limit);
-  const head = { entries: page, completeFrom: inHead.length > query.limit ? (page.at(-1)?.id ?? null) : null };
+  const page = inMemtable.slice(0, query.limit);
+  const memtable = { entries: page, completeFrom: inMemtable.length > query.limit ? (page.at(-1)?.id ?? null) : null };
   const waiting = await searchFurther(query, (mayOpen) => scan(refs, open, query, mayOpen));
-  return combine([head, waiting], query.limit);
+  return combine([memtable, waiting], query.limit);
 }
 
 const newestFirst = (entries: readonly Entry[]): Entry[] => sorted(entries).reverse();
 
-/** Returns the segments of waiting cuts, sorted by their last id, highest first. */
-const waitingSegments = (waiting: readonly WaitingCut[]) =>
+/** Returns the segments of waiting flushes, sorted by their last id, highest first. */
+const waitingSegments = (waiting: readonly PendingFlush[]) =>
   waiting
-    .flatMap((cut) => cut.segments.map((segment, part) => ({ ...segment, cut, part })))
+    .flatMap((flush) => flush.segments.map((segment, part) => ({ ...segment, flush, part })))
     .toSorted((a, b) => (a.lastId > b.lastId ? -1 : 1));
 
 const overlaps = ({ before, from }: Query, firstId: string, lastId: string): boolean =>

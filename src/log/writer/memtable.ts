@@ -1,6 +1,6 @@
 import { timeOfId } from "../../lib/ids.ts";
+import { addEntryByHour, type HourlyRollups } from "../../usage/rollups.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
-import { addEntryByHour, type HourlyTallies } from "../../usage/tallies.ts";
 import type { Entry } from "../entry.ts";
 import { otherRoutes } from "./route-names.ts";
 
@@ -28,8 +28,8 @@ export interface Completion {
 export type Reported = "completed" | "different" | "closed" | "unavailable";
 
 /**
- * The memory of an entry in a head without its path and problem, in bytes. Entries share their other texts (shared-strings.ts). Measured on
- * 2026-11-26 at commit 84c40cd: a full head of 132,986 usual entries held 28 MiB.
+ * The memory of an entry in a memtable without its path and problem, in bytes. Entries share their other texts (shared-strings.ts). Measured on
+ * 2026-11-26 at commit 84c40cd: a full memtable of 132,986 usual entries held 28 MiB.
  */
 const entryBytes = 200;
 
@@ -47,10 +47,10 @@ export function reportedOn(entry: Entry, { status, durationMs, route = entry.rou
   return entry.status === status && entry.durationMs === durationMs && isSameRoute ? "completed" : "different";
 }
 
-/** The entries of one account that are in no cut yet, and their tallies. */
-export class Head {
+/** The entries of one account that are in no flush yet, and their rollups. */
+export class Memtable {
   readonly #entries = new Map<string, Entry>();
-  readonly #tallies: HourlyTallies = new Map();
+  readonly #rollups: HourlyRollups = new Map();
   readonly #lastUses: LastUses = new Map();
   #bytes = 0;
 
@@ -58,9 +58,9 @@ export class Head {
     return this.#entries;
   }
 
-  /** The tallies of the entries, by UTC hour. */
-  get tallies(): HourlyTallies {
-    return this.#tallies;
+  /** The rollups of the entries, by UTC hour. */
+  get rollups(): HourlyRollups {
+    return this.#rollups;
   }
 
   /** The latest admitted entry of each key since the log writer started. */
@@ -73,12 +73,12 @@ export class Head {
     return this.#bytes;
   }
 
-  /** Adds an entry. An entry whose id is already in the head is not added again. */
+  /** Adds an entry. An entry whose id is already in the memtable is not added again. */
   add(entry: Entry): void {
     if (this.#entries.has(entry.id)) return;
     this.#entries.set(entry.id, entry);
     this.#bytes += bytesOf(entry);
-    addEntryByHour(this.#tallies, entry, timeOfId(entry.id));
+    addEntryByHour(this.#rollups, entry, timeOfId(entry.id));
     if (entry.admitted) addLastUse(this.#lastUses, entry.keyId, { id: entry.id, path: entry.path });
   }
 
@@ -87,7 +87,7 @@ export class Head {
     if (!entry) return;
     this.#entries.delete(id);
     this.#bytes -= bytesOf(entry);
-    addEntryByHour(this.#tallies, entry, timeOfId(id), -1);
+    addEntryByHour(this.#rollups, entry, timeOfId(id), -1);
   }
 
   /** Completes an open entry. The first report of an entry wins. */

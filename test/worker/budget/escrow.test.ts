@@ -1,5 +1,5 @@
 import { describe, expect, inject, it } from "vitest";
-import { type Mistake, type Outcome, type Plan, randomOf, type Setup, simulate } from "../admission/rights-simulation.ts";
+import { type Mistake, type Outcome, type Plan, randomOf, type Setup, simulate } from "./escrow-simulation.ts";
 
 const isLong = inject("isLong");
 const schedules = isLong ? 20_000 : 500;
@@ -93,7 +93,7 @@ describe("The budget of an account", () => {
     "grants are added up",
     "a recall forgets the grant on its way",
     "unused reservation is free after a crash",
-    "a new life starts with a clean row",
+    "a new incarnation starts with a clean row",
     "no margin at the end of a window",
     "lowering does not recall",
     "spending ignores one window",

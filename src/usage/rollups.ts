@@ -1,10 +1,10 @@
 import type { StoredKey, Totals } from "../db/areas/usage/log-tables.ts";
 import { hourStart } from "../lib/time/clock.ts";
 
-// Tallies are counts of requests, by key, route and status. The usage figures are sums of tallies. Tallies depend only on the entries that they
-// count. The tallies of several groups of entries can therefore be added up.
+// Rollups are counts of requests, by key, route and status. The usage figures are sums of rollups. Rollups depend only on the entries that they
+// count. The rollups of several groups of entries can therefore be added up.
 
-/** The fields of a log entry that tallies depend on. `timeMs`: the time of the request, in milliseconds since the epoch. */
+/** The fields of a log entry that rollups depend on. `timeMs`: the time of the request, in milliseconds since the epoch. */
 export interface Talliable {
   keyId: string;
   route: string;
@@ -32,17 +32,17 @@ export interface Cell {
   durationMs: number;
 }
 
-/** The tallies of one key. `histogram`: the number of timed requests by rounded response time in milliseconds. */
-export interface KeyTally {
+/** The rollups of one key. `histogram`: the number of timed requests by rounded response time in milliseconds. */
+export interface KeyRollup {
   cells: Map<string, Cell>;
   histogram: Map<number, number>;
 }
 
-/** Tallies by the id of the key. */
-export type Tallies = Map<string, KeyTally>;
+/** Rollups by the id of the key. */
+export type Rollups = Map<string, KeyRollup>;
 
-/** Tallies by the start of the UTC hour, in milliseconds since the epoch. */
-export type HourlyTallies = Map<number, Tallies>;
+/** Rollups by the start of the UTC hour, in milliseconds since the epoch. */
+export type HourlyRollups = Map<number, Rollups>;
 
 const cellName = (route: string, status: number) => `${status} ${route}`;
 
@@ -62,11 +62,11 @@ function addTo<Key>(sums: Map<Key, number>, key: Key, value: number): void {
   else sums.set(key, sum);
 }
 
-function keyTallyOf(tallies: Tallies, keyId: string): KeyTally {
-  const known = tallies.get(keyId);
+function keyRollupOf(rollups: Rollups, keyId: string): KeyRollup {
+  const known = rollups.get(keyId);
   if (known) return known;
-  const made: KeyTally = { cells: new Map(), histogram: new Map() };
-  tallies.set(keyId, made);
+  const made: KeyRollup = { cells: new Map(), histogram: new Map() };
+  rollups.set(keyId, made);
   return made;
 }
 
@@ -85,61 +85,61 @@ function addCell(cells: Map<string, Cell>, { route, status, requests, counted, t
   else cells.set(name, cell);
 }
 
-/** Adds an entry to tallies. If `sign` is -1, removes an entry that was added before. */
-export function addEntry(tallies: Tallies, entry: Talliable, sign: 1 | -1 = 1): void {
+/** Adds an entry to rollups. If `sign` is -1, removes an entry that was added before. */
+export function addEntry(rollups: Rollups, entry: Talliable, sign: 1 | -1 = 1): void {
   const { keyId, route, status, durationMs, admitted, counted, count } = entry;
   const timed = admitted && durationMs !== null ? count : 0;
-  const tally = keyTallyOf(tallies, keyId);
+  const rollup = keyRollupOf(rollups, keyId);
   addCell(
-    tally.cells,
+    rollup.cells,
     { route, status: status ?? notReported, requests: count, counted: counted ? count : 0, timed, durationMs: timed * (durationMs ?? 0) },
     sign,
   );
-  if (timed > 0) addTo(tally.histogram, roundedDuration(durationMs ?? 0), sign * timed);
-  if (tally.cells.size === 0) tallies.delete(keyId);
+  if (timed > 0) addTo(rollup.histogram, roundedDuration(durationMs ?? 0), sign * timed);
+  if (rollup.cells.size === 0) rollups.delete(keyId);
 }
 
-/** Adds tallies to other tallies. If `sign` is -1, removes tallies that were added before. */
-export function addTallies(to: Tallies, more: Tallies, sign: 1 | -1 = 1): void {
+/** Adds rollups to other rollups. If `sign` is -1, removes rollups that were added before. */
+export function addRollups(to: Rollups, more: Rollups, sign: 1 | -1 = 1): void {
   for (const [keyId, { cells, histogram }] of more) {
-    const tally = keyTallyOf(to, keyId);
-    for (const cell of cells.values()) addCell(tally.cells, cell, sign);
-    for (const [durationMs, count] of histogram) addTo(tally.histogram, durationMs, sign * count);
-    if (tally.cells.size === 0) to.delete(keyId);
+    const rollup = keyRollupOf(to, keyId);
+    for (const cell of cells.values()) addCell(rollup.cells, cell, sign);
+    for (const [durationMs, count] of histogram) addTo(rollup.histogram, durationMs, sign * count);
+    if (rollup.cells.size === 0) to.delete(keyId);
   }
 }
 
-/** Returns the tallies of the hour that contains `timeMs`. If there are none yet, adds empty tallies. */
-function hourOf(hours: HourlyTallies, timeMs: number): Tallies {
+/** Returns the rollups of the hour that contains `timeMs`. If there are none yet, adds empty rollups. */
+function hourOf(hours: HourlyRollups, timeMs: number): Rollups {
   const start = hourStart(timeMs);
   const known = hours.get(start);
   if (known) return known;
-  const made: Tallies = new Map();
+  const made: Rollups = new Map();
   hours.set(start, made);
   return made;
 }
 
-/** Adds an entry to the tallies of its hour. If `sign` is -1, removes an entry that was added before. */
-export function addEntryByHour(hours: HourlyTallies, entry: Talliable, timeMs: number, sign: 1 | -1 = 1): void {
-  const tallies = hourOf(hours, timeMs);
-  addEntry(tallies, entry, sign);
-  if (tallies.size === 0) hours.delete(hourStart(timeMs));
+/** Adds an entry to the rollups of its hour. If `sign` is -1, removes an entry that was added before. */
+export function addEntryByHour(hours: HourlyRollups, entry: Talliable, timeMs: number, sign: 1 | -1 = 1): void {
+  const rollups = hourOf(hours, timeMs);
+  addEntry(rollups, entry, sign);
+  if (rollups.size === 0) hours.delete(hourStart(timeMs));
 }
 
-/** Adds the tallies of each hour to the tallies of the same hour in `to`. */
-export function addByHour(to: HourlyTallies, more: HourlyTallies): void {
-  for (const [start, tallies] of more) addTallies(hourOf(to, start), tallies);
+/** Adds the rollups of each hour to the rollups of the same hour in `to`. */
+export function addByHour(to: HourlyRollups, more: HourlyRollups): void {
+  for (const [start, rollups] of more) addRollups(hourOf(to, start), rollups);
 }
 
-/** Returns the totals of tallies over all keys and routes. */
-export function totalsOf(tallies: Tallies): Totals {
+/** Returns the totals of rollups over all keys and routes. */
+export function totalsOf(rollups: Rollups): Totals {
   const { byStatus, histogram } = noTotals();
-  for (const tally of tallies.values()) {
-    for (const { status, requests, counted, timed, durationMs } of tally.cells.values()) {
+  for (const rollup of rollups.values()) {
+    for (const { status, requests, counted, timed, durationMs } of rollup.cells.values()) {
       const sums = byStatus[status] ?? [0, 0, 0, 0];
       byStatus[status] = [sums[0] + requests, sums[1] + counted, sums[2] + timed, sums[3] + durationMs];
     }
-    for (const [rounded, count] of tally.histogram) histogram[rounded] = (histogram[rounded] ?? 0) + count;
+    for (const [rounded, count] of rollup.histogram) histogram[rounded] = (histogram[rounded] ?? 0) + count;
   }
   return { byStatus, histogram };
 }
@@ -156,9 +156,9 @@ export function addTotals(to: Totals, more: Totals | null): void {
   for (const [rounded, count] of Object.entries(more?.histogram ?? {})) to.histogram[rounded] = (to.histogram[rounded] ?? 0) + count;
 }
 
-/** Returns the tallies as JSON values, one for each key, sorted by the id of the key. `talliesFrom` reads these values. */
-export const storedKeys = (tallies: Tallies): StoredKey[] =>
-  [...tallies]
+/** Returns the rollups as JSON values, one for each key, sorted by the id of the key. `rollupsFrom` reads these values. */
+export const storedKeys = (rollups: Rollups): StoredKey[] =>
+  [...rollups]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([keyId, { cells, histogram }]) => [
       keyId,
@@ -177,8 +177,8 @@ export const storedKeys = (tallies: Tallies): StoredKey[] =>
 const pairsOf = (stored: readonly number[]): [durationMs: number, count: number][] =>
   Array.from({ length: stored.length / 2 }, (_, pair) => [stored[2 * pair] ?? 0, stored[2 * pair + 1] ?? 0]);
 
-/** Returns tallies from the values of `storedKeys`. */
-export const talliesFrom = (stored: readonly StoredKey[]): Tallies =>
+/** Returns rollups from the values of `storedKeys`. */
+export const rollupsFrom = (stored: readonly StoredKey[]): Rollups =>
   new Map(
     stored.map(([keyId, histogram, cells]) => [
       keyId,

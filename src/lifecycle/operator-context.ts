@@ -4,7 +4,7 @@ import { type NewOperation, storeOperation } from "../identity/audit/operator-au
 import { type Commit, commitChange, type Outbox } from "../outbox/outbox.ts";
 
 /** The context of an operator's action. `operator`: the name of the operator token or service token in the request. */
-export interface Operating {
+export interface OperatorContext {
   db: Db;
   now: number;
   operator: string;
@@ -14,13 +14,13 @@ export interface Operating {
 }
 
 /** Returns the actor of an operator's action on an account. */
-export const actorOf = ({ tokenId }: Pick<Operating, "tokenId">, accountId: string): Actor =>
+export const actorOf = ({ tokenId }: Pick<OperatorContext, "tokenId">, accountId: string): Actor =>
   tokenId === undefined ? operatorOn(accountId) : tokenOn(accountId, tokenId);
 
 /** Returns a `Commit` function that also writes an entry to the operator audit. The entry and the change are written in the same batch. */
 export const operatorCommit =
   (
-    { db, now, operator, tokenId, outbox }: Operating,
+    { db, now, operator, tokenId, outbox }: OperatorContext,
     action: string,
     about: Omit<NewOperation, "now" | "operator" | "tokenId" | "action">,
   ): Commit =>
