@@ -50,16 +50,11 @@ export function withTrustedFiles(document: string): string {
   const files = trustedFiles();
   const byFolder = Map.groupBy(files, ({ path }) => path.slice(0, path.lastIndexOf("/")));
   const sum = (some: typeof files) => some.reduce((lines, each) => lines + each.lines, 0);
-  const rows = [...byFolder].map(([folder, some]) => {
+  const lines = [...byFolder].map(([folder, some]) => {
     const names = some.map(({ path }) => path.slice(folder.length + 1).replace(/\.tsx?$/, ""));
-    return `| ${folder} | ${names.join(", ")} | ${sum(some)} |`;
+    return `- \`${folder}\` (${sum(some)}): ${names.join(", ")}`;
   });
-  const table = [
-    "| in `src/` | files | lines |",
-    "| --- | --- | ---: |",
-    ...rows,
-    `| **all** | ${files.length} files | **${sum(files)}** |`,
-  ];
   const before = document.slice(0, document.indexOf(start) + start.length);
-  return `${before}\n\n${table.join("\n")}\n\n${document.slice(document.indexOf(end))}`;
+  const total = `${files.length} files of \`src\`, ${sum(files)} lines:`;
+  return `${before}\n\n${total}\n\n${lines.join("\n")}\n\n${document.slice(document.indexOf(end))}`;
 }
