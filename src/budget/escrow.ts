@@ -151,8 +151,8 @@ export const askOf = (holding: Holding, units: Pick<Ask, "need" | "want" | "wait
 });
 
 /**
- * What the budget has granted to a guard in each window since the window began. `remaining`: what is left for all guards, of `limit`. It is negative after the limit
- * was lowered below what was used.
+ * What the budget has granted to a guard in each window since the window began. `remaining`: what is left for all guards, of `limit`. It is
+ * negative after the limit was lowered below what was used.
  */
 export type Grant = readonly (Label & { granted: number; remaining: number; limit: number })[];
 

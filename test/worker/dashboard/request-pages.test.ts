@@ -122,7 +122,9 @@ describe("The page of a request", () => {
     expect(textOf(page).split(" Redelivery ").length - 1).toBe(4);
     await vi.waitFor(async () => {
       const { text } = await openRequestPage(browser, created);
-      expect(text.split("the receiver responded with 500").length - 1).toBe(5);
+      // A slow machine may already show second attempts.
+      const attempted = [...text.matchAll(/<a href="\/deliveries\/([^"]+)">Delivery attempt</g)].map(([, id]) => id);
+      expect(new Set(attempted).size).toBe(5);
       expect([...text.matchAll(/action="(\/deliveries\/[^"]+)"/g)].map(([, action]) => action)).toEqual([`/deliveries/${last}/attempt`]);
     }, deliveryWait);
   });

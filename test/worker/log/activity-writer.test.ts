@@ -252,7 +252,7 @@ describe("A log writer", () => {
       const used = logs.wal.bytes;
       const accountsIn = (entries: readonly Entry[]) => [...new Set(entries.map(({ accountId }) => accountId))];
       expect(accountsIn(keptOf(10 * used))).toEqual([flood.accountId, quiet.accountId]);
-      expect(accountsIn(keptOf(used + 10_000))).toEqual([quiet.accountId]);
+      expect(accountsIn(keptOf(used + 4000))).toEqual([quiet.accountId]);
       expect(keptOf(used)).toEqual([]);
     });
   });

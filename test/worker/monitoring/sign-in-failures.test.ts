@@ -35,8 +35,9 @@ const readFailureCount = async (credential: string): Promise<number> => {
 };
 
 const readOperatorEntries = async (action: string): Promise<{ details: object; operator: string }[]> => {
-  const { body } = await callWithToken(operatorToken, newAddress(), "/operator/api/audit");
-  return body.data.filter((each: { action: string }) => each.action === action);
+  // Other tests may have made many entries since.
+  const { body } = await callWithToken(operatorToken, newAddress(), `/operator/api/audit?action=${action}`);
+  return body.data;
 };
 
 // Attempts are counted for each minute of the clock, so the clock stands still during a test.
