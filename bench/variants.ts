@@ -138,7 +138,7 @@ async function startProduct(folder: string, name: string, checkout: string) {
   const of = { url: `${served.url}/api/v1/me`, pids: served.pids };
   const all: Variant = { ...of, name: `${name}, 64 keys`, keys, status: 200 };
   const body = { ...verifyBody(keys[0] ?? ""), report: false };
-  const ofVerify = { url: `${served.url}/operator/api/verify`, keys: [await makeToken(served)], pids: served.pids, status: 200 };
+  const ofVerify = { url: `${served.url}/team/v1/verify`, keys: [await makeToken(served)], pids: served.pids, status: 200 };
   const variants: Variant[] = [
     { ...of, name: `${name}, one key`, keys: keys.slice(0, 1), status: 200 },
     { ...of, name: `${name}, forged keys`, keys: forgedKeys(), status: 401, isAttack: true },
@@ -163,7 +163,7 @@ export const post = async (url: string, token: string, body: object) => {
 
 /** Creates a service token with the scope `verify`. */
 export const makeToken = async ({ url }: Served): Promise<string> =>
-  ((await post(`${url}/operator/api/tokens`, operatorToken, { name: "Bench", scopes: ["verify"] })) as { token: string }).token;
+  ((await post(`${url}/team/v1/tokens`, operatorToken, { name: "Bench", scopes: ["verify"] })) as { token: string }).token;
 
 /** A call that verifies a request with a key. */
 export const verifyBody = (key: string) => ({ key, method: "GET", path: "/orders/7", route: "/orders/{id}", ip: "198.51.100.7" });

@@ -26,7 +26,7 @@ export async function measureVerify(folder: string): Promise<MeasuredVerify> {
     const [key = ""] = await prepare(own, [unlimited]);
     const served = await serve(bundle("src/index.ts", own), join(own, "state"));
     const token = await makeToken(served);
-    const team = `${served.url}/operator/api`;
+    const team = `${served.url}/team/v1`;
     const body = verifyBody(key);
     const ofProduct = { pids: served.pids, status: 200 };
     const variants: Variant[] = [
@@ -66,7 +66,7 @@ export async function measureVerify(folder: string): Promise<MeasuredVerify> {
 async function reportCost({ url, pids }: Served, token: string, body: object): Promise<number> {
   const receipts: string[] = [];
   while (receipts.length < (warmCalls + reportCalls) * reportsAtOnce) {
-    const answers = await Promise.all(Array.from({ length: 50 }, () => post(`${url}/operator/api/verify`, token, body)));
+    const answers = await Promise.all(Array.from({ length: 50 }, () => post(`${url}/team/v1/verify`, token, body)));
     receipts.push(...answers.map((answer) => (answer as { receipt: string }).receipt));
   }
   // The log entries arrive at their log writer first.
@@ -77,7 +77,7 @@ async function reportCost({ url, pids }: Served, token: string, body: object): P
     const reports = receipts
       .slice(call * reportsAtOnce, (call + 1) * reportsAtOnce)
       .map((receipt) => ({ receipt, status: 200, duration_ms: 12, route: "/orders/{id}" }));
-    await post(`${url}/operator/api/reports`, token, { reports });
+    await post(`${url}/team/v1/reports`, token, { reports });
   }
   return (cpuMsOf(pids()) - before) / reportCalls;
 }

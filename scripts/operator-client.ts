@@ -78,7 +78,7 @@ export function connectToOperator(remote: string | undefined, { isKept = false }
     origin,
     isLocal: remote === undefined,
     deployment: null,
-    call: (method, path, body) => call(`${origin}/operator/api${path}`, kept, method, body),
+    call: (method, path, body) => call(`${origin}/team/v1${path}`, kept, method, body),
     metrics: async () => (await call(`${origin}/metrics`, kept, "GET")).text,
   };
 }

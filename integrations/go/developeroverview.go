@@ -177,7 +177,7 @@ func New(options Options) (*Verifier, error) {
 	verifier.reports = newReports(verifier.say, func(body []byte) (int, []byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 		defer cancel()
-		return verifier.post(ctx, "/operator/api/reports", body)
+		return verifier.post(ctx, "/team/v1/reports", body)
 	})
 	return verifier, nil
 }
@@ -524,7 +524,7 @@ func (v *Verifier) ask(ctx context.Context, id string, key *share, request call)
 }
 
 func (v *Verifier) decision(ctx context.Context, body []byte) (*answer, []byte, *failure) {
-	status, text, err := v.post(ctx, "/operator/api/verify", body)
+	status, text, err := v.post(ctx, "/team/v1/verify", body)
 	switch {
 	case err != nil && (ctx.Err() != nil || isTimeout(err)):
 		// A time-out, or a client that has gone, says nothing about other calls.

@@ -9,7 +9,7 @@ import { Shares } from "./slots.js";
 
 // Calls the team API of Developer Overview: verifies requests, and reports responses in batches.
 
-const api = "/operator/api";
+const api = "/team/v1";
 const maxKeyLength = 4096;
 const probes = 3;
 const probeMs = 1000;

@@ -27,7 +27,7 @@ from urllib.parse import quote, urlsplit
 
 log = logging.getLogger("developer_overview")
 
-API = "/operator/api"
+API = "/team/v1"
 KEY_HEADERS = ("authorization", "x-api-key")
 MAX_KEY = 4096
 MAX_PATH = 1024

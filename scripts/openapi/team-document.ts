@@ -18,7 +18,7 @@ const description = `The team that runs a deployment calls this API: from its ow
 
 ## Authentication
 
-Send a service token in every request: \`Authorization: Bearer svc_...\`. Each operation names the scope that it needs: ${tokenScopes.map((scope) => `\`${scope}\``).join(", ")}. An operator token of \`OPERATOR_TOKENS\` may do everything. Forward auth at \`/operator/api/verify/forward\` takes the token and its options in the header \`X-Service-Token\`. A request without a valid token gets 401 \`invalid_token\`. A token that is bound to accounts gets 404 for all others.
+Send a service token in every request: \`Authorization: Bearer svc_...\`. Each operation names the scope that it needs: ${tokenScopes.map((scope) => `\`${scope}\``).join(", ")}. An operator token of \`OPERATOR_TOKENS\` may do everything. Forward auth at \`/team/v1/verify/forward\` takes the token and its options in the header \`X-Service-Token\`. A request without a valid token gets 401 \`invalid_token\`. A token that is bound to accounts gets 404 for all others.
 
 ## Errors
 

@@ -150,7 +150,7 @@ export const probes: readonly Probe[] = [
   header("Forwarded", "for=127.0.0.1;host=localhost"),
   // The local runtime of the Worker takes its URL from this header, and other runtimes have headers of their own.
   header("MF-Original-URL", "http://x/health"),
-  header("MF-Original-URL", "http://x/operator/api/verify/forward/?missing=pass"),
+  header("MF-Original-URL", "http://x/team/v1/verify/forward/?missing=pass"),
   ...["overview.attacker.example", "localhost", "127.0.0.1:1"].map((host) => header("Host", host)),
   withHeaders("a WebSocket", ...upgrade),
   withHeaders("a WebSocket that names another header", ["Connection", "Upgrade, X-Verified-Account"], ...upgrade.slice(1)),

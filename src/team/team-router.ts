@@ -25,7 +25,7 @@ export interface TeamEnv {
 export const createTeamRouter = () => new OpenAPIHono<TeamEnv>({ defaultHook: onInvalid });
 export type TeamRouter = ReturnType<typeof createTeamRouter>;
 
-export const teamBase = "/operator/api";
+export const teamBase = "/team/v1";
 export const teamScheme = "serviceToken";
 /** The security scheme of forward auth. There, the header `Authorization` belongs to the client of the proxy. */
 export const forwardScheme = "forwardToken";

@@ -44,7 +44,7 @@ async function faultsBehind(proxy: Service, allowed = {}): Promise<{ sent: numbe
 /** The recipe for Caddy before its options stood behind the service token. */
 const formerCaddy = `:4081 {
 	forward_auth 127.0.0.1:8787 {
-		uri /operator/api/verify/forward
+		uri /team/v1/verify/forward
 		header_up X-Service-Token SERVICE_TOKEN
 		header_up X-Real-IP {remote_host}
 		copy_headers X-Verified-Account X-Verified-External-Id X-Verified-Key X-Verified-Scopes X-Verified-Receipt

@@ -8,7 +8,7 @@ export function operatorOf(worker: RunningWorker) {
   const token = /^OPERATOR_TOKEN="?([^"\n]+)/m.exec(readFileSync(join(worker.folder, ".dev.vars"), "utf8"))?.[1] ?? "";
   // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   const call = async (method: string, path: string, body?: unknown, as = token): Promise<any> => {
-    const response = await fetch(`${origin}/operator/api${path}`, {
+    const response = await fetch(`${origin}/team/v1${path}`, {
       method,
       headers: { Authorization: `Bearer ${as}`, "Content-Type": "application/json" },
       ...(body !== undefined && { body: JSON.stringify(body) }),

@@ -45,7 +45,7 @@ async function startTraefik(token: string): Promise<Service> {
     "X-Real-IP": "127.0.0.1",
   });
   const server = createServer(async (request, response) => {
-    const answer = await fetch(`http://localhost:${worker.port}/operator/api/verify/forward`, { headers: ask(request) });
+    const answer = await fetch(`http://localhost:${worker.port}/team/v1/verify/forward`, { headers: ask(request) });
     const body = await answer.text();
     if (answer.status !== 200) {
       const names = ["content-type", "retry-after", "www-authenticate", "ratelimit", "ratelimit-policy", "x-ratelimit-limit"];
@@ -283,7 +283,7 @@ describe.each(Object.keys(recipes) as ProxyName[])("The recipe for %s, before a 
     for (const { method, url: path, headers, rawHeaders } of front.questions) {
       const names = rawHeaders.filter((_, at) => at % 2 === 0).map((each) => each.toLowerCase());
       expect(names.filter((each) => !mayAsk[name](each))).toEqual([]);
-      expect([method, path, headers.connection ?? "keep-alive"]).toEqual(["GET", "/operator/api/verify/forward", "keep-alive"]);
+      expect([method, path, headers.connection ?? "keep-alive"]).toEqual(["GET", "/team/v1/verify/forward", "keep-alive"]);
       expect(headers.host).toBe(name === "nginx" ? "overview" : `127.0.0.1:${front.port}`);
       expect(headers["x-service-token"]).toBe(name === "nginx" ? "svc_of_the_test; deny=403" : "svc_of_the_test");
       expect(headers["x-real-ip"]).toBe("127.0.0.1");
@@ -379,7 +379,7 @@ describe.each(Object.keys(recipes) as ProxyName[])("The recipe for %s", { tags: 
     "lets nobody through if its address ends with %s",
     async (tail) => {
       const token = await operator.makeToken("verify");
-      const proxy = await start(name, token, recipes[name].replace("/operator/api/verify/forward", `/operator/api/verify/forward${tail}`));
+      const proxy = await start(name, token, recipes[name].replace("/team/v1/verify/forward", `/team/v1/verify/forward${tail}`));
       origin.count.all = 0;
       for (const option of ["missing=pass", "unknown=pass"])
         for (const credential of [[], badCredentials[0]?.headers ?? []] as Probe["headers"][])

@@ -61,7 +61,7 @@ it("If half of the answers are thrown away and their requests are sent again, th
   const token = await operator.makeToken("verify");
   const account = await operator.makeAccount({ limit: 5000 });
   const send = (index: number, signal?: AbortSignal) =>
-    fetch(`http://localhost:${worker.port}/operator/api/verify`, {
+    fetch(`http://localhost:${worker.port}/team/v1/verify`, {
       method: "POST",
       headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
       body: JSON.stringify({ key: account.key, method: "POST", path: "/orders", request_id: `request-${index}` }),

@@ -47,8 +47,7 @@ function send(method: string, path: string, headers: Record<string, string>, bod
   });
 }
 
-const team = async (method: string, path: string, body?: object) =>
-  JSON.parse(await send(method, `/operator/api${path}`, operator(), body));
+const team = async (method: string, path: string, body?: object) => JSON.parse(await send(method, `/team/v1${path}`, operator(), body));
 
 /** Returns the files in which Linux counts how long the Worker's thread and this thread have waited for a processor. Other systems have no such files. */
 function schedulerFiles(pid: number): string[] {
@@ -112,7 +111,7 @@ beforeAll(async () => {
   const body = { key: await keyOf(id), method: "GET", path: "/orders/7", route: "/orders/{id}", report: false };
   verify = async () => {
     const [startedAt, waited] = [performance.now(), waitedMs()];
-    await send("POST", "/operator/api/verify", { Authorization: `Bearer ${token}` }, body);
+    await send("POST", "/team/v1/verify", { Authorization: `Bearer ${token}` }, body);
     return performance.now() - startedAt - (waitedMs() - waited);
   };
   // V8 compiles the code first.
@@ -158,9 +157,9 @@ const moreKinds: Kind[] = [
     "/users?limit=100&q=a",
     "/keys?limit=100",
   ].map((path): Kind => [`GET /api/v1${path}`, () => `/api/v1${path}`, api]),
-  ["the export of an account", () => `/operator/api/accounts/${demoId}/export`, operator],
-  ["the log of an account", () => `/operator/api/accounts/${demoId}/log`, operator],
-  ["the status of the deployment", () => "/operator/api/status", operator],
+  ["the export of an account", () => `/team/v1/accounts/${demoId}/export`, operator],
+  ["the log of an account", () => `/team/v1/accounts/${demoId}/log`, operator],
+  ["the status of the deployment", () => "/team/v1/status", operator],
 ];
 
 it.each(inject("isLong") ? [...kinds, ...moreKinds] : kinds.slice(0, 2))(

@@ -489,7 +489,7 @@ describe("A secret", () => {
       await send(path, { headers: { ...headers, Cookie: cookie } });
     const body = JSON.stringify({ title: "", [worker.key]: secret });
     await send("/api/v1/tasks", { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body });
-    for (const path of ["/health", "/metrics", "/operator/api/accounts", "/operator/api/secrets", "/operator/api/audit"])
+    for (const path of ["/health", "/metrics", "/team/v1/accounts", "/team/v1/secrets", "/team/v1/audit"])
       await send(path, { headers: { Authorization: `Bearer ${token}` } });
     for (const path of ["/keys", "/webhooks", "/activity", "/settings/audit", "/operator"])
       await send(path, { headers: { "Sec-Fetch-Site": "none", Cookie: cookie } });

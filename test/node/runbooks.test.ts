@@ -93,7 +93,7 @@ describe("A runbook on the local runtime", () => {
   async function prepare(): Promise<void> {
     const token = /^OPERATOR_TOKEN="(.*)"$/m.exec(readFileSync(join(worker.folder, ".dev.vars"), "utf8"))?.[1] ?? "";
     const post = async (path: string, body: object) => {
-      const response = await fetch(`http://localhost:${worker.port}/operator/api${path}`, {
+      const response = await fetch(`http://localhost:${worker.port}/team/v1${path}`, {
         method: "POST",
         headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
         body: JSON.stringify(body),

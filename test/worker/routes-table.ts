@@ -48,57 +48,57 @@ GET /api/v1/events/{id} | webhooks:read | conditional
 GET /api/v1/audit | audit:read | shares CPU
 GET /api/v1/openapi.json | public | conditional
 GET /api/v1/openapi.yaml | public | conditional
-POST /operator/api/verify | verify | reaches handler
-POST /operator/api/reports | verify | reaches handler
-GET /operator/api/accounts | accounts:read | reaches handler
-POST /operator/api/accounts | accounts:write | reaches handler | idempotent
-PUT /operator/api/accounts/by-external-id/{external_id} | accounts:write | reaches handler | conditional
-GET /operator/api/accounts/{id} | accounts:read | reaches path | conditional
-PATCH /operator/api/accounts/{id} | accounts:write | reaches path | conditional
-POST /operator/api/accounts/{id}/suspend | operate | reaches path
-POST /operator/api/accounts/{id}/resume | operate | reaches path
-GET /operator/api/accounts/{id}/storage | operate | reaches path
-PUT /operator/api/accounts/{id}/storage-quota | operate | reaches path
-POST /operator/api/accounts/{id}/owners | operate | reaches path | idempotent
-GET /operator/api/accounts/{id}/export | operate | reaches path | shares CPU
-GET /operator/api/accounts/{id}/log | operate | reaches path | shares CPU
-POST /operator/api/accounts/{id}/erase | operate | reaches path
-GET /operator/api/accounts/{id}/erasure | operate | reaches path
-GET /operator/api/accounts/{id}/keys | accounts:read | reaches path
-POST /operator/api/accounts/{id}/keys | keys:write | reaches path | idempotent
-GET /operator/api/keys/{id} | accounts:read | reaches handler | conditional
-PATCH /operator/api/keys/{id} | keys:write | reaches handler | conditional
-DELETE /operator/api/keys/{id} | keys:write | reaches handler | conditional
-POST /operator/api/keys/{id}/rotate | keys:write | reaches handler | idempotent
-POST /operator/api/keys/{id}/revoke | keys:write | reaches handler
-POST /operator/api/keys/{id}/disable | keys:write | reaches handler
-POST /operator/api/keys/{id}/enable | keys:write | reaches handler
-PUT /operator/api/keys/{id}/limit | keys:write | reaches handler
-PUT /operator/api/keys/{id}/limits | keys:write | reaches handler
-POST /operator/api/accounts/{id}/keys/import | keys:write | reaches path
-GET /operator/api/key-forms | accounts:read | reaches deployment
-POST /operator/api/key-forms | keys:write | reaches deployment
-DELETE /operator/api/key-forms/{id} | keys:write | reaches deployment
-GET /operator/api/plans | operate | reaches deployment
-POST /operator/api/plans | operate | reaches deployment | idempotent
-GET /operator/api/plans/{id} | operate | reaches deployment | conditional
-PATCH /operator/api/plans/{id} | operate | reaches deployment | conditional
-DELETE /operator/api/plans/{id} | operate | reaches deployment | conditional
-GET /operator/api/tokens | tokens:write | reaches handler
-POST /operator/api/tokens | tokens:write | reaches handler | idempotent
-DELETE /operator/api/tokens/{id} | tokens:write | reaches handler
-GET /operator/api/status | operate | reaches deployment | shares CPU
-POST /operator/api/guards/reconcile | operate | reaches deployment
-GET /operator/api/secrets | operate | reaches deployment
-POST /operator/api/secrets/reencrypt | operate | reaches deployment
-GET /operator/api/deliveries | operate | reaches deployment
-POST /operator/api/deliveries/drain | operate | reaches deployment
-POST /operator/api/log/flush | operate | reaches deployment
-POST /operator/api/alerts/test | operate | reaches deployment
-GET /operator/api/audit | operate | reaches deployment
-GET /operator/api/openapi.json | any | reaches handler
+POST /team/v1/verify | verify | reaches handler
+POST /team/v1/reports | verify | reaches handler
+GET /team/v1/accounts | accounts:read | reaches handler
+POST /team/v1/accounts | accounts:write | reaches handler | idempotent
+PUT /team/v1/accounts/by-external-id/{external_id} | accounts:write | reaches handler | conditional
+GET /team/v1/accounts/{id} | accounts:read | reaches path | conditional
+PATCH /team/v1/accounts/{id} | accounts:write | reaches path | conditional
+POST /team/v1/accounts/{id}/suspend | operate | reaches path
+POST /team/v1/accounts/{id}/resume | operate | reaches path
+GET /team/v1/accounts/{id}/storage | operate | reaches path
+PUT /team/v1/accounts/{id}/storage-quota | operate | reaches path
+POST /team/v1/accounts/{id}/owners | operate | reaches path | idempotent
+GET /team/v1/accounts/{id}/export | operate | reaches path | shares CPU
+GET /team/v1/accounts/{id}/log | operate | reaches path | shares CPU
+POST /team/v1/accounts/{id}/erase | operate | reaches path
+GET /team/v1/accounts/{id}/erasure | operate | reaches path
+GET /team/v1/accounts/{id}/keys | accounts:read | reaches path
+POST /team/v1/accounts/{id}/keys | keys:write | reaches path | idempotent
+GET /team/v1/keys/{id} | accounts:read | reaches handler | conditional
+PATCH /team/v1/keys/{id} | keys:write | reaches handler | conditional
+DELETE /team/v1/keys/{id} | keys:write | reaches handler | conditional
+POST /team/v1/keys/{id}/rotate | keys:write | reaches handler | idempotent
+POST /team/v1/keys/{id}/revoke | keys:write | reaches handler
+POST /team/v1/keys/{id}/disable | keys:write | reaches handler
+POST /team/v1/keys/{id}/enable | keys:write | reaches handler
+PUT /team/v1/keys/{id}/limit | keys:write | reaches handler
+PUT /team/v1/keys/{id}/limits | keys:write | reaches handler
+POST /team/v1/accounts/{id}/keys/import | keys:write | reaches path
+GET /team/v1/key-forms | accounts:read | reaches deployment
+POST /team/v1/key-forms | keys:write | reaches deployment
+DELETE /team/v1/key-forms/{id} | keys:write | reaches deployment
+GET /team/v1/plans | operate | reaches deployment
+POST /team/v1/plans | operate | reaches deployment | idempotent
+GET /team/v1/plans/{id} | operate | reaches deployment | conditional
+PATCH /team/v1/plans/{id} | operate | reaches deployment | conditional
+DELETE /team/v1/plans/{id} | operate | reaches deployment | conditional
+GET /team/v1/tokens | tokens:write | reaches handler
+POST /team/v1/tokens | tokens:write | reaches handler | idempotent
+DELETE /team/v1/tokens/{id} | tokens:write | reaches handler
+GET /team/v1/status | operate | reaches deployment | shares CPU
+POST /team/v1/guards/reconcile | operate | reaches deployment
+GET /team/v1/secrets | operate | reaches deployment
+POST /team/v1/secrets/reencrypt | operate | reaches deployment
+GET /team/v1/deliveries | operate | reaches deployment
+POST /team/v1/deliveries/drain | operate | reaches deployment
+POST /team/v1/log/flush | operate | reaches deployment
+POST /team/v1/alerts/test | operate | reaches deployment
+GET /team/v1/audit | operate | reaches deployment
+GET /team/v1/openapi.json | any | reaches handler
 GET /health | health
-ALL /operator/api/verify/forward | forward auth
+ALL /team/v1/verify/forward | forward auth
 GET /metrics | metrics
 GET /operator | operator
 POST /operator/session | operator

@@ -66,7 +66,7 @@ function undocumented(path: string, surface: string): string[] {
 it("The table of routes says what applies to each route of each surface", () => {
   const rows = [
     ...routers.flatMap(routesOf).map((route) => declared("/api/v1", route)),
-    ...teamRouters.flatMap(routesOf).map((route) => declared("/operator/api", route)),
+    ...teamRouters.flatMap(routesOf).map((route) => declared("/team/v1", route)),
     ...Object.entries(others).flatMap(([path, surface]) => undocumented(path, surface)),
   ];
   expect(rows).toEqual(routesTable.trim().split("\n"));
@@ -81,7 +81,7 @@ it("Each list of an account runs in the account's share of the CPU", () => {
 describe("An Idempotency-Key", () => {
   const posts = [
     ...routers.flatMap(routesOf).map((route) => ({ base: "/api/v1", route })),
-    ...teamRouters.flatMap(routesOf).map((route) => ({ base: "/operator/api", route })),
+    ...teamRouters.flatMap(routesOf).map((route) => ({ base: "/team/v1", route })),
   ].filter(({ route: { method } }) => method === "post");
 
   it.each(posts.map(({ base, route }) => ({ name: base + route.path, isDeclared: headersOf(route).includes("Idempotency-Key") })))(

@@ -44,7 +44,7 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## Example response",
         jsonFence(
           problemExample(code, {
-            instance: pathOf(answering[0]?.path ?? (apiCodes.includes(code) ? "/api/v1/keys" : "/operator/api/accounts")),
+            instance: pathOf(answering[0]?.path ?? (apiCodes.includes(code) ? "/api/v1/keys" : "/team/v1/accounts")),
             origin,
           }),
         ),
@@ -59,7 +59,7 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
           : answering.length === 0
             ? apiCodes.includes(code)
               ? "This error does not belong to an operation. It occurs for a known path with an unsupported method."
-              : "Only the team API, under `/operator/api`, and `/metrics` respond with this error. Requests with API keys never get it."
+              : "Only the team API, under `/team/v1`, and `/metrics` respond with this error. Requests with API keys never get it."
             : answering.map(({ operation }) => `- [${operation.summary}](${operationPath(operation.operationId)})`).join("\n"),
         "The [errors guide](/docs/guides/errors) describes the format of errors.",
       ),

@@ -13,7 +13,7 @@ import type { VerifyAnswer } from "./verify.ts";
 // The path, the query and nearly all headers of such a call can be the client's. Only one header cannot: the one with the service token.
 
 /** The path of forward auth. */
-export const forwardPath = "/operator/api/verify/forward";
+export const forwardPath = "/team/v1/verify/forward";
 
 /** The header with the service token and the options. */
 export const tokenHeader = "X-Service-Token";

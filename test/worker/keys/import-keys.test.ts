@@ -310,7 +310,7 @@ describe("Secrets of a registered form", () => {
     );
     expect([entry.path, entry.route]).toEqual([`/orders/${prefix}***`, `/orders/${prefix}***`]);
     const { body } = await operate("GET", `/keys/${secret}`);
-    expect([body.status, body.instance]).toEqual([404, `/operator/api/keys/${prefix}***`]);
+    expect([body.status, body.instance]).toEqual([404, `/team/v1/keys/${prefix}***`]);
     await call("GET", `/api/v1/keys/${secret}`, { key: tenant.key, "User-Agent": `app (${secret})` });
     const [own] = await within2s(
       async () => (await call("GET", "/api/v1/activity?status=404", { key: tenant.key })).body.data,

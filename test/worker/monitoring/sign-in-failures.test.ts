@@ -13,7 +13,7 @@ let addressCount = 0;
 const newAddress = () => `198.51.${Math.floor(++addressCount / 250)}.${(addressCount % 250) + 1}`;
 
 /** Calls the operator API from an IP address, with a token. */
-const callWithToken = async (token: string, ip: string, path = "/operator/api/accounts") => {
+const callWithToken = async (token: string, ip: string, path = "/team/v1/accounts") => {
   const headers = { Authorization: `Bearer ${token}`, "CF-Connecting-IP": ip };
   return answerOf(await exports.default.fetch(new Request(origin + path, { headers })));
 };
@@ -36,7 +36,7 @@ const readFailureCount = async (credential: string): Promise<number> => {
 
 const readOperatorEntries = async (action: string): Promise<{ details: object; operator: string }[]> => {
   // Other tests may have made many entries since.
-  const { body } = await callWithToken(operatorToken, newAddress(), `/operator/api/audit?action=${action}`);
+  const { body } = await callWithToken(operatorToken, newAddress(), `/team/v1/audit?action=${action}`);
   return body.data;
 };
 

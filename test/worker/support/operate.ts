@@ -18,13 +18,13 @@ export async function operate(
   token = operatorToken,
   headers: Record<string, string> = {},
 ): Promise<Answer> {
-  const request = new Request(`${origin}/operator/api${path}`, {
+  const request = new Request(`${origin}/team/v1${path}`, {
     method,
     headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", ...headers },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
   const response = await answerOf(await exports.default.fetch(request));
-  ofTeam.checkResponse(method, `/operator/api${path}`, response);
+  ofTeam.checkResponse(method, `/team/v1${path}`, response);
   return response;
 }
 

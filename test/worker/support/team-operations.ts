@@ -85,10 +85,10 @@ export async function requestOf(
 ): Promise<{ path: string; body: unknown; status: number }> {
   const sample = sampleOf(operation);
   await sample.before?.(customer);
-  const id = sample.id ? await sample.id() : operation.path.startsWith("/operator/api/keys/") ? customer.keyId : customer.accountId;
+  const id = sample.id ? await sample.id() : operation.path.startsWith("/team/v1/keys/") ? customer.keyId : customer.accountId;
   const [documented] = Object.keys(operation.responses).filter((each) => each.startsWith("2"));
   return {
-    path: operation.path.replace("/operator/api", "").replace(/\{\w+\}/, id),
+    path: operation.path.replace("/team/v1", "").replace(/\{\w+\}/, id),
     body: typeof sample.body === "function" ? await sample.body(customer) : sample.body,
     status: sample.status ?? Number(documented),
   };

@@ -22,7 +22,7 @@ export const forward = async (
 ): Promise<Answer> =>
   answerOf(
     await exports.default.fetch(
-      new Request(`${origin}/operator/api/verify/forward${suffix}`, {
+      new Request(`${origin}/team/v1/verify/forward${suffix}`, {
         method,
         headers: service === "" ? headers : { ...headers, "X-Service-Token": service },
       }),

@@ -40,10 +40,10 @@ describe("The operator API", () => {
     // An IP address may send only ten wrong tokens a minute. Each case therefore has its own IP address.
     const headers = { "CF-Connecting-IP": ip, ...(authorization !== undefined && { Authorization: authorization }) };
     for (const [method, path] of [
-      ["GET", "/operator/api/accounts"],
-      ["POST", "/operator/api/guards/reconcile"],
-      ["GET", "/operator/api/none"],
-      ["GET", "/operator/api"],
+      ["GET", "/team/v1/accounts"],
+      ["POST", "/team/v1/guards/reconcile"],
+      ["GET", "/team/v1/none"],
+      ["GET", "/team/v1"],
       ["GET", "/metrics"],
     ] as const) {
       const answer = await answerOf(await exports.default.fetch(new Request(origin + path, { method, headers })));
@@ -55,7 +55,7 @@ describe("The operator API", () => {
   });
 
   it("ignores a token in the URL", async () => {
-    const path = `/operator/api/accounts?token=${operatorToken}&access_token=${operatorToken}`;
+    const path = `/team/v1/accounts?token=${operatorToken}&access_token=${operatorToken}`;
     expect((await exports.default.fetch(new Request(origin + path))).status).toBe(401);
   });
 

@@ -32,7 +32,7 @@ describe("A service token", () => {
 
   it("is denied within five seconds after it was revoked", async () => {
     const { body, headers } = await operate("POST", "/tokens", { name: "T", scopes: ["accounts:read"] });
-    expect(headers.get("Location")).toBe(`/operator/api/tokens/${body.id}`);
+    expect(headers.get("Location")).toBe(`/team/v1/tokens/${body.id}`);
     expect((await operate("GET", "/accounts", undefined, body.token)).status).toBe(200);
     expect((await operate("DELETE", `/tokens/${body.id}`)).status).toBe(204);
     expect((await operate("DELETE", `/tokens/${body.id}`)).status).toBe(204);
@@ -278,7 +278,7 @@ describe("A POST of the team API with an Idempotency-Key", () => {
   const post = async (path: string, body: object, key: string) =>
     answerOf(
       await exports.default.fetch(
-        new Request(`${origin}/operator/api${path}`, {
+        new Request(`${origin}/team/v1${path}`, {
           method: "POST",
           headers: { Authorization: `Bearer ${operatorToken}`, "Content-Type": "application/json", "Idempotency-Key": key },
           body: JSON.stringify(body),

@@ -5,7 +5,7 @@ import { databaseSizes } from "../../../src/db/tables.ts";
 import { db, makeTenant } from "../support/client.ts";
 import { operate } from "../support/operate.ts";
 
-describe("GET /operator/api/status", () => {
+describe("GET /team/v1/status", () => {
   it("shows the databases with their room, the scheduled jobs and what needs a person", async () => {
     await runScheduledJobs(env, Date.now(), async () => {}).catch(() => {});
     await db.insert(databaseSizes).values({ binding: "STATUS", bytes: 9e9, isFull: false, measuredAt: Date.now() });
@@ -49,7 +49,7 @@ it("The status says that an account whose database is not bound needs a person",
   });
 });
 
-describe("GET /operator/api/audit", () => {
+describe("GET /team/v1/audit", () => {
   it("filters by account, action, target, operator and time", async () => {
     const { body: account } = await operate("POST", "/accounts", { name: "Audited", email: "audit@acme.dev" });
     await operate("PATCH", `/accounts/${account.id}`, { limit_ceiling: 4000 });

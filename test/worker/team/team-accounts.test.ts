@@ -8,7 +8,7 @@ describe("An account of the team API", () => {
   it("is created and updated by its external id, and found by it", async () => {
     const id = newId();
     const made = await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme", email: "ops@acme.dev", metadata: { a: 1 } });
-    expect([made.status, made.headers.get("Location")]).toEqual([201, `/operator/api/accounts/${made.body.id}`]);
+    expect([made.status, made.headers.get("Location")]).toEqual([201, `/team/v1/accounts/${made.body.id}`]);
     const again = await operate("PUT", `/accounts/by-external-id/${id}`, { name: "Acme Inc" });
     expect([again.status, again.body.id]).toEqual([200, made.body.id]);
     expect(again.body).toMatchObject({ external_id: id, name: "Acme Inc", email: "ops@acme.dev", metadata: { a: 1 } });
