@@ -40,8 +40,12 @@ const pathIn = (line: string) => line.split(" from ")[1] ?? "";
 const importLines = (imports: readonly Imported[], ...more: string[]) =>
   [...more, ...imports.map(({ line }) => line)].toSorted((one, other) => (pathIn(one) < pathIn(other) ? -1 : 1)).join("\n");
 
+const listOf = (items: readonly string[]) =>
+  `export const routers: readonly ApiRouter[] = [\n${[...items, "...areaRouters"].map((item) => `  ${item},\n`).join("")}];\n`;
+
 function routersOf(resources: readonly Manifest[]): string {
   const imports = resources.map((manifest) => ({ manifest, ...importOf(manifest, "routes.ts", "routes") }));
+  const itemOf = ({ manifest, name }: (typeof imports)[number]) => (manifest.isSample ? `...(servesSamples ? [${name}] : [])` : name);
   const hasSamples = resources.some(({ isSample }) => isSample);
   return [
     heading +
@@ -53,10 +57,7 @@ function routersOf(resources: readonly Manifest[]): string {
       ),
     "",
     "/** The routers of the resources that are served, and those of all areas, in the order of the documentation. */",
-    "export const routers: readonly ApiRouter[] = [",
-    ...imports.map(({ manifest, name }) => `  ${manifest.isSample ? `...(servesSamples ? [${name}] : [])` : name},`),
-    "  ...areaRouters,",
-    "];\n",
+    imports.length === 0 ? "export const routers: readonly ApiRouter[] = [...areaRouters];\n" : listOf(imports.map(itemOf)),
   ].join("\n");
 }
 
