@@ -4,6 +4,17 @@ import { idempotencyKeyPattern } from "../idempotency.ts";
 
 // Request parts that route objects share.
 
+const head =
+  <Method extends string>(method: Method) =>
+  <Path extends string>(path: Path, operationId: string, summary: string) => ({ method, path, operationId, summary });
+
+// Each of these functions returns the first part of a route object: the method, the path, the operation id and the summary.
+export const get = head("get");
+export const post = head("post");
+export const put = head("put");
+export const patch = head("patch");
+export const del = head("delete");
+
 export const body = <Schema extends z.ZodType>(schema: Schema) => ({
   required: true,
   content: { "application/json": { schema } },

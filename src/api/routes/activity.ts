@@ -13,7 +13,7 @@ import { etagOfContent, respondOne } from "../conditional.ts";
 import { contextOf } from "../operation-contexts.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { withConditions } from "../route-parts/requests.ts";
+import { get, withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
 import { idParam, pageQuery, severalOf, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -119,10 +119,7 @@ const statusForm = /^([1-5](xx|[0-9]{2})|none)$/;
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/activity",
-  operationId: "listActivity",
-  summary: "List requests",
+  ...get("/activity", "listActivity", "List requests"),
   description:
     "Lists the requests that used a key of the account, newest first. A request is in the log within a second after its response. With filters, a page can end before it is full, because each request searches only a part of the log. The page then has `looked_back_to`, and its cursor continues the search.",
   tags,
@@ -167,10 +164,7 @@ routes.openapi(list, async (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/activity/{id}",
-  operationId: "getActivityEntry",
-  summary: "Get a request",
+  ...get("/activity/{id}", "getActivityEntry", "Get a request"),
   description: "Returns the activity entry of one request. Use the `X-Request-Id` of the response as the id.",
   tags,
   ...requireScope("activity:read"),

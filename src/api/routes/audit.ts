@@ -6,6 +6,7 @@ import { listAudit, partyTypes, type ReadAuditEntry } from "../../outbox/audit.t
 import { contextOf } from "../operation-contexts.ts";
 import { requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
 import { pageQuery, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -70,10 +71,7 @@ const entryJson = (entry: ReadAuditEntry): z.infer<typeof Entry> => ({
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/audit",
-  operationId: "listAudit",
-  summary: "List audit entries",
+  ...get("/audit", "listAudit", "List audit entries"),
   description: "Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are stored for 400 days.",
   tags: ["Audit"],
   ...requireScope("audit:read"),

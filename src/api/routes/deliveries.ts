@@ -16,7 +16,7 @@ import { runIdempotentPost } from "../idempotency.ts";
 import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
+import { get, optionalBody, post, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -112,10 +112,7 @@ const pathOf = (deliveryId: string) => `${apiBase}/deliveries/${deliveryId}`;
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/webhooks/{id}/deliveries",
-  operationId: "listDeliveries",
-  summary: "List the deliveries of a webhook",
+  ...get("/webhooks/{id}/deliveries", "listDeliveries", "List the deliveries of a webhook"),
   description: "Lists the deliveries of a webhook from the last 30 days, newest first. Pending deliveries are included.",
   tags,
   ...requireScope("webhooks:read"),
@@ -139,10 +136,7 @@ routes.openapi(list, async (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/deliveries/{id}",
-  operationId: "getDelivery",
-  summary: "Get a delivery with its attempts",
+  ...get("/deliveries/{id}", "getDelivery", "Get a delivery with its attempts"),
   description:
     "Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the receiver's response can contain data of the event.",
   tags,
@@ -162,10 +156,7 @@ routes.openapi(read, async (c) => {
 });
 
 const again = createRoute({
-  method: "post",
-  path: "/deliveries/{id}/redeliver",
-  operationId: "redeliver",
-  summary: "Redeliver the event of a delivery",
+  ...post("/deliveries/{id}/redeliver", "redeliver", "Redeliver the event of a delivery"),
   description:
     "Sends the event again, as a new delivery with the same `webhook-id`. The receiver can use the `webhook-id` to recognize an event that it has already processed. If the webhook is disabled, the response is 409 `conflict`.",
   tags,
@@ -192,10 +183,7 @@ routes.openapi(again, (c) => {
 });
 
 const attempt = createRoute({
-  method: "post",
-  path: "/deliveries/{id}/attempt",
-  operationId: "attemptDelivery",
-  summary: "Make the next attempt of a pending delivery now",
+  ...post("/deliveries/{id}/attempt", "attemptDelivery", "Make the next attempt of a pending delivery now"),
   description:
     "Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`.",
   tags,
@@ -234,10 +222,7 @@ const Test = z
   .openapi("TestRequest", { description: "The options of a test event." });
 
 const test = createRoute({
-  method: "post",
-  path: "/webhooks/{id}/test",
-  operationId: "testWebhook",
-  summary: "Send a test event to a webhook",
+  ...post("/webhooks/{id}/test", "testWebhook", "Send a test event to a webhook"),
   description:
     "Creates a test event and sends it only to this webhook, regardless of the event types of the webhook. If the webhook is disabled, the response is 409 `conflict`.",
   tags,

@@ -14,7 +14,7 @@ import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { withConditions } from "../route-parts/requests.ts";
+import { get, withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
 import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -99,10 +99,7 @@ export const routes = createRouter();
 let typesJson: ReturnType<typeof typeJson>[] = [];
 
 const types = createRoute({
-  method: "get",
-  path: "/event-types",
-  operationId: "listEventTypes",
-  summary: "List event types",
+  ...get("/event-types", "listEventTypes", "List event types"),
   description:
     "Returns every event type with its schema and an example. You can use the list to generate code or to fill a menu. The list is not paginated, because there are only a few dozen types.",
   tags,
@@ -116,10 +113,7 @@ routes.openapi(types, (c) => {
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/events",
-  operationId: "listEvents",
-  summary: "List events",
+  ...get("/events", "listEvents", "List events"),
   description:
     "Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only events of the types that the key may read. If `type` names an event type that the key may not read, the response is 403 `forbidden`.",
   tags,
@@ -148,10 +142,7 @@ routes.openapi(list, async (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/events/{id}",
-  operationId: "getEvent",
-  summary: "Get an event",
+  ...get("/events/{id}", "getEvent", "Get an event"),
   description: "Returns one event. If the key does not have the read scope of the event's resource, the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),

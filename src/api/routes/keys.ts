@@ -17,7 +17,7 @@ import { contextOf } from "../operation-contexts.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
+import { body, del, get, mergePatch, optionalBody, patch, post, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -77,10 +77,7 @@ const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }) 
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/keys",
-  operationId: "listKeys",
-  summary: "List keys",
+  ...get("/keys", "listKeys", "List keys"),
   description: "Lists the keys of the account, newest first, including revoked keys. The list never contains secrets.",
   tags,
   ...requireScope("keys:read"),
@@ -107,10 +104,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/keys",
-  operationId: "createKey",
-  summary: "Create a key",
+  ...post("/keys", "createKey", "Create a key"),
   description: `Creates a key and shows its secret once. If the new key would allow more than the key of the request allows, the response is 403 \`forbidden\`. If the account already has as many live keys as it may have, usually ${maxLiveKeys}, the response is 409 \`limit_reached\`. Sends the event \`key.created\`.`,
   tags,
   ...requireScope("keys:write"),
@@ -135,10 +129,7 @@ routes.openapi(create, (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/keys/{id}",
-  operationId: "getKey",
-  summary: "Get a key",
+  ...get("/keys/{id}", "getKey", "Get a key"),
   description: "Returns one key with its permissions and its last use, but without its secret.",
   tags,
   ...requireScope("keys:read"),
@@ -154,10 +145,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/keys/{id}",
-  operationId: "updateKey",
-  summary: "Change a key",
+  ...patch("/keys/{id}", "updateKey", "Change a key"),
   description:
     "Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. Sends the event `key.updated`.",
   tags,
@@ -176,10 +164,7 @@ routes.openapi(change, async (c) => {
 });
 
 const revoke = createRoute({
-  method: "delete",
-  path: "/keys/{id}",
-  operationId: "revokeKey",
-  summary: "Revoke a key",
+  ...del("/keys/{id}", "revokeKey", "Revoke a key"),
   description:
     "Permanently revokes a key. The revocation is in force when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`.",
   tags,
@@ -196,10 +181,7 @@ routes.openapi(revoke, async (c) => {
 });
 
 const rotate = createRoute({
-  method: "post",
-  path: "/keys/{id}/rotate",
-  operationId: "rotateKey",
-  summary: "Rotate the secret of a key",
+  ...post("/keys/{id}/rotate", "rotateKey", "Rotate the secret of a key"),
   description:
     "Creates a new secret and shows it once. The old secret works until the overlap ends. After that, requests with the old secret get 401 `invalid_key`. A new rotation immediately ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`.",
   tags,

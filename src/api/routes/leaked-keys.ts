@@ -12,6 +12,7 @@ import { commitTo } from "../../outbox/outbox.ts";
 import type { ApiContext } from "../context.ts";
 import { respondEmpty } from "../respond.ts";
 import { failsWith, publicRoute } from "../route-parts/access.ts";
+import { post } from "../route-parts/requests.ts";
 import { noContent } from "../route-parts/responses.ts";
 import { createRouter } from "../router.ts";
 
@@ -20,10 +21,7 @@ const Leaked = z.looseObject({ key: z.string().trim() });
 export const routes = createRouter();
 
 const revoke = createRoute({
-  method: "post",
-  path: "/keys/revoke-leaked",
-  operationId: "revokeLeakedKey",
-  summary: "Report a leaked key",
+  ...post("/keys/revoke-leaked", "revokeLeakedKey", "Report a leaked key"),
   description:
     "Reports a secret key that was found in public. The response is 202 once the report has taken effect, and also if there is no such key. If the report cannot be stored, the response is 503. If your address has sent too many keys that do not exist, the response is 429. Send the report again after either. If the secret is the current secret of a key, the key is revoked. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens.",
   tags: ["Keys"],

@@ -7,6 +7,7 @@ import { percent } from "../../usage/percent.ts";
 import { contextOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
+import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
 import { time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -64,10 +65,7 @@ const AccountLimits = z
 export const routes = createRouter();
 
 const read = createRoute({
-  method: "get",
-  path: "/account/limits",
-  operationId: "getAccountLimits",
-  summary: "Get the limits of the account",
+  ...get("/account/limits", "getAccountLimits", "Get the limits of the account"),
   description:
     "Returns the plan of the account, what is used of the limits that all its keys share, and how much each key has used. Each key also has limits of its own: see `GET /rate-limit`.",
   tags: ["Usage"],

@@ -8,6 +8,7 @@ import { percent } from "../../usage/percent.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 import { notCounted, requireScope } from "../route-parts/access.ts";
+import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
 import { time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -70,10 +71,7 @@ const RateLimits = z
 export const routes = createRouter();
 
 const read = createRoute({
-  method: "get",
-  path: "/me",
-  operationId: "getMe",
-  summary: "Get the account and key of this request",
+  ...get("/me", "getMe", "Get the account and key of this request"),
   description:
     "Returns the account and the key of the request, with the scopes and the rate limit of the key. Call this operation first to check a new key.",
   tags: ["Current key"],
@@ -95,10 +93,7 @@ routes.openapi(read, (c) => {
 });
 
 const readRateLimit = createRoute({
-  method: "get",
-  path: "/rate-limit",
-  operationId: "getRateLimit",
-  summary: "Get the limit of this key",
+  ...get("/rate-limit", "getRateLimit", "Get the limit of this key"),
   description: "Returns what is left of each limit. This request is not counted, and works even when a limit is reached.",
   tags: ["Current key"],
   ...requireScope(null),

@@ -7,7 +7,7 @@ import { readDocument } from "../openapi/document.ts";
 import { serversOf, withServers } from "../openapi/servers.ts";
 import { respondBytes } from "../respond.ts";
 import { failsWith, publicRoute } from "../route-parts/access.ts";
-import { withConditions } from "../route-parts/requests.ts";
+import { get, withConditions } from "../route-parts/requests.ts";
 import { createRouter } from "../router.ts";
 
 /**
@@ -51,10 +51,7 @@ async function readServed(c: ApiContext, path: "/openapi.json" | "/openapi.yaml"
 }
 
 const readJson = createRoute({
-  method: "get",
-  path: "/openapi.json",
-  operationId: "getOpenApi",
-  summary: "Get this document",
+  ...get("/openapi.json", "getOpenApi", "Get this document"),
   description:
     "Returns the OpenAPI document of this service. The document is generated from the code of the service. The documentation shows the same contract. This request does not count against any limit.",
   tags,
@@ -81,10 +78,7 @@ routes.openapi(readJson, async (c) => {
 });
 
 const readYaml = createRoute({
-  method: "get",
-  path: "/openapi.yaml",
-  operationId: "getOpenApiYaml",
-  summary: "Get this document as YAML",
+  ...get("/openapi.yaml", "getOpenApiYaml", "Get this document as YAML"),
   description: "Returns the same OpenAPI document in YAML, for tools that only read YAML. This request does not count against any limit.",
   tags,
   ...publicRoute,

@@ -8,7 +8,7 @@ import { etagOfContent, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";
 import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { failsWith, requireScope } from "../route-parts/access.ts";
-import { body, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
+import { body, get, post, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -72,10 +72,7 @@ const Redeliver = z
   });
 
 const redeliverMany = createRoute({
-  method: "post",
-  path: "/webhooks/{id}/redeliver",
-  operationId: "redeliverMany",
-  summary: "Send many events again",
+  ...post("/webhooks/{id}/redeliver", "redeliverMany", "Send many events again"),
   description:
     "Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created immediately. Each later delivery is created shortly before it is due. With `dry_run`, the events are only counted. If the webhook is disabled and the request is not a dry run, the response is 409 `conflict`.",
   tags,
@@ -118,10 +115,7 @@ routes.openapi(redeliverMany, async (c) => {
 });
 
 const progress = createRoute({
-  method: "get",
-  path: "/redeliveries/{id}",
-  operationId: "getRedelivery",
-  summary: "Get the progress of a redelivery",
+  ...get("/redeliveries/{id}", "getRedelivery", "Get the progress of a redelivery"),
   description:
     "Returns how many events of the redelivery have had at least one attempt. Each delivery shows whether its receiver accepted the event.",
   tags,

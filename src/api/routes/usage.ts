@@ -12,6 +12,7 @@ import type { Span } from "../../usage/windows.ts";
 import { contextOf } from "../operation-contexts.ts";
 import { respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
+import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
 import { time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -187,10 +188,7 @@ const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 export const routes = createRouter();
 
 const read = createRoute({
-  method: "get",
-  path: "/usage",
-  operationId: "getUsage",
-  summary: "Get usage",
+  ...get("/usage", "getUsage", "Get usage"),
   ...sharesCpu,
   description:
     "Returns the same four figures as the overview, from the same totals. The window ends with the current hour, and is compared to the previous window.",
@@ -245,10 +243,7 @@ routes.openapi(read, async (c) => {
 });
 
 const breakdown = createRoute({
-  method: "get",
-  path: "/usage/breakdown",
-  operationId: "getUsageBreakdown",
-  summary: "Get usage by key, route, status or day",
+  ...get("/usage/breakdown", "getUsageBreakdown", "Get usage by key, route, status or day"),
   ...sharesCpu,
   description:
     "Breaks down the requests that `GET /usage` counts in the same window. The requests of all entries add up to the `total_requests` of the window. Days are in chronological order. Other values are sorted by their number of requests, highest first.",

@@ -27,7 +27,7 @@ import { contextOf, scopesOf } from "../operation-contexts.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
+import { body, del, get, mergePatch, optionalBody, patch, post, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -90,10 +90,7 @@ const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/webhooks",
-  operationId: "listWebhooks",
-  summary: "List webhooks",
+  ...get("/webhooks", "listWebhooks", "List webhooks"),
   description: "Lists the webhooks of the account, newest first, without their secrets.",
   tags,
   ...requireScope("webhooks:read"),
@@ -110,10 +107,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/webhooks",
-  operationId: "createWebhook",
-  summary: "Create a webhook",
+  ...post("/webhooks", "createWebhook", "Create a webhook"),
   description: `Creates a webhook and shows its secret once. The webhook receives only events that happen after its creation. If the account already has ${maxWebhooks} webhooks, the response is 409 \`limit_reached\`. If one of them has the same URL, the response is 409 \`conflict\`. The key also needs the read scope of each event type. For \`*\`, the key needs the read scopes of all event types.`,
   tags,
   ...requireScope("webhooks:write"),
@@ -140,10 +134,7 @@ routes.openapi(create, (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/webhooks/{id}",
-  operationId: "getWebhook",
-  summary: "Get a webhook",
+  ...get("/webhooks/{id}", "getWebhook", "Get a webhook"),
   description: "Returns one webhook with its event types and its status, but without its secret.",
   tags,
   ...requireScope("webhooks:read"),
@@ -158,10 +149,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/webhooks/{id}",
-  operationId: "updateWebhook",
-  summary: "Change, disable or enable a webhook",
+  ...patch("/webhooks/{id}", "updateWebhook", "Change, disable or enable a webhook"),
   description:
     "Changes a webhook, disables it or enables it again. If another webhook of the account has the same URL, the response is 409 `conflict`. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events. To send the held events, redeliver them. Disabling a webhook sends the event `webhook.disabled`.",
   tags,
@@ -185,10 +173,7 @@ routes.openapi(change, async (c) => {
 });
 
 const remove = createRoute({
-  method: "delete",
-  path: "/webhooks/{id}",
-  operationId: "deleteWebhook",
-  summary: "Delete a webhook",
+  ...del("/webhooks/{id}", "deleteWebhook", "Delete a webhook"),
   description: "Permanently deletes the webhook. The pending deliveries of the webhook are not sent.",
   tags,
   ...requireScope("webhooks:write"),
@@ -204,10 +189,7 @@ routes.openapi(remove, async (c) => {
 });
 
 const rotate = createRoute({
-  method: "post",
-  path: "/webhooks/{id}/rotate-secret",
-  operationId: "rotateWebhookSecret",
-  summary: "Rotate the secret of a webhook",
+  ...post("/webhooks/{id}/rotate-secret", "rotateWebhookSecret", "Rotate the secret of a webhook"),
   description:
     "Creates a new secret and shows it once. Until the overlap ends, each request has two signatures, one for each secret. A new rotation ends the overlap of an earlier rotation.",
   tags,

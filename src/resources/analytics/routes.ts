@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { contextOf } from "../../api/operation-contexts.ts";
 import { respondJson } from "../../api/respond.ts";
 import { costs, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
+import { get } from "../../api/route-parts/requests.ts";
 import { json } from "../../api/route-parts/responses.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
@@ -82,10 +83,7 @@ const Analytics = z
 export const routes = createRouter();
 
 const read = createRoute({
-  method: "get",
-  path: "/analytics",
-  operationId: "getAnalytics",
-  summary: "Get analytics",
+  ...get("/analytics", "getAnalytics", "Get analytics"),
   description:
     "Returns figures about the account's tasks and users. The default span has 30 days: the current hour and the 719 full hours before it. By default, there is one point for each day. A request costs five units of each limit, because it reads much.",
   tags: ["Analytics"],

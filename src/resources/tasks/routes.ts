@@ -5,7 +5,7 @@ import { contextOf } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, del, get, mergePatch, patch, post, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
 import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
@@ -34,10 +34,7 @@ const tags = ["Tasks"];
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/tasks",
-  operationId: "listTasks",
-  summary: "List tasks",
+  ...get("/tasks", "listTasks", "List tasks"),
   description:
     "Lists the tasks of the account, newest first unless `sort` specifies another order. If you sort by `due_at`, tasks without a due date come last in both directions.",
   tags,
@@ -93,10 +90,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/tasks",
-  operationId: "createTask",
-  summary: "Create a task",
+  ...post("/tasks", "createTask", "Create a task"),
   description: "Creates a task. Sends the event `task.created`, and also `task.completed` if the new task is done.",
   tags,
   ...requireScope("tasks:write"),
@@ -118,10 +112,7 @@ routes.openapi(create, (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/tasks/{id}",
-  operationId: "getTask",
-  summary: "Get a task",
+  ...get("/tasks/{id}", "getTask", "Get a task"),
   description: "Returns one task. With `If-None-Match`, the response is 304 without a body if the task is unchanged.",
   tags,
   ...requireScope("tasks:read"),
@@ -136,10 +127,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/tasks/{id}",
-  operationId: "updateTask",
-  summary: "Change a task",
+  ...patch("/tasks/{id}", "updateTask", "Change a task"),
   description:
     "Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done` to another status. Sends `task.updated` if something changed, and also `task.completed` if the status became done.",
   tags,
@@ -164,10 +152,7 @@ routes.openapi(change, async (c) => {
 });
 
 const remove = createRoute({
-  method: "delete",
-  path: "/tasks/{id}",
-  operationId: "deleteTask",
-  summary: "Delete a task",
+  ...del("/tasks/{id}", "deleteTask", "Delete a task"),
   description: "Permanently deletes the task. Sends the event `task.deleted`.",
   tags,
   ...requireScope("tasks:write"),

@@ -5,7 +5,7 @@ import { contextOf } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, del, get, mergePatch, patch, post, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
 import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
@@ -34,10 +34,7 @@ const tags = ["Users"];
 export const routes = createRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/users",
-  operationId: "listUsers",
-  summary: "List users",
+  ...get("/users", "listUsers", "List users"),
   description:
     "Lists the users of the account, newest first. Users are records about the people in your application. Your application decides what a user may do. To give people access to the overview, invite them on its Settings page.",
   tags,
@@ -64,10 +61,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/users",
-  operationId: "createUser",
-  summary: "Create a user",
+  ...post("/users", "createUser", "Create a user"),
   description:
     "Creates a user. If another user of the account has the same email address, regardless of case, the response is 409 `conflict`. Sends the event `user.created`.",
   tags,
@@ -91,10 +85,7 @@ routes.openapi(create, (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/users/{id}",
-  operationId: "getUser",
-  summary: "Get a user",
+  ...get("/users/{id}", "getUser", "Get a user"),
   description: "Returns one user. With `If-None-Match`, the response is 304 without a body if the user is unchanged.",
   tags,
   ...requireScope("users:read"),
@@ -109,10 +100,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/users/{id}",
-  operationId: "updateUser",
-  summary: "Change a user",
+  ...patch("/users/{id}", "updateUser", "Change a user"),
   description:
     "Changes the members that you send, and keeps the other members. With `If-Match`, the user is changed only if the current version matches. Sends the event `user.updated` if something changed.",
   tags,
@@ -129,10 +117,7 @@ routes.openapi(change, async (c) => {
 });
 
 const remove = createRoute({
-  method: "delete",
-  path: "/users/{id}",
-  operationId: "deleteUser",
-  summary: "Delete a user",
+  ...del("/users/{id}", "deleteUser", "Delete a user"),
   description:
     "Permanently deletes the user. The tasks of the user are kept, but they no longer have an assignee. Sends the event `user.deleted`, and also sends `task.updated` for each task of the user. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`.",
   tags,

@@ -3,7 +3,7 @@ import { readAccount } from "../../accounts/account.ts";
 import { defaultQuotaBytes, maxStored, storedNames } from "../../accounts/storage.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, get, post, put, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
@@ -38,10 +38,7 @@ const keys = z.int().meta({ description: "The number of keys that the change rea
 const Reached = z.strictObject({ keys });
 
 const suspend = createRoute({
-  method: "post",
-  path: "/accounts/{id}/suspend",
-  operationId: "suspendAccount",
-  summary: "Suspend an account",
+  ...post("/accounts/{id}/suspend", "suspendAccount", "Suspend an account"),
   description:
     "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
   ...operation,
@@ -52,10 +49,7 @@ const suspend = createRoute({
 routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operatorContext(c), c.req.valid("param").id) }, 200));
 
 const resume = createRoute({
-  method: "post",
-  path: "/accounts/{id}/resume",
-  operationId: "resumeAccount",
-  summary: "Resume an account",
+  ...post("/accounts/{id}/resume", "resumeAccount", "Resume an account"),
   description: "Ends a suspension. It is in force when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
@@ -76,10 +70,7 @@ const stored = (what: string, most: number) =>
   });
 
 const getStorage = createRoute({
-  method: "get",
-  path: "/accounts/{id}/storage",
-  operationId: "getStorage",
-  summary: "Get the storage of an account",
+  ...get("/accounts/{id}/storage", "getStorage", "Get the storage of an account"),
   description: "Returns how much the account stores in the main database, and its limits.",
   ...operation,
   request: { params: accountPath },
@@ -102,10 +93,7 @@ routes.openapi(getStorage, async (c) => {
 });
 
 const setStorageQuota = createRoute({
-  method: "put",
-  path: "/accounts/{id}/storage-quota",
-  operationId: "setStorageQuota",
-  summary: "Set the storage quota of an account",
+  ...put("/accounts/{id}/storage-quota", "setStorageQuota", "Set the storage quota of an account"),
   description: "Sets how many bytes the account may store in the main database. With `null`, the default applies.",
   ...operation,
   request: {
@@ -131,10 +119,7 @@ routes.openapi(setStorageQuota, async (c) => {
 });
 
 const createOwnerLink = createRoute({
-  method: "post",
-  path: "/accounts/{id}/owners",
-  operationId: "createOwnerLink",
-  summary: "Create a setup link for another owner",
+  ...post("/accounts/{id}/owners", "createOwnerLink", "Create a setup link for another owner"),
   description: "Creates a setup link for an owner. An earlier link that is unused stops working.",
   ...operation,
   ...withIdempotencyKey,
@@ -165,10 +150,7 @@ async function respondLines(c: TeamContext, { lines, next }: { lines: readonly o
 const afterDescription = "The cursor of the next page, from the header `X-Next`.";
 
 const readExport = createRoute({
-  method: "get",
-  path: "/accounts/{id}/export",
-  operationId: "exportAccount",
-  summary: "Export an account",
+  ...get("/accounts/{id}/export", "exportAccount", "Export an account"),
   description: "Returns a page of the account's data, one JSON object per line. The header `X-Next` has the cursor of the next page.",
   ...operation,
   ...sharesCpuOfAccount,
@@ -192,10 +174,7 @@ routes.openapi(readExport, async (c) => {
 });
 
 const readLog = createRoute({
-  method: "get",
-  path: "/accounts/{id}/log",
-  operationId: "exportLog",
-  summary: "Export the requests of an account",
+  ...get("/accounts/{id}/log", "exportLog", "Export the requests of an account"),
   description:
     "Returns a page of the request log, newest first, one JSON object per line. The header `X-Next` has the cursor of the next page.",
   ...operation,
@@ -248,10 +227,7 @@ const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure): z.in
 });
 
 const erase = createRoute({
-  method: "post",
-  path: "/accounts/{id}/erase",
-  operationId: "eraseAccount",
-  summary: "Erase an account",
+  ...post("/accounts/{id}/erase", "eraseAccount", "Erase an account"),
   description: "Permanently deletes the account and all its data. Repeat the call until `status` is `erased`.",
   ...operation,
   ...failsWith("conflict"),
@@ -275,10 +251,7 @@ routes.openapi(erase, async (c) => {
 });
 
 const getErasure = createRoute({
-  method: "get",
-  path: "/accounts/{id}/erasure",
-  operationId: "getErasure",
-  summary: "Get the state of an erasure",
+  ...get("/accounts/{id}/erasure", "getErasure", "Get the state of an erasure"),
   description: "Returns what was erased so far.",
   ...operation,
   request: { params: accountPath },

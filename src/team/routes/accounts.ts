@@ -5,7 +5,7 @@ import { etagOfContent, preconditionOf, respondOne } from "../../api/conditional
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, get, mergePatch, patch, post, put, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { fixedPeriods, inPeriodOrder } from "../../budget/limits.ts";
 import { connect } from "../../db/client.ts";
@@ -160,10 +160,7 @@ const requireMatch = (c: TeamContext, account: Account) => {
 export const routes = createTeamRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/accounts",
-  operationId: "listAccounts",
-  summary: "List accounts",
+  ...get("/accounts", "listAccounts", "List accounts"),
   description: "Lists the accounts, oldest first.",
   tags,
   ...requireTokenScope("accounts:read", "handler"),
@@ -221,10 +218,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/accounts",
-  operationId: "createAccount",
-  summary: "Create an account",
+  ...post("/accounts", "createAccount", "Create an account"),
   description:
     "Creates an account. The response contains a setup link for its first owner. If nobody of the customer uses the overview, ignore the link.",
   tags,
@@ -258,10 +252,7 @@ routes.openapi(create, async (c) => {
 const boundToken = () => new Failure("forbidden", "A service token that is bound to accounts cannot create accounts.");
 
 const upsert = createRoute({
-  method: "put",
-  path: "/accounts/by-external-id/{external_id}",
-  operationId: "putAccountByExternalId",
-  summary: "Create or update an account by its external id",
+  ...put("/accounts/by-external-id/{external_id}", "putAccountByExternalId", "Create or update an account by its external id"),
   description:
     "Creates the account with this external id, or updates its name, its email address and its metadata. Members that are absent stay as they are. Sending the same request again changes nothing.",
   tags,
@@ -317,10 +308,7 @@ routes.openapi(upsert, async (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/accounts/{id}",
-  operationId: "getAccount",
-  summary: "Get an account",
+  ...get("/accounts/{id}", "getAccount", "Get an account"),
   description: "Returns one account.",
   tags,
   ...requireTokenScope("accounts:read", "path"),
@@ -335,10 +323,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/accounts/{id}",
-  operationId: "updateAccount",
-  summary: "Change an account",
+  ...patch("/accounts/{id}", "updateAccount", "Change an account"),
   description:
     "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `limits`, `limit_ceiling`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
   tags,

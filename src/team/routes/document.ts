@@ -1,16 +1,14 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readDocument } from "../../api/openapi/document.ts";
 import { respondBytes } from "../../api/respond.ts";
+import { get } from "../../api/route-parts/requests.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
 const read = createRoute({
-  method: "get",
-  path: "/openapi.json",
-  operationId: "getTeamOpenApi",
-  summary: "Get this document",
+  ...get("/openapi.json", "getTeamOpenApi", "Get this document"),
   description: "Returns the OpenAPI document of the team API. Every service token may read it.",
   tags: ["Service tokens"],
   ...requireTokenScope(null, "handler"),

@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body } from "../../api/route-parts/requests.ts";
+import { body, del, get, post } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { periods } from "../../budget/limits.ts";
 import {
@@ -190,10 +190,7 @@ const ImportRequest = z
   });
 
 const importRoute = createRoute({
-  method: "post",
-  path: "/accounts/{id}/keys/import",
-  operationId: "importKeys",
-  summary: "Import keys by their hashes",
+  ...post("/accounts/{id}/keys/import", "importKeys", "Import keys by their hashes"),
   description:
     "Imports up to 100 keys that your customers already have. Each row is decided by itself. Importing the same hash again returns the same key, unchanged. With `dry_run`, nothing is written, and `try` shows whether a hash fits its secret. You declare that the secrets were generated with at least 128 random bits. Register the form of the secrets with `POST /key-forms`, or requests with them are denied as unknown.",
   tags,
@@ -277,10 +274,7 @@ const formOf = ({ id, prefix, minLength, maxLength, alphabet, createdAt }: KeyFo
 });
 
 const listForms = createRoute({
-  method: "get",
-  path: "/key-forms",
-  operationId: "listKeyForms",
-  summary: "List the forms of imported keys",
+  ...get("/key-forms", "listKeyForms", "List the forms of imported keys"),
   description: "Lists the registered forms, oldest first.",
   tags,
   ...requireTokenScope("accounts:read"),
@@ -298,10 +292,7 @@ routes.openapi(listForms, async (c) => {
 });
 
 const addForm = createRoute({
-  method: "post",
-  path: "/key-forms",
-  operationId: "addKeyForm",
-  summary: "Register a form of imported keys",
+  ...post("/key-forms", "addKeyForm", "Register a form of imported keys"),
   description:
     "Registers a form. Text of no registered form is denied without a look-up. A new form is in use everywhere after ten seconds.",
   tags,
@@ -327,10 +318,7 @@ routes.openapi(addForm, async (c) => {
 });
 
 const removeForm = createRoute({
-  method: "delete",
-  path: "/key-forms/{id}",
-  operationId: "deleteKeyForm",
-  summary: "Delete a form of imported keys",
+  ...del("/key-forms/{id}", "deleteKeyForm", "Delete a form of imported keys"),
   description: "Deletes a form. Keys of this form are then denied as unknown, unless another form fits.",
   tags,
   ...requireTokenScope("keys:write"),

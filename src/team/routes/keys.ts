@@ -4,7 +4,18 @@ import { etagOfShown, preconditionOf, respondOne } from "../../api/conditional.t
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import {
+  body,
+  del,
+  get,
+  mergePatch,
+  optionalBody,
+  patch,
+  post,
+  put,
+  withConditions,
+  withIdempotencyKey,
+} from "../../api/route-parts/requests.ts";
 import { pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { always, type Precondition } from "../../db/optimistic-locking.ts";
@@ -86,10 +97,7 @@ async function accountOf(c: TeamContext, id: string): Promise<{ account: Account
 export const routes = createTeamRouter();
 
 const list = createRoute({
-  method: "get",
-  path: "/accounts/{id}/keys",
-  operationId: "listKeys",
-  summary: "List the keys of an account",
+  ...get("/accounts/{id}/keys", "listKeys", "List the keys of an account"),
   description: "Lists the keys of an account, newest first, including revoked keys.",
   tags,
   ...requireTokenScope("accounts:read", "path"),
@@ -116,10 +124,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/accounts/{id}/keys",
-  operationId: "createKey",
-  summary: "Create a key",
+  ...post("/accounts/{id}/keys", "createKey", "Create a key"),
   description: "Creates a key for an account and shows its secret once.",
   tags,
   ...requireTokenScope(scopeOf.key, "path"),
@@ -151,10 +156,7 @@ function withSecret({ key, secretKey }: { key: Key; secretKey: string }, headers
 }
 
 const read = createRoute({
-  method: "get",
-  path: "/keys/{id}",
-  operationId: "getKey",
-  summary: "Get a key",
+  ...get("/keys/{id}", "getKey", "Get a key"),
   description: "Returns one key without its secret.",
   tags,
   ...requireTokenScope("accounts:read", "handler"),
@@ -172,10 +174,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/keys/{id}",
-  operationId: "updateKey",
-  summary: "Change a key",
+  ...patch("/keys/{id}", "updateKey", "Change a key"),
   description: "Changes a key. When the response is sent, new restrictions are in force.",
   tags,
   ...requireTokenScope(scopeOf.key, "handler"),
@@ -197,10 +196,7 @@ routes.openapi(change, async (c) => {
 });
 
 const revoke = createRoute({
-  method: "delete",
-  path: "/keys/{id}",
-  operationId: "revokeKey",
-  summary: "Revoke a key",
+  ...del("/keys/{id}", "revokeKey", "Revoke a key"),
   description: "Revokes a key for good. When the response is sent, no request with the key is allowed.",
   tags,
   ...requireTokenScope(scopeOf.key, "handler"),
@@ -215,10 +211,7 @@ routes.openapi(revoke, async (c) => {
 });
 
 const rotate = createRoute({
-  method: "post",
-  path: "/keys/{id}/rotate",
-  operationId: "rotateKey",
-  summary: "Rotate the secret of a key",
+  ...post("/keys/{id}/rotate", "rotateKey", "Rotate the secret of a key"),
   description: "Creates a new secret and shows it once. The old secret works until the overlap ends.",
   tags,
   ...requireTokenScope(scopeOf.key, "handler"),
@@ -263,10 +256,7 @@ const onKey = async (c: TeamContext, id: string, action: string, patch: KeyPatch
 };
 
 const revokeById = createRoute({
-  method: "post",
-  path: "/keys/{id}/revoke",
-  operationId: "revokeKeyById",
-  summary: "Revoke a key, also one that D1 has lost",
+  ...post("/keys/{id}/revoke", "revokeKeyById", "Revoke a key, also one that D1 has lost"),
   description: "Revokes a key for good. It is in force when the response is sent.",
   ...operation,
   responses: { 200: teamJson(Done, "The key is revoked.") },
@@ -279,10 +269,7 @@ routes.openapi(revokeById, async (c) => {
 });
 
 const disable = createRoute({
-  method: "post",
-  path: "/keys/{id}/disable",
-  operationId: "disableKey",
-  summary: "Disable a key",
+  ...post("/keys/{id}/disable", "disableKey", "Disable a key"),
   description: "Denies requests with the key until it is enabled again. It is in force when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
@@ -292,10 +279,7 @@ const disable = createRoute({
 routes.openapi(disable, (c) => onKey(c, c.req.valid("param").id, "key.disabled", { state: "disabled" }));
 
 const enable = createRoute({
-  method: "post",
-  path: "/keys/{id}/enable",
-  operationId: "enableKey",
-  summary: "Enable a key",
+  ...post("/keys/{id}/enable", "enableKey", "Enable a key"),
   description: "Enables a disabled key. It is in force when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
@@ -305,10 +289,7 @@ const enable = createRoute({
 routes.openapi(enable, (c) => onKey(c, c.req.valid("param").id, "key.enabled", { state: "active" }));
 
 const setLimit = createRoute({
-  method: "put",
-  path: "/keys/{id}/limit",
-  operationId: "setKeyLimit",
-  summary: "Set the hourly limit of a key",
+  ...put("/keys/{id}/limit", "setKeyLimit", "Set the hourly limit of a key"),
   description: "Sets the limit per hour, up to the ceiling of the account.",
   ...operation,
   ...failsWith("conflict"),
@@ -324,10 +305,7 @@ routes.openapi(setLimit, (c) =>
 );
 
 const setLimits = createRoute({
-  method: "put",
-  path: "/keys/{id}/limits",
-  operationId: "setKeyLimits",
-  summary: "Replace the limits of a key",
+  ...put("/keys/{id}/limits", "setKeyLimits", "Replace the limits of a key"),
   description: "Replaces all limits of a key, each up to the ceiling of the account.",
   ...operation,
   ...failsWith("conflict"),

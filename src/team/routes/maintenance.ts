@@ -3,7 +3,7 @@ import { accountsAfter } from "../../accounts/account.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { optionalBody } from "../../api/route-parts/requests.ts";
+import { get, optionalBody, post } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { listOperations, recordOperation } from "../../identity/audit/operator-audit.ts";
@@ -41,10 +41,7 @@ const next = z.string().nullable().meta({ description: "The cursor of the next c
 const ids = (description: string) => z.array(z.string()).meta({ description, example: [] });
 
 const reconcileAllGuards = createRoute({
-  method: "post",
-  path: "/guards/reconcile",
-  operationId: "reconcileGuards",
-  summary: "Reconcile guards",
+  ...post("/guards/reconcile", "reconcileGuards", "Reconcile guards"),
   description: "Makes the guards and the rows of keys agree again after D1 was restored. Repeat the call with the cursor of the response.",
   ...operation,
   ...failsWith("invalid_cursor"),
@@ -84,10 +81,7 @@ const useData = ({ name, isNewest, isThere, used }: SecretUse) => ({ name, is_ne
 const mostNeeding = 100;
 
 const getSecrets = createRoute({
-  method: "get",
-  path: "/secrets",
-  operationId: "getSecrets",
-  summary: "Get the use of secrets",
+  ...get("/secrets", "getSecrets", "Get the use of secrets"),
   description: "Returns how many keys and webhooks each secret has signed or encrypted. The secrets themselves are never shown.",
   ...operation,
   responses: {
@@ -132,10 +126,7 @@ routes.openapi(getSecrets, async (c) => {
 });
 
 const reencryptSecrets = createRoute({
-  method: "post",
-  path: "/secrets/reencrypt",
-  operationId: "reencryptSecrets",
-  summary: "Encrypt webhook secrets again",
+  ...post("/secrets/reencrypt", "reencryptSecrets", "Encrypt webhook secrets again"),
   description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
   ...operation,
   responses: {
@@ -160,10 +151,7 @@ routes.openapi(reencryptSecrets, async (c) => {
 const due = z.int().meta({ description: "The deliveries that are due, at most 1,000 of each webhook.", example: 0 });
 
 const getBacklog = createRoute({
-  method: "get",
-  path: "/deliveries",
-  operationId: "getBacklog",
-  summary: "Get the backlog of deliveries",
+  ...get("/deliveries", "getBacklog", "Get the backlog of deliveries"),
   description: "Returns how many deliveries wait, and how many webhooks have problems.",
   ...operation,
   responses: {
@@ -193,10 +181,7 @@ routes.openapi(getBacklog, async (c) => {
 });
 
 const drainDeliveries = createRoute({
-  method: "post",
-  path: "/deliveries/drain",
-  operationId: "drainDeliveries",
-  summary: "Send due deliveries",
+  ...post("/deliveries/drain", "drainDeliveries", "Send due deliveries"),
   description: "Puts due deliveries into the queue. Repeat the call with the cursor of the response.",
   ...operation,
   request: { body: optionalBody(After) },
@@ -227,10 +212,7 @@ routes.openapi(drainDeliveries, async (c) => {
 const flushedAtOnce = 20;
 
 const flushLog = createRoute({
-  method: "post",
-  path: "/log/flush",
-  operationId: "flushLog",
-  summary: "Store log entries",
+  ...post("/log/flush", "flushLog", "Store log entries"),
   description:
     "Stores the log entries that are still in log writers in their databases, for example before a backup. Repeat the call with the cursor of the response. Entries whose response can still be reported stay in the log writers.",
   ...operation,
@@ -262,10 +244,7 @@ routes.openapi(flushLog, async (c) => {
 });
 
 const postTestAlert = createRoute({
-  method: "post",
-  path: "/alerts/test",
-  operationId: "postTestAlert",
-  summary: "Test the alerts",
+  ...post("/alerts/test", "postTestAlert", "Test the alerts"),
   description: "Posts an alert that begins, and then its end, to `ALERT_URL`.",
   ...operation,
   responses: {
@@ -301,10 +280,7 @@ const OperationData = z
 const filter = (description: string, example: string) => z.string().max(200).optional().meta({ description, example });
 
 const listAudit = createRoute({
-  method: "get",
-  path: "/audit",
-  operationId: "listOperations",
-  summary: "List what operators did",
+  ...get("/audit", "listOperations", "List what operators did"),
   description: "Lists the actions of operators and service tokens, newest first.",
   ...operation,
   request: {

@@ -3,7 +3,7 @@ import { etagOfShown, preconditionOf, respondOne } from "../../api/conditional.t
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, del, get, mergePatch, patch, post, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { fixedPeriods, inPeriodOrder, periods } from "../../budget/limits.ts";
 import { type Plan, type Progress, plansWithProgress, progressOf, readPlan } from "../../budget/plan.ts";
@@ -120,10 +120,7 @@ const operation = { tags: ["Plans"], ...requireTokenScope("operate") };
 const planPath = idPath("plan_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the plan.");
 
 const list = createRoute({
-  method: "get",
-  path: "/plans",
-  operationId: "listPlans",
-  summary: "List plans",
+  ...get("/plans", "listPlans", "List plans"),
   description: "Lists the plans, oldest first, with the number of their accounts.",
   ...operation,
   request: { query: z.strictObject(pageQuery) },
@@ -142,10 +139,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/plans",
-  operationId: "createPlan",
-  summary: "Create a plan",
+  ...post("/plans", "createPlan", "Create a plan"),
   description: "Creates a plan: a named set of terms for accounts.",
   ...operation,
   ...withIdempotencyKey,
@@ -174,10 +168,7 @@ routes.openapi(create, async (c) => {
 });
 
 const read = createRoute({
-  method: "get",
-  path: "/plans/{id}",
-  operationId: "getPlan",
-  summary: "Get a plan",
+  ...get("/plans/{id}", "getPlan", "Get a plan"),
   description: "Returns a plan, and how many accounts wait for its latest terms.",
   ...operation,
   ...withConditions,
@@ -193,10 +184,7 @@ routes.openapi(read, async (c) => {
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/plans/{id}",
-  operationId: "updatePlan",
-  summary: "Change a plan",
+  ...patch("/plans/{id}", "updatePlan", "Change a plan"),
   description:
     "Changes a plan, and gives its accounts the new terms one after another. While `next` is not null, send the request again with `after`, which does not change the plan again and ignores `If-Match`. A scheduled job also goes on with the accounts that are left.",
   ...operation,
@@ -221,10 +209,7 @@ routes.openapi(change, async (c) => {
 });
 
 const remove = createRoute({
-  method: "delete",
-  path: "/plans/{id}",
-  operationId: "deletePlan",
-  summary: "Delete a plan",
+  ...del("/plans/{id}", "deletePlan", "Delete a plan"),
   description: "Deletes a plan that no account has.",
   ...operation,
   ...withConditions,

@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { respondEmpty } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, del, get, post, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { timeInputOrNull, visibleText } from "../../lib/inputs/values.ts";
@@ -80,10 +80,7 @@ const bodyOf = (token: ListedToken): z.infer<typeof ServiceToken> => ({
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/tokens",
-  operationId: "listServiceTokens",
-  summary: "List service tokens",
+  ...get("/tokens", "listServiceTokens", "List service tokens"),
   description: "Lists the service tokens, newest first. The list never contains the tokens themselves.",
   tags,
   ...requireTokenScope("tokens:write", "handler"),
@@ -108,10 +105,7 @@ routes.openapi(list, async (c) => {
 });
 
 const create = createRoute({
-  method: "post",
-  path: "/tokens",
-  operationId: "createServiceToken",
-  summary: "Create a service token",
+  ...post("/tokens", "createServiceToken", "Create a service token"),
   description: "Creates a service token and shows it once. A service token can create only narrower tokens, and none with `tokens:write`.",
   tags,
   ...requireTokenScope("tokens:write", "handler"),
@@ -145,10 +139,7 @@ routes.openapi(create, async (c) => {
 });
 
 const revoke = createRoute({
-  method: "delete",
-  path: "/tokens/{id}",
-  operationId: "revokeServiceToken",
-  summary: "Revoke a service token",
+  ...del("/tokens/{id}", "revokeServiceToken", "Revoke a service token"),
   description: "Revokes a service token for good, and the tokens that it created. Requests with them are denied within five seconds.",
   tags,
   ...requireTokenScope("tokens:write", "handler"),

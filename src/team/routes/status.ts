@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
+import { get } from "../../api/route-parts/requests.ts";
 import { time } from "../../api/route-parts/schemas.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
@@ -109,10 +110,7 @@ const StatusData = z
   .openapi("Status", { description: "The status of the deployment." });
 
 const getStatus = createRoute({
-  method: "get",
-  path: "/status",
-  operationId: "getStatus",
-  summary: "Get the status of the deployment",
+  ...get("/status", "getStatus", "Get the status of the deployment"),
   description: "Returns what needs a person, and the state of the databases, the log, the deliveries and the scheduled jobs.",
   tags: ["Operations"],
   ...requireTokenScope("operate"),

@@ -1,6 +1,6 @@
 import { createRoute, type z } from "@hono/zod-openapi";
 import { respondJson } from "../../api/respond.ts";
-import { body } from "../../api/route-parts/requests.ts";
+import { body, post } from "../../api/route-parts/requests.ts";
 import { publicOrigin } from "../../http/request-url.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 import { report } from "../verify/reports.ts";
@@ -12,10 +12,7 @@ export const routes = createTeamRouter();
 const tags = ["Verify"];
 
 const verifyRequest = createRoute({
-  method: "post",
-  path: "/verify",
-  operationId: "verify",
-  summary: "Verify a request",
+  ...post("/verify", "verify", "Verify a request"),
   description:
     "Decides whether a request that your API has received may run, and counts it. The response is always 200 if the service could look at the request: `allowed` is the decision. Send the same `request_id` again if the answer was lost: within ten seconds, the request counts only once.",
   tags,
@@ -35,10 +32,7 @@ routes.openapi(verifyRequest, async (c) => {
 });
 
 const reportResponses = createRoute({
-  method: "post",
-  path: "/reports",
-  operationId: "report",
-  summary: "Report responses",
+  ...post("/reports", "report", "Report responses"),
   description:
     "Adds the responses of your API to the request log. Each report is decided by itself. The first report of a receipt wins: the same report again is 200, a different one 409, and a report after ten minutes 422.",
   tags,
