@@ -45,7 +45,7 @@ export async function revokeKeys(
   context: KeyContext,
   read: () => Promise<readonly KeyRow[]>,
   write = async (revocation: Revocation): Promise<unknown> =>
-    revocation.events.length > 0 && context.commit({ whenFull: "write", result: null, ...revocation }),
+    revocation.events.length > 0 && context.commit({ whenFull: "write", ...revocation }),
 ): Promise<void> {
   let conflicts = 0;
   const keys = await retryOnConflict(async () => {

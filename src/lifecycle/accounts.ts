@@ -14,7 +14,7 @@ import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { type AuditTarget, auditEntry } from "../outbox/audit.ts";
-import { actorOf, type OperatorContext, operatorCommit } from "./operator-context.ts";
+import { actorOf, commitOperation, type OperatorContext } from "./operator-context.ts";
 
 // Account changes that only an operator may make.
 
@@ -37,10 +37,8 @@ export async function makeTeamAccount(operatorContext: OperatorContext, input: N
 }
 
 const storeAccount = (operatorContext: OperatorContext, account: Account, result: unknown, more: Statement[]): Promise<unknown> => {
-  const { db } = operatorContext;
-  const commit = operatorCommit(operatorContext, "account.made", { accountId: account.id });
-  const statements = { made: insertAccount(db, account), more };
-  return orExternalIdTaken(commit({ whenFull: "write", result, events: [], statements }));
+  const statements = { made: insertAccount(operatorContext.db, account), more };
+  return orExternalIdTaken(commitOperation(operatorContext, "account.made", { accountId: account.id }, { result, statements }));
 };
 
 /** The values of an account that the team sets through the team API. */
@@ -63,12 +61,7 @@ export async function orExternalIdTaken<Result>(work: Promise<Result>): Promise<
 export async function makeOwnerLink(operatorContext: OperatorContext, accountId: string): Promise<string> {
   await readAccount(operatorContext.db, accountId);
   const { token, statements } = newSetupLink(operatorContext, accountId);
-  await operatorCommit(operatorContext, "owner.linked", { accountId })({
-    whenFull: "write",
-    result: token,
-    events: [],
-    statements: { link: statements },
-  });
+  await commitOperation(operatorContext, "owner.linked", { accountId }, { result: token, statements: { link: statements } });
   return token;
 }
 
@@ -98,15 +91,16 @@ async function changeSuspension(
   const account = await readAccount(db, accountId);
   const action = suspendedAt === null ? "account.resumed" : "account.suspended";
   const when = changesSuspension(accountId, suspendedAt);
-  const commit = operatorCommit(operatorContext, action, { accountId });
-  await commit({
-    whenFull: "write",
-    result: null,
-    events: [],
-    audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, action, targetOf(account))],
-    statements: { versions: raiseVersions(db, accountId, now, when), suspension: setSuspension(db, accountId, suspendedAt) },
-    when,
-  });
+  await commitOperation(
+    operatorContext,
+    action,
+    { accountId },
+    {
+      audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, action, targetOf(account))],
+      statements: { versions: raiseVersions(db, accountId, now, when), suspension: setSuspension(db, accountId, suspendedAt) },
+      when,
+    },
+  );
   return pushKeysOf(operatorContext, accountId);
 }
 
@@ -122,14 +116,15 @@ export async function changeStorageQuota(
   const { db, now } = operatorContext;
   const account = await readAccount(db, accountId);
   const details = { storage_quota_bytes: storageQuotaBytes };
-  const commit = operatorCommit(operatorContext, "account.changed", { accountId, details });
-  await commit({
-    whenFull: "write",
-    result: null,
-    events: [],
-    audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
-    statements: { changed: updateAccount(db, accountId, { storageQuotaBytes }) },
-  });
+  await commitOperation(
+    operatorContext,
+    "account.changed",
+    { accountId, details },
+    {
+      audit: [auditEntry({ actor: actorOf(operatorContext, accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
+      statements: { changed: updateAccount(db, accountId, { storageQuotaBytes }) },
+    },
+  );
 }
 
 /** The number of bytes and rows that an account stores, and the maximum of each number. */

@@ -20,7 +20,7 @@ import { activityDays } from "../log/retention.ts";
 import { logOf, type WriterEnv, writerAt } from "../log/writers.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import { orExternalIdTaken, type TeamValues, targetOf } from "./accounts.ts";
-import { actorOf, type OperatorContext, operatorCommit } from "./operator-context.ts";
+import { actorOf, commitOperation, type OperatorContext, operatorCommit } from "./operator-context.ts";
 
 // The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
 // nothing else reads plans. A change of a plan is therefore written to its accounts one after another.
@@ -118,21 +118,25 @@ export async function writeAccount(
   // The entry says what the terms are now. It does not contain the values of the team, because they can be personal data.
   const details = { ...ofTerms, ...(changes.length > 0 && { changes }) };
   const when = isAccountAsRead(before);
-  const commit = operatorCommit(changing, "account.changed", { accountId: before.id, details });
-  const { changed: written } = await commit({
-    whenFull: "write",
-    result: null,
-    events: [],
-    audit: [
-      auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), [...changes, ...Object.keys(ofTerms)]),
-    ],
-    statements: {
-      // The guards of the keys know the values of the team.
-      versions: isEmpty(changed) ? [] : [raiseVersions(db, before.id, now, when)],
-      changed: updateAccount(db, before.id, members, when),
+  const { changed: written } = await commitOperation(
+    changing,
+    "account.changed",
+    { accountId: before.id, details },
+    {
+      audit: [
+        auditEntry({ actor: actorOf(changing, before.id), now }, "account.changed", targetOf(before), [
+          ...changes,
+          ...Object.keys(ofTerms),
+        ]),
+      ],
+      statements: {
+        // The guards of the keys know the values of the team.
+        versions: isEmpty(changed) ? [] : [raiseVersions(db, before.id, now, when)],
+        changed: updateAccount(db, before.id, members, when),
+      },
+      when,
     },
-    when,
-  });
+  );
   return wrote(written);
 }
 

@@ -18,7 +18,7 @@ import { always, type Precondition, requirePrecondition, retry, retryOnConflict,
 import { requireServed } from "../keys/scopes.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
-import { type OperatorContext, operatorCommit } from "./operator-context.ts";
+import { commitOperation, type OperatorContext } from "./operator-context.ts";
 
 // What operators do with plans. A change of a plan is written to its accounts one after another.
 
@@ -28,8 +28,8 @@ export type PlanContent = Pick<Plan, "name" | "accountLimits" | "keyLimits" | "d
 export async function makePlan(operatorContext: OperatorContext, content: PlanContent): Promise<Plan> {
   const { db, now, operator } = operatorContext;
   const plan: Plan = { id: newPlanId(now), ...content, version: 1, changedBy: operator, createdAt: now, updatedAt: now };
-  const commit = operatorCommit(operatorContext, "plan.made", { targetId: plan.id, details: content });
-  await orNameTaken(commit({ whenFull: "write", result: plan, events: [], statements: { made: insertPlan(db, plan) } }));
+  const change = { result: plan, statements: { made: insertPlan(db, plan) } };
+  await orNameTaken(commitOperation(operatorContext, "plan.made", { targetId: plan.id, details: content }, change));
   return plan;
 }
 
@@ -51,10 +51,8 @@ export async function changePlan(
     const patch = differing(given, before);
     if (isEmpty(patch)) return before;
     const statements = { written: updatePlan(db, before, { ...patch, changedBy: operator, updatedAt: now }) };
-    const commit = operatorCommit(operatorContext, "plan.changed", { targetId: id, details: patch });
-    const { written } = await orNameTaken(
-      commit({ whenFull: "write", result: null, events: [], statements, when: isPlanAsRead(db, before) }),
-    );
+    const change = { statements, when: isPlanAsRead(db, before) };
+    const { written } = await orNameTaken(commitOperation(operatorContext, "plan.changed", { targetId: id, details: patch }, change));
     return wrote(written) ? readPlan(db, id) : retry;
   });
 }
@@ -71,9 +69,8 @@ export async function deletePlan(operatorContext: OperatorContext, id: string, p
     requirePlan(plan, precondition);
     if ((await progressOf(db, plan)).accounts > 0) throw used();
     try {
-      const commit = operatorCommit(operatorContext, "plan.deleted", { targetId: id, details: { name: plan.name } });
-      const statements = { removed: removePlan(db, plan) };
-      const { removed } = await commit({ whenFull: "write", result: null, events: [], statements, when: isPlanAsRead(db, plan) });
+      const change = { statements: { removed: removePlan(db, plan) }, when: isPlanAsRead(db, plan) };
+      const { removed } = await commitOperation(operatorContext, "plan.deleted", { targetId: id, details: { name: plan.name } }, change);
       return wrote(removed) ? undefined : retry;
     } catch (error) {
       // An account can get the plan between the two statements.

@@ -4,10 +4,12 @@ import { type Budgets, budgetsOf } from "../budget/budgets.ts";
 import { connect } from "../db/client.ts";
 import { type Guards, guardsOf } from "../guard/guards.ts";
 import * as contexts from "../http/operation-contexts.ts";
+import { publicOrigin } from "../http/request-url.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { actorOf, type OperatorContext, operatorCommit } from "../lifecycle/operator-context.ts";
 import type { TeamEnv } from "./team-router.ts";
 import { hasScope, mayActOn, type TokenRights, type TokenScope } from "./tokens/token.ts";
+import type { Caller } from "./verify/verify.ts";
 
 export type TeamContext = Context<TeamEnv>;
 
@@ -53,3 +55,11 @@ export function setupUrl(c: TeamContext, token: string): string {
   if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set, so the link would have no address.");
   return `${new URL(origin.trim()).origin}/setup#${token}`;
 }
+
+/** Returns the caller of a verification whose token may ask about these accounts. */
+export const callerOf = (c: TeamContext, accountIds: Caller["accountIds"]): Caller => ({
+  accountIds,
+  origin: publicOrigin(c),
+  requestId: c.get("requestId"),
+  waitUntil: (work) => c.executionCtx.waitUntil(work),
+});

@@ -1,6 +1,7 @@
-import { OpenAPIHono, z } from "@hono/zod-openapi";
+import { OpenAPIHono } from "@hono/zod-openapi";
 import type { ApiEnv } from "../api/context.ts";
-import { headerRefs } from "../api/route-parts/responses.ts";
+import { headerRefs, responsesWith } from "../api/route-parts/responses.ts";
+import { idParam } from "../api/route-parts/schemas.ts";
 import { onInvalid } from "../api/validation.ts";
 import { shareCpu } from "../http/cpu-share.ts";
 import { accountOwner, team } from "../http/share-owner.ts";
@@ -49,24 +50,8 @@ export const requireTokenScope = (scope: TokenScope | null, reach: Reach = "depl
 export const sharesCpuOfAccount = { "x-shares-cpu": true, middleware: shareCpu((c) => accountOwner(c.req.param("id") ?? "")) } as const;
 export const sharesCpuOfTeam = { "x-shares-cpu": true, middleware: shareCpu(() => team) } as const;
 
-/**
- * Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response.
- */
-export const teamJson = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
-  description,
-  headers: headerRefs("X-Request-Id", ...more),
-  content: { "application/json": { schema } },
-});
-
-/** Returns a JSON response for a POST that takes an Idempotency-Key. */
-export const teamPostJson = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) =>
-  teamJson(schema, description, ...more, "Idempotent-Replayed");
-
-/** A response without a body. */
-export const teamEmpty = (description: string, ...more: string[]) => ({ description, headers: headerRefs("X-Request-Id", ...more) });
-
-/** A response to a GET whose client already has this version. */
-export const teamNotModified = { 304: teamEmpty("The client already has this version.", "ETag") } as const;
+/** The responses of the team API. */
+export const { empty: teamEmpty, json: teamJson, postJson: teamPostJson, notModified: teamNotModified } = responsesWith("X-Request-Id");
 
 /** A page of an export. Each line is a JSON object. */
 export const teamLines = {
@@ -78,8 +63,4 @@ export const teamLines = {
   },
 };
 
-/** The schema of a path that contains an id. */
-export const idPath = (example: string, description = "The id of the resource.") =>
-  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description }, example }) });
-
-export const accountPath = idPath("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account.");
+export const accountPath = idParam("acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the account.");

@@ -22,6 +22,7 @@ export const pageOf = <Item extends z.ZodType, More extends z.ZodRawShape = Reco
 
 /** The position in a list that is sorted by creation time. Rows of the same time are sorted by id. */
 export const CreatedPosition = z.strictObject({ createdAt: z.int(), id: z.string() });
+export const createdPositionOf = ({ createdAt, id }: z.infer<typeof CreatedPosition>) => ({ createdAt, id });
 
 /**
  * Returns a checksum that makes a cursor valid for only one list. The checksum covers the path, the position, and all query parameters

@@ -65,25 +65,26 @@ export const Problem = problemWith(apiCodes);
 export const headerRefs = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
-/** The headers of every response to a request with a known API key. */
-const ofKey = ["X-Request-Id", ...rateLimitHeaders];
+/**
+ * Returns functions that make the responses of route objects. `ofAll`: the headers of every response of the API. `more`: the headers that a response has in
+ * addition.
+ */
+export const responsesWith = (...ofAll: string[]) => {
+  const empty = (description: string, ...more: string[]) => ({ description, headers: headerRefs(...ofAll, ...more) });
+  const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
+    ...empty(description, ...more),
+    content: { "application/json": { schema } },
+  });
+  return {
+    /** A response without a body. */
+    empty,
+    json,
+    /** A JSON response to a POST that takes an Idempotency-Key. */
+    postJson: <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) =>
+      json(schema, description, ...more, "Idempotent-Replayed"),
+    notModified: { 304: empty("The client already has this version.", "ETag") } as const,
+  };
+};
 
-/** Returns a JSON response for a route object. `more` lists headers in addition to the headers of every response to a known API key. */
-export const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
-  description,
-  headers: headerRefs(...ofKey, ...more),
-  content: { "application/json": { schema } },
-});
-
-/** Returns a JSON response for a POST that takes an Idempotency-Key. */
-export const postJson = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) =>
-  json(schema, description, ...more, "Idempotent-Replayed");
-
-export const noContent = (description: string, { isPublic = false } = {}) => ({
-  description,
-  headers: headerRefs(...(isPublic ? ["X-Request-Id"] : ofKey)),
-});
-
-export const notModified = {
-  304: { description: "The client already has this version.", headers: headerRefs(...ofKey, "ETag") },
-} as const;
+/** The responses to a request with a known API key. */
+export const { empty: noContent, json, postJson, notModified } = responsesWith("X-Request-Id", ...rateLimitHeaders);

@@ -13,8 +13,8 @@ export const noSecret = z
   .meta({ description: "The value is always null, because only the first response contains the secret.", example: null });
 
 /** The schema of an id in a path. A malformed id gets 404 like any unknown id, not a validation error. */
-export const idParam = (example: string) =>
-  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description: "The id of the resource." }, example }) });
+export const idParam = (example: string, description = "The id of the resource.") =>
+  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description }, example }) });
 
 /**
  * Returns an area's schema as a named component of the OpenAPI document. A schema has no `openapi` method if the schema was created before

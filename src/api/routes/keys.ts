@@ -16,7 +16,7 @@ import { runIdempotentPost } from "../idempotency.ts";
 import { contextOf } from "../operation-contexts.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
-import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { CreatedPosition, createdPositionOf, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, del, get, mergePatch, optionalBody, patch, post, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery, severalWords } from "../route-parts/schemas.ts";
@@ -68,10 +68,10 @@ const tags = ["Keys"];
  */
 const keyEtag = (key: KeyWithUse, now: number) => etagOfShown(key.revision, schemas.keyData(key, now));
 
-const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }) => {
+const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }, headers: Record<string, string> = {}) => {
   const now = Date.now();
-  const body = schemas.keyData(key, now);
-  return { body: { ...body, secret_key: secretKey as string | null }, stored: { ...body, secret_key: null }, etag: keyEtag(key, now) };
+  const stored = { ...schemas.keyData(key, now), secret_key: null };
+  return { body: { ...stored, secret_key: secretKey as string | null }, stored, headers: { ...headers, ETag: keyEtag(key, now) } };
 };
 
 export const routes = createRouter();
@@ -86,16 +86,11 @@ const list = createRoute({
   responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
 });
 
-const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
-
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
-  const after = positionAt(c, cursor, Position);
+  const after = positionAt(c, cursor, CreatedPosition);
   const context = await openSnapshot(contextOf(c));
-  const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
-    createdAt,
-    id,
-  }));
+  const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, createdPositionOf);
   return respondPage(
     c,
     rows.map((key) => schemas.keyData(key, context.now)),
@@ -121,10 +116,7 @@ routes.openapi(create, (c) => {
   return runIdempotentPost(c, {
     authorize: (context) => authorizeNewKey(context, newKey),
     run: ({ commit }) => createKey(contextOf(c, commit), newKey),
-    respond: (made) => {
-      const { etag, ...response } = withSecret(made);
-      return { status: 201, ...response, headers: { Location: `${c.req.path}/${made.key.id}`, ETag: etag } };
-    },
+    respond: (made) => ({ status: 201, ...withSecret(made, { Location: `${c.req.path}/${made.key.id}` }) }),
   });
 });
 
@@ -198,10 +190,7 @@ routes.openapi(rotate, (c) => {
   return runIdempotentPost(c, {
     authorize: (context) => authorizeRotation(context, id),
     run: ({ commit }) => rotateKey(contextOf(c, commit), id, overlapMs),
-    respond: (rotated) => {
-      const { etag, ...response } = withSecret(rotated);
-      return { status: 200, ...response, headers: { ETag: etag } };
-    },
+    respond: (rotated) => ({ status: 200, ...withSecret(rotated) }),
     beforeReplay: () => pushIfWaiting(contextOf(c), id),
   });
 });

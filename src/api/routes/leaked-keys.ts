@@ -13,7 +13,7 @@ import type { ApiContext } from "../context.ts";
 import { respondEmpty } from "../respond.ts";
 import { failsWith, publicRoute } from "../route-parts/access.ts";
 import { post } from "../route-parts/requests.ts";
-import { noContent } from "../route-parts/responses.ts";
+import { headerRefs } from "../route-parts/responses.ts";
 import { createRouter } from "../router.ts";
 
 const Leaked = z.looseObject({ key: z.string().trim() });
@@ -51,7 +51,12 @@ const revoke = createRoute({
       },
     },
   },
-  responses: { 202: noContent("The report was received. The response does not reveal whether the key exists.", { isPublic: true }) },
+  responses: {
+    202: {
+      description: "The report was received. The response does not reveal whether the key exists.",
+      headers: headerRefs("X-Request-Id"),
+    },
+  },
 });
 
 routes.openapi(revoke, async (c) => {

@@ -94,7 +94,6 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
     const rows = fitting.map(({ id, key }) => rowOf(context, id, key, terms));
     const when = and(hasRoomForKey(context, Math.min(live.length, room)), hasKeyTerms(actor.accountId, terms)) as SQL;
     const { made: inserted } = await commit({
-      result: null,
       events: [],
       accountId: actor.accountId,
       addsBytes: JSON.stringify(rows).length + rows.length * 600,
@@ -108,7 +107,6 @@ async function importOnce(context: WriteContext, keys: readonly ImportedKey[], i
   if (corrected.length > 0 && !isDryRun) {
     const names = corrected.map(({ key }) => key.name);
     await commit({
-      result: null,
       events: [],
       accountId: actor.accountId,
       audit: [auditEntry(context, "keys.imported", { type: "account", id: actor.accountId, name: null }, names)],

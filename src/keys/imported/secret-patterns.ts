@@ -55,6 +55,6 @@ export async function addKeyForm({ db, now, commit }: FormContext, form: SecretF
 export async function deleteKeyForm({ db, commit }: Omit<FormContext, "now">, id: string): Promise<void> {
   const when = sql`EXISTS (SELECT 1 FROM key_forms WHERE id = ${id})`;
   const statements = { deleted: db.delete(keyForms).where(eq(keyForms.id, id)).returning({ id: keyForms.id }) };
-  const { deleted } = await commit({ whenFull: "write", result: null, events: [], statements, when });
+  const { deleted } = await commit({ whenFull: "write", events: [], statements, when });
   if (!wrote(deleted)) throw new Failure("not_found", "There is no such form.");
 }

@@ -38,7 +38,7 @@ async function unassignSome(context: WriteContext, userId: string, atOnce: numbe
     unassigned: raw(db, unassign(actor.accountId, assigned, now)),
   };
   try {
-    await commit({ result: null, events, statements, whenFull: "write" });
+    await commit({ events, statements, whenFull: "write" });
     return "some changed";
   } catch (error) {
     if (isFailedCondition(error, tasksUnchanged)) return "changed meanwhile";

@@ -71,7 +71,6 @@ export function deleteTask(context: WriteContext, id: string, precondition: Prec
   return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
     const { deleted } = await commit({
       whenFull: "write",
-      result: null,
       events: [taskDeleted(before, now)],
       statements: { deleted: db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id }) },
       when: isUnchanged(db, tasks, before),

@@ -41,7 +41,6 @@ export async function deleteUser(
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
     const { marked: written } = await commit({
       whenFull: "write",
-      result: null,
       events: [],
       statements: {
         marked: db
@@ -137,7 +136,6 @@ async function deleteRow({ db, now, commit }: WriteContext, user: User): Promise
   try {
     await commit({
       whenFull: "write",
-      result: null,
       events: [userDeleted(user, now)],
       statements: { deleted: db.delete(users).where(asRead(users, user)) },
       when: isUnchanged(db, users, user),

@@ -11,7 +11,7 @@ import { respond } from "../../http/standard-headers.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import { countFailure } from "../../log/isolate/count-failures.ts";
 import { authenticateFor } from "../authenticate.ts";
-import type { TeamContext } from "../context.ts";
+import { callerOf, type TeamContext } from "../context.ts";
 import { forwardScheme } from "../team-router.ts";
 import {
   type ForwardOptions,
@@ -73,14 +73,8 @@ async function decide(c: TeamContext, token: string, options: ForwardOptions): P
   const request = await forwardedRequest(db, c.req.raw.headers, c.env);
   const isOfOthers = options.passUnknown && (await isForeign(db, request, Date.now()));
   if (isPassed(request, options, isOfOthers)) return respond(c, null, 200, verifiedHeaders(null));
-  const caller = {
-    accountIds,
-    origin: publicOrigin(c),
-    requestId: c.get("requestId"),
-    waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
-  };
   const { scope, cost, report } = options;
-  return respondTo(c, await verify(c.env, caller, { ...request, scope, cost, report }), options);
+  return respondTo(c, await verify(c.env, callerOf(c, accountIds), { ...request, scope, cost, report }), options);
 }
 
 /** Denies a request whose options are not valid, so that a wrong configuration never lets anybody through. */

@@ -3,7 +3,7 @@ import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, del, get, post } from "../../api/route-parts/requests.ts";
-import { pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { idParam, pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { periods } from "../../budget/limits.ts";
 import {
   algorithms,
@@ -26,7 +26,7 @@ import { iso } from "../../lib/time/clock.ts";
 import { requireNotErased } from "../../lifecycle/erase-account.ts";
 import { operatorCommit } from "../../lifecycle/operator-context.ts";
 import { accountFor, keyContext, operatorContext } from "../context.ts";
-import { accountPath, createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
+import { accountPath, createTeamRouter, requireTokenScope, teamBase, teamEmpty, teamJson } from "../team-router.ts";
 
 export const routes = createTeamRouter();
 
@@ -322,7 +322,7 @@ const removeForm = createRoute({
   description: "Deletes a form. Keys of this form are then denied as unknown, unless another form fits.",
   tags,
   ...requireTokenScope("keys:write"),
-  request: { params: idPath("frm_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the form.") },
+  request: { params: idParam("frm_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the form.") },
   responses: { 204: teamEmpty("The form is deleted.") },
 });
 

@@ -3,7 +3,7 @@ import type { Account } from "../../accounts/account.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../../api/conditional.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { CreatedPosition, createdPositionOf, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import {
   body,
   del,
@@ -16,7 +16,7 @@ import {
   withConditions,
   withIdempotencyKey,
 } from "../../api/route-parts/requests.ts";
-import { pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { always, type Precondition } from "../../db/optimistic-locking.ts";
 import { pageFrom } from "../../db/page.ts";
@@ -52,7 +52,6 @@ import { runTeamPost } from "../idempotency.ts";
 import {
   accountPath,
   createTeamRouter,
-  idPath,
   requireTokenScope,
   teamBase,
   teamEmpty,
@@ -74,7 +73,7 @@ const TeamKeyWithSecret = z
   })
   .openapi("KeyWithSecret", { description: "A key with its secret." });
 
-const keyId = idPath("key_4fPq2rT8vX0zB6dH", "The id of the key.");
+const keyId = idParam("key_4fPq2rT8vX0zB6dH", "The id of the key.");
 
 /** Returns the ETag of a key. The status and the last use can change without a write to the key's row. */
 const etagOf = (key: Key, now: number) => etagOfShown(key.revision, teamKeyData(key, now));
@@ -112,10 +111,7 @@ routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
   const after = positionAt(c, cursor, CreatedPosition);
   const context = await openSnapshot(reading(c, await accountFor(c, c.req.valid("param").id)));
-  const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
-    createdAt,
-    id,
-  }));
+  const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, createdPositionOf);
   return respondPage(
     c,
     rows.map((key) => teamKeyData(key, context.now)),

@@ -4,7 +4,7 @@ import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, del, get, mergePatch, patch, post, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { idParam, pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { fixedPeriods, inPeriodOrder, periods } from "../../budget/limits.ts";
 import { type Plan, type Progress, plansWithProgress, progressOf, readPlan } from "../../budget/plan.ts";
 import { connect } from "../../db/client.ts";
@@ -13,20 +13,11 @@ import { limitsInput, scopesInput, scopesPatch } from "../../keys/schemas.ts";
 import { omitUndefined } from "../../lib/inputs/omit-undefined.ts";
 import { visibleText } from "../../lib/inputs/values.ts";
 import { iso, secondMs } from "../../lib/time/clock.ts";
-import { applyPlan, changePlan, deletePlan, makePlan } from "../../lifecycle/plans.ts";
+import { applyPlan, changePlan, deletePlan, makePlan, type PlanContent } from "../../lifecycle/plans.ts";
 import { retentionDays } from "../../log/retention.ts";
 import { operatorContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
-import {
-  createTeamRouter,
-  idPath,
-  requireTokenScope,
-  teamBase,
-  teamEmpty,
-  teamJson,
-  teamNotModified,
-  teamPostJson,
-} from "../team-router.ts";
+import { createTeamRouter, requireTokenScope, teamBase, teamEmpty, teamJson, teamNotModified, teamPostJson } from "../team-router.ts";
 
 /** The time that one call spends on the accounts of a plan, in milliseconds. The caller repeats the call until no account is left. */
 const applyingMs = 10 * secondMs;
@@ -105,7 +96,7 @@ const PlanPatch = z
   .partial()
   .openapi("PlanPatch", { description: "Changes of a plan." });
 
-const contentOf = <Given extends z.output<typeof PlanPatch>>(given: Given) => ({
+const contentOf = (given: z.output<typeof PlanPatch>) => ({
   name: given.name,
   accountLimits: given.account_limits && inPeriodOrder(given.account_limits),
   keyLimits: given.key_limits && inPeriodOrder(given.key_limits),
@@ -117,7 +108,7 @@ export const routes = createTeamRouter();
 
 /** The shared parts of the routes in this file. */
 const operation = { tags: ["Plans"], ...requireTokenScope("operate") };
-const planPath = idPath("plan_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the plan.");
+const planPath = idParam("plan_019a1b2c3d4e7f8091a2b3c4d5e6f708", "The id of the plan.");
 
 const list = createRoute({
   ...get("/plans", "listPlans", "List plans"),
@@ -149,14 +140,8 @@ const create = createRoute({
 });
 
 routes.openapi(create, async (c) => {
-  const { name, account_limits, key_limits, default_scopes, retention_days } = c.req.valid("json");
-  const content = {
-    name,
-    accountLimits: inPeriodOrder(account_limits),
-    keyLimits: inPeriodOrder(key_limits),
-    defaultScopes: default_scopes,
-    retentionDays: retention_days,
-  };
+  // A new plan has all members.
+  const content = contentOf(c.req.valid("json")) as PlanContent;
   return runTeamPost(
     c,
     (context) => makePlan(context, content),

@@ -3,13 +3,13 @@ import { respondEmpty } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, del, get, post, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { idParam, pageQuery, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { timeInputOrNull, visibleText } from "../../lib/inputs/values.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
 import { operatorContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
-import { createTeamRouter, idPath, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
+import { createTeamRouter, requireTokenScope, teamBase, teamEmpty, teamJson, teamPostJson } from "../team-router.ts";
 import { type ListedToken, makeToken, readTokens, revokeToken } from "../tokens/manage-tokens.ts";
 import { tokenScopes } from "../tokens/token.ts";
 
@@ -144,7 +144,7 @@ const revoke = createRoute({
   tags,
   ...requireTokenScope("tokens:write", "handler"),
   ...failsWith("forbidden"),
-  request: { params: idPath("svc_4fPq2rT8vX0zB6dH") },
+  request: { params: idParam("svc_4fPq2rT8vX0zB6dH") },
   responses: { 204: teamEmpty("The token is revoked.") },
 });
 

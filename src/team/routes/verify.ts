@@ -1,7 +1,7 @@
-import { createRoute, type z } from "@hono/zod-openapi";
+import { createRoute } from "@hono/zod-openapi";
 import { respondJson } from "../../api/respond.ts";
 import { body, post } from "../../api/route-parts/requests.ts";
-import { publicOrigin } from "../../http/request-url.ts";
+import { callerOf } from "../context.ts";
 import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
 import { report } from "../verify/reports.ts";
 import * as schemas from "../verify/schemas.ts";
@@ -22,13 +22,7 @@ const verifyRequest = createRoute({
 });
 
 routes.openapi(verifyRequest, async (c) => {
-  const caller = {
-    accountIds: c.get("token").accountIds,
-    origin: publicOrigin(c),
-    requestId: c.get("requestId"),
-    waitUntil: (work: Promise<void>) => c.executionCtx.waitUntil(work),
-  };
-  return respondJson(c, (await verify(c.env, caller, c.req.valid("json"))) as z.infer<typeof schemas.VerifyAnswer>, 200);
+  return respondJson(c, await verify(c.env, callerOf(c, c.get("token").accountIds), c.req.valid("json")), 200);
 });
 
 const reportResponses = createRoute({

@@ -8,7 +8,7 @@ import { hashOf } from "../../lib/crypto/hash.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
-import { type OperatorContext, operatorCommit } from "../../lifecycle/operator-context.ts";
+import { commitOperation, type OperatorContext } from "../../lifecycle/operator-context.ts";
 import { forgetToken, serviceTokensOf, type TokensEnv } from "./authenticate-token.ts";
 import {
   hasRoomForToken,
@@ -61,13 +61,8 @@ export async function makeToken(changing: ChangingTokens, input: NewToken): Prom
   };
   const details = { name: input.name, scopes: input.scopes, accounts: input.accountIds, expires_at: input.expiresAt };
   const when = hasRoomForToken(maxTokens);
-  const { inserted } = await operatorCommit(changing, "token.made", { targetId: id, details })({
-    whenFull: "write",
-    result: { row, token },
-    events: [],
-    statements: { inserted: insertToken(db, row, when) },
-    when,
-  });
+  const change = { result: { row, token }, statements: { inserted: insertToken(db, row, when) }, when };
+  const { inserted } = await commitOperation(changing, "token.made", { targetId: id, details }, change);
   if (!wrote(inserted))
     throw new Failure("limit_reached", "A deployment may have at most 1,000 service tokens. Revoke tokens that you no longer use.");
   // The token that creates this one may have been revoked in the meantime.
@@ -103,13 +98,9 @@ export async function revokeToken(changing: ChangingTokens, id: string): Promise
   if (!known || reasonAgainst(rights, known) !== null) throw new Failure("not_found", "There is no such service token.");
   const ending = (await readTokenAndCreated(db, id)).filter(({ revokedAt }) => revokedAt === null);
   const alsoRevoked = ending.flatMap((each) => (each.id === id ? [] : [each.id]));
-  if (ending.length > 0)
-    await operatorCommit(changing, "token.revoked", { targetId: id, details: { name: known.name, also_revoked: alsoRevoked } })({
-      whenFull: "write",
-      result: null,
-      events: [],
-      statements: { revoked: revokeTokenRows(db, id, now) },
-    });
+  const details = { name: known.name, also_revoked: alsoRevoked };
+  const statements = { revoked: revokeTokenRows(db, id, now) };
+  if (ending.length > 0) await commitOperation(changing, "token.revoked", { targetId: id, details }, { statements });
   // The batch also revokes tokens that were created since the list was read.
   const revoked = await readTokenAndCreated(db, id);
   for (const token of revoked) forgetToken(token.tokenHash);

@@ -1,9 +1,9 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { z } from "zod";
 import { newId } from "../../lib/ids.ts";
-import { type ReportAnswer, report } from "./reports.ts";
-import { type ReportRequest, ReportsRequest, VerifyRequest } from "./schemas.ts";
-import { type VerifyAnswer, verify } from "./verify.ts";
+import { report } from "./reports.ts";
+import { type ReportAnswer, type ReportRequest, ReportsRequest, type VerifyAnswer, VerifyRequest } from "./schemas.ts";
+import { verify } from "./verify.ts";
 
 /**
  * The entrypoint for Workers of the same Cloudflare account. They call it through a service binding, which is the authorization: the calls need no

@@ -9,22 +9,13 @@ import { type Entry, notRecorded, openMs } from "../../log/entry.ts";
 import type { Report, Reported } from "../../log/writer/memtable.ts";
 import { writerAt } from "../../log/writers.ts";
 import { routeIn } from "./described.ts";
-import { type ReportRequest, reportIn } from "./schemas.ts";
+import { type ReportAnswer, type ReportRequest, reportIn } from "./schemas.ts";
 
 const timeoutMs = 5 * secondMs;
 
-/** The answer to one report. `index`: its place in the request. */
-export interface ReportAnswer {
-  index: number;
-  status: 200 | 409 | 422 | 503;
-  code: null | "conflict" | "invalid_receipt" | "expired_receipt" | "unavailable";
-}
-
 type Outcome = Omit<ReportAnswer, "index">;
 
-function outcome(status: Outcome["status"], code: Outcome["code"]): Outcome {
-  return { status, code };
-}
+const outcome = (status: Outcome["status"], code: Outcome["code"]): Outcome => ({ status, code });
 
 const notSigned = outcome(422, "invalid_receipt");
 const notReached = outcome(503, "unavailable");

@@ -153,6 +153,7 @@ export const VerifyAnswer = z.strictObject({
     .nullable()
     .meta(meta("The body of the response to the client, if the request is denied, or null.", null)),
 });
+export type VerifyAnswer = z.output<typeof VerifyAnswer>;
 
 export const ReportsAnswer = z.strictObject({
   data: z.array(
@@ -173,3 +174,4 @@ export const ReportsAnswer = z.strictObject({
     }),
   ),
 });
+export type ReportAnswer = z.output<typeof ReportsAnswer>["data"][number];

@@ -1,5 +1,5 @@
 import type { Principal } from "../../admission/authenticate.ts";
-import { limitDetails, limitsIn, type PolicyName } from "../../admission/denials.ts";
+import { limitDetails, limitsIn } from "../../admission/denials.ts";
 import { type Verdict, verifyKey } from "../../admission/verify.ts";
 import { credentialsIn, splitJoined } from "../../credentials/credential-in.ts";
 import { importSecretsIn } from "../../credentials/imported-secret.ts";
@@ -9,16 +9,16 @@ import { keyVerifier, signingSecrets } from "../../credentials/signing-secrets.t
 import { connect } from "../../db/client.ts";
 import { guardsOf } from "../../guard/guards.ts";
 import { readUnguarded } from "../../guard/read-config.ts";
-import { type ProblemBody, problemBody, retryAfter } from "../../http/problem.ts";
+import { problemBody, retryAfter } from "../../http/problem.ts";
 import { rateLimitHeadersOf, remainingOf } from "../../http/rate-limit-headers.ts";
 import { findImported } from "../../keys/imported/find-imported.ts";
 import { hashOf } from "../../lib/crypto/hash.ts";
-import { type FailureCode, failures } from "../../lib/errors/failure.ts";
+import { failures } from "../../lib/errors/failure.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
 import { logRequest } from "../../log/isolate/log-request.ts";
 import { credentialIn } from "./credential.ts";
 import { described } from "./described.ts";
-import type { VerifyRequest } from "./schemas.ts";
+import type { VerifyAnswer, VerifyRequest } from "./schemas.ts";
 
 /**
  * The caller of a verification. `accountIds`: the accounts about which it may ask, or null for all. `origin`: the origin of the links to the documentation.
@@ -34,28 +34,6 @@ export interface Caller {
 /** A request about which the team's own API asks. `userAgent`: the client's, if it is known. */
 export interface Verified extends VerifyRequest {
   userAgent?: string | undefined;
-}
-
-/** The answer to a verification. The names are those of the contract. Times are ISO 8601 in UTC. */
-export interface VerifyAnswer {
-  allowed: boolean;
-  status: number;
-  code: FailureCode | null;
-  degraded: boolean;
-  request_id: string;
-  receipt: string | null;
-  account: { id: string; external_id: string | null; name: string; metadata: Record<string, unknown> } | null;
-  key: {
-    id: string;
-    external_id: string | null;
-    name: string;
-    scopes: string[];
-    metadata: Record<string, unknown>;
-    expires_at: string | null;
-  } | null;
-  rate_limits: { name: PolicyName; limit: number; used: number; remaining: number; resets_at: string }[];
-  headers: Record<string, string>;
-  problem: ProblemBody | null;
 }
 
 const hashLength = 64;
@@ -163,9 +141,9 @@ function answerOf(
       ...denial?.headers,
       ...retryAfter(status, admission),
     },
-    problem:
-      denial &&
-      problemBody(denial, { origin: caller.origin, instance: request.path === undefined ? "/" : shownPathOf(request), requestId }),
+    problem: denial && {
+      ...problemBody(denial, { origin: caller.origin, instance: request.path === undefined ? "/" : shownPathOf(request), requestId }),
+    },
   };
 }
 
