@@ -7,7 +7,7 @@ import { hasKeyTerms, hasRoomForKey, type KeyTerms, readKeyTerms, requireBounds,
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
-import { patched } from "./schemas.ts";
+import { patched } from "./metadata.ts";
 import { requireServed } from "./scopes.ts";
 import { whenFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";

@@ -2,7 +2,7 @@ import { manifest } from "../db/areas/keys/manifest.ts";
 import { dayMs } from "../lib/time/clock.ts";
 import { deterministicEventId, type Event, type EventKind, kindsOf, newChangeEvent, newEvent } from "../outbox/event.ts";
 import type { Key } from "./key.ts";
-import { KeyData, keyData } from "./schemas.ts";
+import { KeyData, keyData } from "./key-data.ts";
 
 export const eventKinds = kindsOf(manifest.events[0], KeyData);
 

@@ -1,15 +1,11 @@
 import { z } from "zod";
 import { inPeriodOrder, type Limit, type Period, periods } from "../budget/limits.ts";
-import { prefixOf } from "../credentials/key-format.ts";
-import { limitsOf } from "../guard/decision.ts";
-import { invalidMember } from "../lib/errors/failure.ts";
 import { omitUndefined } from "../lib/inputs/omit-undefined.ts";
 import { rotation } from "../lib/inputs/rotation.ts";
 import { timeInputOrNull, visibleText } from "../lib/inputs/values.ts";
 import { isUnambiguous } from "../lib/net/ip-list.ts";
-import { iso, isoOrNull } from "../lib/time/clock.ts";
-import { isoText, timeOf } from "../lib/time/iso-text.ts";
-import { type Key, keyStatuses, statusOf } from "./key.ts";
+import { perDescription } from "./key-data.ts";
+import { externalId, metadata, metadataPatch } from "./metadata.ts";
 import {
   scopes as allScopes,
   defaultScopes,
@@ -21,127 +17,22 @@ import {
   teamDefaultScopes,
 } from "./scopes.ts";
 
-const partyType = z.enum(["key", "member", "token", "operator", "system"]).meta({
-  description:
-    "The type of the creator: another `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.",
-  examples: ["key"],
-});
-
 /** The largest limit. */
 const maxLimit = 999_999_999;
-
-const perDescription =
-  "The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.";
-const LimitData = z.strictObject({
-  per: z.enum(periods).meta({ description: perDescription, examples: ["hour"] }),
-  limit: z
-    .int()
-    .meta({ description: "The number of units that the key may use per period. A request usually uses one unit.", examples: [5000] }),
-});
-
-/** The public form of a key, in responses and in events. This form excludes the secret. */
-export const KeyData = z.strictObject({
-  id: z.string().meta({ description: "The id of the key, which is not secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
-  name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
-  prefix: z.string().meta({
-    description: "The public prefix of the secret key. Use the prefix to identify the key in logs.",
-    examples: ["dvo_4fPq2rT8vX0zB6dH"],
-  }),
-  last4: z.string().meta({ description: "The last four characters of the secret key.", examples: ["x7Qa"] }),
-  scopes: z.array(z.string()).meta({ description: "The scopes of the key.", examples: [[...exampleScopes]] }),
-  status: z.enum(keyStatuses).meta({
-    description:
-      "The status of the key: `active`, `disabled` (until the key is enabled again), `expired` (after `expires_at`) or `revoked` (permanently).",
-    examples: ["active"],
-  }),
-  limits: z.array(LimitData).meta({
-    description: "The limits of the key, at most one for each period. A key always has a limit per hour.",
-    examples: [[{ per: "hour", limit: 5000 }]],
-  }),
-  hourly_limit: z
-    .int()
-    .meta({ description: "The number of units that the key may use in a clock hour: the limit per hour.", examples: [5000] }),
-  limits_from: z.enum(["key", "plan"]).meta({
-    description: "`key` if the limits are the key's own, `plan` if they are those of the account's plan, which change with it.",
-    examples: ["plan"],
-  }),
-  allowed_ips: z.array(z.string()).meta({
-    description: "The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.",
-    examples: [["203.0.113.0/24"]],
-  }),
-  expires_at: isoText
-    .nullable()
-    .meta({ description: "The time when the key expires, or null if the key never expires.", examples: ["2027-01-31T00:00:00.000Z"] }),
-  last_used_at: isoText.nullable().meta({
-    description: "The time when the key was last used. The value is null if the key was never used or if the log cannot be read.",
-  }),
-  last_used_path: z
-    .string()
-    .nullable()
-    .meta({
-      description: "The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.",
-      examples: ["/api/v1/usage"],
-    }),
-  overlap_ends_at: isoText.nullable().meta({
-    description: "The time when the previous secret stops working, or null if only the current secret works.",
-    examples: [null],
-  }),
-  created_by: z
-    .strictObject({
-      type: partyType,
-      id: z
-        .string()
-        .nullable()
-        .meta({
-          description:
-            "The id of the key, member or service token that created the key. Null for the team behind this service and the system.",
-          examples: ["key_8hJk3mN5pQ7rS9tU"],
-        }),
-      name: z
-        .string()
-        .nullable()
-        .meta({
-          description: "The current name of the creator, or null if the name is unknown. The value is always null in events.",
-          examples: ["Production backend"],
-        }),
-    })
-    .meta({ description: "The creator of the key." }),
-  created_at: timeOf("The time when the key was created."),
-  updated_at: timeOf("The time when the key was last changed."),
-});
-
-export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
-  id: key.id,
-  name: key.name,
-  prefix: key.importedPrefix ?? prefixOf(key.id),
-  last4: key.last4,
-  scopes: key.scopes,
-  status: statusOf(key, now),
-  limits: limitsOf(key),
-  hourly_limit: key.hourlyLimit,
-  limits_from: key.limitsFrom,
-  allowed_ips: key.allowedIps,
-  expires_at: isoOrNull(key.expiresAt),
-  last_used_at: isoOrNull(key.lastUsedAt),
-  last_used_path: key.lastUsedPath,
-  overlap_ends_at: key.overlapEndsAt !== null && key.overlapEndsAt > now ? iso(key.overlapEndsAt) : null,
-  created_by: { type: key.createdByType ?? "operator", id: key.createdById, name: key.createdByName ?? null },
-  created_at: iso(key.createdAt),
-  updated_at: iso(key.updatedAt),
-});
 
 const name = visibleText(1, 100).meta({
   description: "The name of the key, for example the name of the client that uses it.",
   example: "Continuous integration",
 });
+const scopeNames = allScopes.map((scope) => `\`${scope}\``).join(", ");
 const scopesAmong = (allowed: readonly Scope[]) =>
   z
     .array(z.enum(allowed, { error: oneOfScopes }))
     .transform((given): string[] => inOrder(given, allowed))
     .meta({
       type: "array",
-      description: `The scopes of the key: ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.`,
-      items: { type: "string", enum: [...allScopes], description: `One of ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.` },
+      description: `The scopes of the key: ${scopeNames}.`,
+      items: { type: "string", enum: [...allScopes], description: `One of ${scopeNames}.` },
       example: [...exampleScopes],
     });
 export const scopesInput = scopesAmong(allScopes);
@@ -245,83 +136,6 @@ export const KeyPatch = z
   })
   .refine(sameHour.check, sameHour.otherwise);
 
-const externalIdRule = "Must be 1 to 200 printable ASCII characters, without spaces at the ends, and not `-`, `.` or `..`.";
-
-/** An id from the team's own system. */
-export const externalId = z
-  .string()
-  .regex(/^[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/, externalIdRule)
-  .refine((id) => !["-", ".", ".."].includes(id), externalIdRule)
-  .meta({ description: "The id in your own system.", example: "cus_4711" });
-const maxMetadataBytes = 1024;
-
-const maxDepth = 32;
-
-/**
- * Returns the reason against a value of metadata, or null. A member `__proto__` cannot be kept apart from the prototype of an object, and a value that is
- * nested very deeply cannot be written as JSON.
- */
-function reasonAgainst(value: unknown, depth = 0): string | null {
-  if (typeof value === "number" && !Number.isFinite(value)) return "Must not have a number that is too large for JSON.";
-  if (typeof value !== "object" || value === null) return null;
-  if (depth > maxDepth) return `Must not be nested more than ${maxDepth} levels deep.`;
-  if (Object.hasOwn(value, "__proto__")) return "Must not have a member `__proto__`.";
-  for (const member of Object.values(value)) {
-    const reason = reasonAgainst(member, depth + 1);
-    if (reason !== null) return reason;
-  }
-  return null;
-}
-
-/** An object of any members. zod drops a member `__proto__` silently, so this check comes before zod reads the members. */
-const anyMembers = z
-  .preprocess(
-    (given, ctx) => {
-      const message = reasonAgainst(given);
-      if (message !== null) ctx.addIssue({ code: "custom", message, params: { code: "invalid_value" } });
-      return message === null ? given : z.NEVER;
-    },
-    z.record(z.string(), z.unknown()),
-  )
-  .meta({ type: "object", additionalProperties: {} });
-
-/** Values that the team stores with an account or a key. */
-export const metadata = anyMembers
-  .refine(
-    (given) => new TextEncoder().encode(JSON.stringify(given)).byteLength <= maxMetadataBytes,
-    "Must have at most 1,024 bytes as JSON.",
-  )
-  .meta({ description: "Your own values, at most 1,024 bytes as JSON.", example: { plan: "pro" } });
-
-/** A merge patch (RFC 7396) of metadata. */
-export const metadataPatch = anyMembers
-  .nullable()
-  .meta({ description: "Changes of your own values. `null` removes a value, or all of them.", example: { plan: "pro" } });
-
-/** Returns metadata after a merge patch. Throws `invalid_body` if it has more than 1,024 bytes. */
-export function patched(
-  before: Record<string, unknown>,
-  patch: Record<string, unknown> | null | undefined,
-): Record<string, unknown> | undefined {
-  if (patch === undefined) return undefined;
-  const after = merged(before, patch ?? {}, patch === null);
-  if (!metadata.safeParse(after).success) throw invalidMember("/metadata", "Must have at most 1,024 bytes as JSON.", "too_big");
-  return after;
-}
-
-const isPlainObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-function merged(before: Record<string, unknown>, patch: Record<string, unknown>, isCleared = false): Record<string, unknown> {
-  const after = isCleared ? {} : { ...before };
-  for (const [name, value] of Object.entries(patch)) {
-    const own = after[name];
-    if (value === null) delete after[name];
-    else after[name] = isPlainObject(value) ? merged(isPlainObject(own) ? own : {}, value) : value;
-  }
-  return after;
-}
-
 /** The members of a key that only the team's own API sees and sets. */
 const teamMembers = { external_id: externalId.nullable().optional(), metadata: metadata.optional() };
 export const TeamNewKey = z
@@ -338,19 +152,6 @@ export const TeamNewKey = z
 export const TeamKeyPatch = z
   .strictObject({ ...KeyPatch.shape, ...teamMembers, metadata: metadataPatch.optional() })
   .refine(sameHour.check, sameHour.otherwise);
-export const TeamKeyData = z.strictObject({
-  ...KeyData.shape,
-  external_id: z
-    .string()
-    .nullable()
-    .meta({ description: "The id of the key in your own system, or null.", examples: ["cred_17"] }),
-  metadata: z.record(z.string(), z.unknown()).meta({ description: "Your own values.", examples: [{ plan: "pro" }] }),
-});
-export const teamKeyData = (key: Key, now: number): z.infer<typeof TeamKeyData> => ({
-  ...keyData(key, now),
-  external_id: key.externalId,
-  metadata: key.metadata,
-});
 /** Returns the team's own values in the body of a request. */
 export const teamValuesOf = ({
   external_id: external,

@@ -1,4 +1,4 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
+import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { ApiEnv } from "../api/context.ts";
 import { headerRefs, responsesWith } from "../api/route-parts/responses.ts";
 import { idParam } from "../api/route-parts/schemas.ts";
@@ -52,6 +52,11 @@ export const sharesCpuOfTeam = { "x-shares-cpu": true, middleware: shareCpu(() =
 
 /** The responses of the team API. */
 export const { empty: teamEmpty, json: teamJson, postJson: teamPostJson, notModified: teamNotModified } = responsesWith("X-Request-Id");
+
+/** Returns the responses of a route object whose only success is 200 with these members. */
+export const teamResult = <Shape extends z.ZodRawShape>(description: string, members: Shape) => ({
+  200: teamJson(z.strictObject(members), description),
+});
 
 /** A page of an export. Each line is a JSON object. */
 export const teamLines = {

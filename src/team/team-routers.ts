@@ -1,7 +1,11 @@
+import { routes as accountDataRoutes } from "./routes/account-data.ts";
 import { routes as accountOperationsRoutes } from "./routes/account-operations.ts";
 import { routes as accountsRoutes } from "./routes/accounts.ts";
+import { routes as auditRoutes } from "./routes/audit.ts";
 import { routes as documentRoutes } from "./routes/document.ts";
 import { routes as importRoutes } from "./routes/imports.ts";
+import { routes as keyFormsRoutes } from "./routes/key-forms.ts";
+import { routes as keyOperationsRoutes } from "./routes/key-operations.ts";
 import { routes as keysRoutes } from "./routes/keys.ts";
 import { routes as maintenanceRoutes } from "./routes/maintenance.ts";
 import { routes as plansRoutes } from "./routes/plans.ts";
@@ -15,11 +19,15 @@ export const teamRouters: readonly TeamRouter[] = [
   verifyRoutes,
   accountsRoutes,
   accountOperationsRoutes,
+  accountDataRoutes,
   keysRoutes,
+  keyOperationsRoutes,
   importRoutes,
+  keyFormsRoutes,
   plansRoutes,
   serviceTokensRoutes,
   statusRoutes,
   maintenanceRoutes,
+  auditRoutes,
   documentRoutes,
 ];

@@ -4,6 +4,7 @@ import { pageFrom } from "../../db/page.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { authorizeNewKey, createKey } from "../../keys/create-key.ts";
 import { type Key as KeyWithUse, keyStatuses } from "../../keys/key.ts";
+import { KeyData, keyData } from "../../keys/key-data.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
@@ -23,12 +24,12 @@ import { component, idParam, noSecret, pageQuery, severalWords } from "../route-
 import { createRouter } from "../router.ts";
 
 const Key = z
-  .strictObject(schemas.KeyData.shape)
+  .strictObject(KeyData.shape)
   .openapi("Key", { description: "An API key. The secret of a key is shown only when the key is created or rotated." });
 
 const KeyWithSecret = z
   .strictObject({
-    ...schemas.KeyData.shape,
+    ...KeyData.shape,
     secret_key: z.string().meta({
       description: "The secret key to send in the header `Authorization: Bearer`. The secret key is shown only once.",
       example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
@@ -36,7 +37,7 @@ const KeyWithSecret = z
   })
   .openapi("KeyWithSecret", { description: "A key with its secret, which is shown only once." });
 
-const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
+const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
   description:
     "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and does not contain the secret. If you did not get the first response, rotate the key.",
 });
@@ -66,11 +67,11 @@ const tags = ["Keys"];
  * Returns the ETag of a key. The ETag also depends on the status and the last use of the key. The status and the last use can change without a
  * write to the key's row.
  */
-const keyEtag = (key: KeyWithUse, now: number) => etagOfShown(key.revision, schemas.keyData(key, now));
+const keyEtag = (key: KeyWithUse, now: number) => etagOfShown(key.revision, keyData(key, now));
 
 const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }, headers: Record<string, string> = {}) => {
   const now = Date.now();
-  const stored = { ...schemas.keyData(key, now), secret_key: null };
+  const stored = { ...keyData(key, now), secret_key: null };
   return { body: { ...stored, secret_key: secretKey as string | null }, stored, headers: { ...headers, ETag: keyEtag(key, now) } };
 };
 
@@ -93,7 +94,7 @@ routes.openapi(list, async (c) => {
   const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, createdPositionOf);
   return respondPage(
     c,
-    rows.map((key) => schemas.keyData(key, context.now)),
+    rows.map((key) => keyData(key, context.now)),
     next,
   );
 });
@@ -133,7 +134,7 @@ const read = createRoute({
 routes.openapi(read, async (c) => {
   const context = await openSnapshot(contextOf(c));
   const key = await readKey(context, c.req.valid("param").id);
-  return respondOne(c, schemas.keyData(key, context.now), keyEtag(key, context.now));
+  return respondOne(c, keyData(key, context.now), keyEtag(key, context.now));
 });
 
 const change = createRoute({
@@ -152,7 +153,7 @@ routes.openapi(change, async (c) => {
   const changing = contextOf(c);
   const patch = schemas.keyPatchOf(c.req.valid("json"));
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
-  return respondJson(c, schemas.keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+  return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
 const revoke = createRoute({

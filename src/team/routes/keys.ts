@@ -12,33 +12,23 @@ import {
   optionalBody,
   patch,
   post,
-  put,
   withConditions,
   withIdempotencyKey,
 } from "../../api/route-parts/requests.ts";
 import { idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
-import { always, type Precondition } from "../../db/optimistic-locking.ts";
+import type { Precondition } from "../../db/optimistic-locking.ts";
 import { pageFrom } from "../../db/page.ts";
 import { guardsOf } from "../../guard/guards.ts";
 import { recordOperation } from "../../identity/audit/operator-audit.ts";
-import { changeKey, type KeyPatch } from "../../keys/change-key.ts";
+import { changeKey } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses } from "../../keys/key.ts";
+import { TeamKeyData, teamKeyData } from "../../keys/key-data.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
-import {
-  KeyLimits,
-  KeyRotation,
-  keyPatchOf,
-  newKeyOf,
-  TeamKeyData,
-  TeamKeyPatch,
-  TeamNewKey,
-  teamKeyData,
-  teamValuesOf,
-} from "../../keys/schemas.ts";
+import { KeyRotation, keyPatchOf, newKeyOf, TeamKeyPatch, TeamNewKey, teamValuesOf } from "../../keys/schemas.ts";
 import { inOrder, teamDefaultScopes } from "../../keys/scopes.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { secondMs } from "../../lib/time/clock.ts";
@@ -73,8 +63,6 @@ const TeamKeyWithSecret = z
   })
   .openapi("KeyWithSecret", { description: "A key with its secret." });
 
-const keyId = idParam("key_4fPq2rT8vX0zB6dH", "The id of the key.");
-
 /** Returns the ETag of a key. The status and the last use can change without a write to the key's row. */
 const etagOf = (key: Key, now: number) => etagOfShown(key.revision, teamKeyData(key, now));
 
@@ -86,11 +74,21 @@ const reading = (c: TeamContext, { id, logWriter }: Account) => ({
   ...logOf(c.env, logWriter),
 });
 
+export const keyId = idParam("key_4fPq2rT8vX0zB6dH", "The id of the key.");
+
 /** Returns the account of a key. Throws `not_found` if the token of the request may not act on it. `hasRow`: whether D1 has the row of the key. */
-async function accountOf(c: TeamContext, id: string): Promise<{ account: Account; hasRow: boolean }> {
+export async function accountOf(c: TeamContext, id: string): Promise<{ account: Account; hasRow: boolean }> {
   const found = await accountOfKey({ db: connect(c.env.DB), guards: guardsOf(c.env) }, id);
   if (!found || !mayActOn(c.get("token"), found.account.id)) throw new Failure("not_found", "There is no such key.");
   return found;
+}
+
+/** Revokes a key, even if D1 has lost its row. */
+export async function revokeFor(c: TeamContext, id: string, precondition: Precondition): Promise<void> {
+  const { account, hasRow } = await accountOf(c, id);
+  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, only its guard is changed.
+  if (!hasRow) await recordOperation(operatorContext(c), { action: "key.revoked", accountId: account.id, targetId: id });
+  await revokeKey(keyContext(c, account, "key.revoked", id), id, precondition);
 }
 
 export const routes = createTeamRouter();
@@ -228,87 +226,3 @@ routes.openapi(rotate, async (c) => {
     () => pushIfWaiting({ ...reading(c, account), guards: guardsOf(c.env) }, id),
   );
 });
-
-/** Revokes a key, even if D1 has lost its row. */
-async function revokeFor(c: TeamContext, id: string, precondition: Precondition): Promise<void> {
-  const { account, hasRow } = await accountOf(c, id);
-  // If the key has a row in D1, the batch that changes the row also writes the audit entry. If D1 has lost the row, only its guard is changed.
-  if (!hasRow) await recordOperation(operatorContext(c), { action: "key.revoked", accountId: account.id, targetId: id });
-  await revokeKey(keyContext(c, account, "key.revoked", id), id, precondition);
-}
-
-/** The shared parts of the routes for operators. Programs change keys with `PATCH`. */
-const operation = { tags, ...requireTokenScope(scopeOf.key, "handler"), request: { params: keyId } };
-const Done = z.strictObject({
-  id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-  done: z.string().meta({ description: "The action, as the audit names it.", example: "key.disabled" }),
-});
-
-/** Performs an action on a key. The function finds the account of the key by the id of the key. */
-const onKey = async (c: TeamContext, id: string, action: string, patch: KeyPatch) => {
-  const { account } = await accountOf(c, id);
-  await changeKey(keyContext(c, account, action, id), id, patch, always);
-  return respondJson(c, { id, done: action }, 200);
-};
-
-const revokeById = createRoute({
-  ...post("/keys/{id}/revoke", "revokeKeyById", "Revoke a key, also one that D1 has lost"),
-  description: "Revokes a key for good. It is in force when the response is sent.",
-  ...operation,
-  responses: { 200: teamJson(Done, "The key is revoked.") },
-});
-
-routes.openapi(revokeById, async (c) => {
-  const { id } = c.req.valid("param");
-  await revokeFor(c, id, always);
-  return respondJson(c, { id, done: "key.revoked" }, 200);
-});
-
-const disable = createRoute({
-  ...post("/keys/{id}/disable", "disableKey", "Disable a key"),
-  description: "Denies requests with the key until it is enabled again. It is in force when the response is sent.",
-  ...operation,
-  ...failsWith("conflict"),
-  responses: { 200: teamJson(Done, "The key is disabled.") },
-});
-
-routes.openapi(disable, (c) => onKey(c, c.req.valid("param").id, "key.disabled", { state: "disabled" }));
-
-const enable = createRoute({
-  ...post("/keys/{id}/enable", "enableKey", "Enable a key"),
-  description: "Enables a disabled key. It is in force when the response is sent.",
-  ...operation,
-  ...failsWith("conflict"),
-  responses: { 200: teamJson(Done, "The key is active.") },
-});
-
-routes.openapi(enable, (c) => onKey(c, c.req.valid("param").id, "key.enabled", { state: "active" }));
-
-const setLimit = createRoute({
-  ...put("/keys/{id}/limit", "setKeyLimit", "Set the hourly limit of a key"),
-  description: "Sets the limit per hour, up to the ceiling of the account.",
-  ...operation,
-  ...failsWith("conflict"),
-  request: {
-    params: keyId,
-    body: body(z.strictObject({ limit: z.int().min(1).meta({ description: "The limit per hour.", example: 1000 }) })),
-  },
-  responses: { 200: teamJson(Done, "The limit is set.") },
-});
-
-routes.openapi(setLimit, (c) =>
-  onKey(c, c.req.valid("param").id, "key.limited", { hourlyLimit: c.req.valid("json").limit, limitsFrom: "key" }),
-);
-
-const setLimits = createRoute({
-  ...put("/keys/{id}/limits", "setKeyLimits", "Replace the limits of a key"),
-  description: "Replaces all limits of a key, each up to the ceiling of the account.",
-  ...operation,
-  ...failsWith("conflict"),
-  request: { params: keyId, body: body(KeyLimits) },
-  responses: { 200: teamJson(Done, "The limits are replaced.") },
-});
-
-routes.openapi(setLimits, (c) =>
-  onKey(c, c.req.valid("param").id, "key.limited", { ...keyPatchOf(c.req.valid("json")), limitsFrom: "key" }),
-);

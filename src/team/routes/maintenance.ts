@@ -2,16 +2,13 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { accountsAfter } from "../../accounts/account.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
-import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { get, optionalBody, post } from "../../api/route-parts/requests.ts";
-import { pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
-import { listOperations, recordOperation } from "../../identity/audit/operator-audit.ts";
+import { recordOperation } from "../../identity/audit/operator-audit.ts";
 import { namesIn } from "../../lib/crypto/secrets.ts";
 import { Failure } from "../../lib/errors/failure.ts";
-import { timeOfId } from "../../lib/ids.ts";
-import { timeSpan } from "../../lib/inputs/values.ts";
-import { iso, isoOrNull, minuteMs } from "../../lib/time/clock.ts";
+import { isoOrNull, minuteMs } from "../../lib/time/clock.ts";
 import { withDeadline } from "../../lib/time/deadline.ts";
 import { reconcileGuards } from "../../lifecycle/reconcile-guards.ts";
 import { writerAt } from "../../log/writers.ts";
@@ -21,8 +18,8 @@ import { testAlert } from "../../monitoring/test-alert.ts";
 import { sweepDeliveries } from "../../webhooks/deliveries/sweep.ts";
 import { encryptionSecrets } from "../../webhooks/subscriptions/encryption.ts";
 import { reencryptWebhooks } from "../../webhooks/subscriptions/reencrypt.ts";
-import { operatorContext } from "../context.ts";
-import { createTeamRouter, requireTokenScope, teamJson } from "../team-router.ts";
+import { operatorContext, type TeamContext } from "../context.ts";
+import { createTeamRouter, requireTokenScope, teamResult } from "../team-router.ts";
 
 // Operator actions that affect all accounts. In a long action, each call processes one page. The caller repeats the call for the next page. Each
 // call writes an audit entry, because a caller can start the action at any cursor.
@@ -37,6 +34,14 @@ const operation = { tags: ["Operations"], ...requireTokenScope("operate") };
 const After = z.strictObject({
   after: z.string().default("").meta({ description: "The cursor of the call before, or an empty text.", example: "" }),
 });
+
+/** Starts a call of a long action. Writes its audit entry. */
+async function begin(c: TeamContext, action: string, after: string) {
+  const context = operatorContext(c);
+  await recordOperation(context, { action, details: { continued: after !== "" } });
+  return context;
+}
+
 const next = z.string().nullable().meta({ description: "The cursor of the next call, or null at the end.", example: null });
 const ids = (description: string) => z.array(z.string()).meta({ description, example: [] });
 
@@ -46,26 +51,19 @@ const reconcileAllGuards = createRoute({
   ...operation,
   ...failsWith("invalid_cursor"),
   request: { body: optionalBody(After) },
-  responses: {
-    200: teamJson(
-      z.strictObject({
-        checked: z.int().meta({ description: "The number of guards that were checked.", example: 50 }),
-        accounts: ids("The accounts whose guards had other limits than their rows."),
-        reconciled: ids("The keys whose rows were updated from their guards."),
-        revoked: ids("The keys without a row, which are now revoked."),
-        unreachable: ids("The keys whose guards could not be reached."),
-        next,
-      }),
-      "What was reconciled.",
-    ),
-  },
+  responses: teamResult("What was reconciled.", {
+    checked: z.int().meta({ description: "The number of guards that were checked.", example: 50 }),
+    accounts: ids("The accounts whose guards had other limits than their rows."),
+    reconciled: ids("The keys whose rows were updated from their guards."),
+    revoked: ids("The keys without a row, which are now revoked."),
+    unreachable: ids("The keys whose guards could not be reached."),
+    next,
+  }),
 });
 
 routes.openapi(reconcileAllGuards, async (c) => {
   const { after } = c.req.valid("json");
-  const context = operatorContext(c);
-  const { db, guards, budgets, env } = context;
-  await recordOperation(context, { action: "guards.lined_up", details: { continued: after !== "" } });
+  const { db, guards, budgets, env } = await begin(c, "guards.lined_up", after);
   return respondJson(c, await reconcileGuards({ db, guards, budgets, env }, after), 200);
 });
 
@@ -84,28 +82,23 @@ const getSecrets = createRoute({
   ...get("/secrets", "getSecrets", "Get the use of secrets"),
   description: "Returns how many keys and webhooks each secret has signed or encrypted. The secrets themselves are never shown.",
   ...operation,
-  responses: {
-    200: teamJson(
-      z.strictObject({
-        signing: z.array(SecretUseData).meta({ description: "The secrets that sign keys." }),
-        places: z.record(z.string(), z.array(z.string())).meta({
-          description: "The names of the secrets in each binding.",
-          example: { KEY_SIGNING_SECRETS: ["a"], KEY_SIGNING_SECRETS_2: [] },
+  responses: teamResult("The use of the secrets.", {
+    signing: z.array(SecretUseData).meta({ description: "The secrets that sign keys." }),
+    places: z.record(z.string(), z.array(z.string())).meta({
+      description: "The names of the secrets in each binding.",
+      example: { KEY_SIGNING_SECRETS: ["a"], KEY_SIGNING_SECRETS_2: [] },
+    }),
+    unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
+    encryption: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
+    need_lost: z
+      .array(
+        z.strictObject({
+          id: z.string().meta({ description: "The key or the webhook.", example: "key_2wVY7cPq9sTdKfR4" }),
+          account_id: z.string().meta({ description: "Its account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
         }),
-        unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
-        encryption: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
-        need_lost: z
-          .array(
-            z.strictObject({
-              id: z.string().meta({ description: "The key or the webhook.", example: "key_2wVY7cPq9sTdKfR4" }),
-              account_id: z.string().meta({ description: "Its account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-            }),
-          )
-          .meta({ description: `The keys and webhooks that need a secret that the Worker does not have, at most ${mostNeeding}.` }),
-      }),
-      "The use of the secrets.",
-    ),
-  },
+      )
+      .meta({ description: `The keys and webhooks that need a secret that the Worker does not have, at most ${mostNeeding}.` }),
+  }),
 });
 
 routes.openapi(getSecrets, async (c) => {
@@ -129,15 +122,10 @@ const reencryptSecrets = createRoute({
   ...post("/secrets/reencrypt", "reencryptSecrets", "Encrypt webhook secrets again"),
   description: "Encrypts some webhook secrets with the newest secret. Repeat the call while `has_more` is true.",
   ...operation,
-  responses: {
-    200: teamJson(
-      z.strictObject({
-        reencrypted: z.int().meta({ description: "The number of webhook secrets that were encrypted again.", example: 0 }),
-        has_more: z.boolean().meta({ description: "Whether other webhook secrets are left.", example: false }),
-      }),
-      "What was encrypted.",
-    ),
-  },
+  responses: teamResult("What was encrypted.", {
+    reencrypted: z.int().meta({ description: "The number of webhook secrets that were encrypted again.", example: 0 }),
+    has_more: z.boolean().meta({ description: "Whether other webhook secrets are left.", example: false }),
+  }),
 });
 
 routes.openapi(reencryptSecrets, async (c) => {
@@ -154,18 +142,13 @@ const getBacklog = createRoute({
   ...get("/deliveries", "getBacklog", "Get the backlog of deliveries"),
   description: "Returns how many deliveries wait, and how many webhooks have problems.",
   ...operation,
-  responses: {
-    200: teamJson(
-      z.strictObject({
-        pending: z.int().meta({ description: "The deliveries that wait for an attempt. 100,001 means more than 100,000.", example: 0 }),
-        due,
-        oldest_due_at: time.nullable().meta({ description: "The time at which the oldest due delivery became due, or null." }),
-        failing_webhooks: z.int().meta({ description: "The active webhooks whose latest attempts failed.", example: 0 }),
-        disabled_webhooks: z.int().meta({ description: "The disabled webhooks.", example: 0 }),
-      }),
-      "The backlog.",
-    ),
-  },
+  responses: teamResult("The backlog.", {
+    pending: z.int().meta({ description: "The deliveries that wait for an attempt. 100,001 means more than 100,000.", example: 0 }),
+    due,
+    oldest_due_at: time.nullable().meta({ description: "The time at which the oldest due delivery became due, or null." }),
+    failing_webhooks: z.int().meta({ description: "The active webhooks whose latest attempts failed.", example: 0 }),
+    disabled_webhooks: z.int().meta({ description: "The disabled webhooks.", example: 0 }),
+  }),
 });
 
 routes.openapi(getBacklog, async (c) => {
@@ -185,26 +168,23 @@ const drainDeliveries = createRoute({
   description: "Puts due deliveries into the queue. Repeat the call with the cursor of the response.",
   ...operation,
   request: { body: optionalBody(After) },
-  responses: {
-    200: teamJson(
-      z.strictObject({ enqueued: z.int().meta({ description: "The deliveries that were put into the queue.", example: 0 }), next, due }),
-      "What was put into the queue.",
-    ),
-  },
+  responses: teamResult("What was put into the queue.", {
+    enqueued: z.int().meta({ description: "The deliveries that were put into the queue.", example: 0 }),
+    next,
+    due,
+  }),
 });
 
 routes.openapi(drainDeliveries, async (c) => {
   const { after } = c.req.valid("json");
-  const context = operatorContext(c);
-  const { db, env } = context;
-  await recordOperation(context, { action: "deliveries.drained", details: { continued: after !== "" } });
+  const { db, env, now } = await begin(c, "deliveries.drained", after);
   const deliver = async () => {
     throw new Failure(
       "unavailable",
       "The queue does not accept messages right now. A scheduled job sends the due deliveries, 25 per minute.",
     );
   };
-  const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, context.now, after, enqueuedAtOnce);
+  const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, now, after, enqueuedAtOnce);
   return respondJson(c, { enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due }, 200);
 });
 
@@ -217,23 +197,16 @@ const flushLog = createRoute({
     "Stores the log entries that are still in log writers in their databases, for example before a backup. Repeat the call with the cursor of the response. Entries whose response can still be reported stay in the log writers.",
   ...operation,
   request: { body: optionalBody(After) },
-  responses: {
-    200: teamJson(
-      z.strictObject({
-        flushed: z.int().meta({ description: "The number of accounts whose entries were stored.", example: 20 }),
-        failed: ids("The accounts whose entries could not be stored."),
-        next,
-      }),
-      "What was stored.",
-    ),
-  },
+  responses: teamResult("What was stored.", {
+    flushed: z.int().meta({ description: "The number of accounts whose entries were stored.", example: 20 }),
+    failed: ids("The accounts whose entries could not be stored."),
+    next,
+  }),
 });
 
 routes.openapi(flushLog, async (c) => {
   const { after } = c.req.valid("json");
-  const context = operatorContext(c);
-  const { db, env } = context;
-  await recordOperation(context, { action: "log.flushed", details: { continued: after !== "" } });
+  const { db, env } = await begin(c, "log.flushed", after);
   const accounts = await accountsAfter(db, after, flushedAtOnce);
   const outcomes = await Promise.allSettled(
     accounts.map(({ id, logWriter }) => withDeadline(writerAt(env, logWriter).flush(id), minuteMs, `Storing the log of ${id}`)),
@@ -247,68 +220,14 @@ const postTestAlert = createRoute({
   ...post("/alerts/test", "postTestAlert", "Test the alerts"),
   description: "Posts an alert that begins, and then its end, to `ALERT_URL`.",
   ...operation,
-  responses: {
-    200: teamJson(
-      z.strictObject({
-        posted: z.int().meta({ description: "The number of messages that the receiver took.", example: 2 }),
-        problem: z.string().nullable().meta({ description: "Why no further message was posted, or null.", example: null }),
-      }),
-      "What was posted.",
-    ),
-  },
+  responses: teamResult("What was posted.", {
+    posted: z.int().meta({ description: "The number of messages that the receiver took.", example: 2 }),
+    problem: z.string().nullable().meta({ description: "Why no further message was posted, or null.", example: null }),
+  }),
 });
 
 routes.openapi(postTestAlert, async (c) => {
   const context = operatorContext(c);
   await recordOperation(context, { action: "alerts.tested" });
   return respondJson(c, await testAlert(context.env, context.now), 200);
-});
-
-const OperationData = z
-  .strictObject({
-    id: z.string().meta({ description: "The id of the entry.", example: "opr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    at: time.meta({ description: "The time of the action." }),
-    operator: z.string().meta({ description: "The name of the operator token or service token.", example: "ops" }),
-    token_id: z.string().nullable().meta({ description: "The id of the service token, or null for an operator token.", example: null }),
-    action: z.string().meta({ description: "The action.", example: "account.suspended" }),
-    account_id: z.string().nullable().meta({ description: "The account, or null.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    target_id: z.string().nullable().meta({ description: "What was changed, for example a key, or null.", example: null }),
-    details: z.record(z.string(), z.unknown()).meta({ description: "Numbers and names that describe the action.", example: {} }),
-  })
-  .openapi("Operation", { description: "An action of an operator or of a service token." });
-
-const filter = (description: string, example: string) => z.string().max(200).optional().meta({ description, example });
-
-const listAudit = createRoute({
-  ...get("/audit", "listOperations", "List what operators did"),
-  description: "Lists the actions of operators and service tokens, newest first.",
-  ...operation,
-  request: {
-    query: z.strictObject({
-      ...pageQuery,
-      account_id: filter("Only actions on this account.", "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708"),
-      operator: filter("Only actions with the operator token or the service token of this name.", "ops"),
-      action: filter("Only this action, or all actions that begin with this word and a dot.", "account"),
-      target_id: filter("Only actions on this key, plan or token.", "key_2wVY7cPq9sTdKfR4"),
-      ...timeSpan,
-    }),
-  },
-  responses: { 200: teamJson(pageOf(OperationData, "OperationPage"), "A page of actions.", "Link") },
-});
-
-routes.openapi(listAudit, async (c) => {
-  const { limit, cursor, account_id: accountId, target_id: targetId, ...filters } = c.req.valid("query");
-  const filtered = { ...filters, accountId, targetId };
-  const { rows, next } = await listOperations(connect(c.env.DB), filtered, positionAt(c, cursor, z.string()), limit);
-  const data = rows.map(({ id, operator, tokenId, action, accountId, targetId, details }) => ({
-    id,
-    at: iso(timeOfId(id)),
-    operator,
-    token_id: tokenId,
-    action,
-    account_id: accountId,
-    target_id: targetId,
-    details,
-  }));
-  return respondPage(c, data, next);
 });
