@@ -3,6 +3,13 @@ import { z } from "@hono/zod-openapi";
 /** The schema of a time in a response. */
 export { isoText as time } from "../../lib/time/iso-text.ts";
 
+/** Returns the schema of an object in a response. */
+export const objectOf = <Shape extends z.ZodRawShape>(description: string, members: Shape) => z.strictObject(members).meta({ description });
+
+/** Returns the schema of a list of objects in a response. */
+export const listOf = <Shape extends z.ZodRawShape>(description: string, members: Shape) =>
+  z.array(z.strictObject(members)).meta({ description });
+
 /**
  * The schema of a secret in a replayed response. The secret is always null. The type also allows a string, because few client generators
  * support a type that allows only null.

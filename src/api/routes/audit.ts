@@ -8,41 +8,37 @@ import { requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { pageQuery, time } from "../route-parts/schemas.ts";
+import { objectOf, pageQuery, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const Entry = z
   .strictObject({
     id: z.string().meta({ description: "The id of the audit entry.", example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     at: time.meta({ description: "The time of the action." }),
-    actor: z
-      .strictObject({
-        type: z.enum(["key", "member", "token", "operator", "system"]).meta({
-          description:
-            "The type of the actor: a `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.",
-          example: "member",
-        }),
-        id: z.string().nullable().meta({
-          description: "The id of the key, member or service token. Null for the team behind this service and the system.",
-          example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-        }),
-        name: z
-          .string()
-          .nullable()
-          .meta({ description: "The current name of the actor, or null if the name is unknown.", example: "Ada Lovelace" }),
-      })
-      .meta({ description: "The actor who performed the action." }),
+    actor: objectOf("The actor who performed the action.", {
+      type: z.enum(["key", "member", "token", "operator", "system"]).meta({
+        description:
+          "The type of the actor: a `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.",
+        example: "member",
+      }),
+      id: z.string().nullable().meta({
+        description: "The id of the key, member or service token. Null for the team behind this service and the system.",
+        example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+      }),
+      name: z
+        .string()
+        .nullable()
+        .meta({ description: "The current name of the actor, or null if the name is unknown.", example: "Ada Lovelace" }),
+    }),
     action: z.string().meta({ description: "The action that was performed.", example: "key.updated" }),
-    target: z
-      .strictObject({
-        type: z.string().meta({ description: "The type of the changed resource.", example: "key" }),
-        id: z.string().meta({ description: "The id of the changed resource.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z
-          .string()
-          .nullable()
-          .meta({ description: "The name of the resource at the time of the action.", example: "Continuous integration" }),
-      })
-      .meta({ description: "The changed resource." }),
+    target: objectOf("The changed resource.", {
+      type: z.string().meta({ description: "The type of the changed resource.", example: "key" }),
+      id: z.string().meta({ description: "The id of the changed resource.", example: "key_4fPq2rT8vX0zB6dH" }),
+      name: z
+        .string()
+        .nullable()
+        .meta({ description: "The name of the resource at the time of the action.", example: "Continuous integration" }),
+    }),
     ip: z
       .string()
       .nullable()

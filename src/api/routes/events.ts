@@ -16,7 +16,7 @@ import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { get, withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
-import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
+import { idParam, listOf, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const anyObject = z.record(z.string(), z.unknown());
@@ -48,26 +48,22 @@ export const Event = z
 
 const EventTypes = z
   .strictObject({
-    data: z
-      .array(
-        z.strictObject({
-          type: z.string().meta({ description: "The event type.", example: eventCatalogue.types[0] }),
-          description: z.string().meta({ description: "A description of what happened.", example: "A key was created." }),
-          scope: z.string().meta({
-            description: "The scope that a key needs to subscribe to events of this type and to read them.",
-            example: eventCatalogue.kinds[0]?.scope,
-          }),
-          schema: anyObject.meta({
-            description: "The JSON Schema (2020-12) of the body of a webhook request.",
-            example: { type: "object" },
-          }),
-          example: anyObject.meta({
-            description: "An example of the body of a webhook request.",
-            example: { type: "webhook.test", timestamp: "2026-01-31T09:30:00.000Z", data: {} },
-          }),
-        }),
-      )
-      .meta({ description: "The event types, in the order of the documentation." }),
+    data: listOf("The event types, in the order of the documentation.", {
+      type: z.string().meta({ description: "The event type.", example: eventCatalogue.types[0] }),
+      description: z.string().meta({ description: "A description of what happened.", example: "A key was created." }),
+      scope: z.string().meta({
+        description: "The scope that a key needs to subscribe to events of this type and to read them.",
+        example: eventCatalogue.kinds[0]?.scope,
+      }),
+      schema: anyObject.meta({
+        description: "The JSON Schema (2020-12) of the body of a webhook request.",
+        example: { type: "object" },
+      }),
+      example: anyObject.meta({
+        description: "An example of the body of a webhook request.",
+        example: { type: "webhook.test", timestamp: "2026-01-31T09:30:00.000Z", data: {} },
+      }),
+    }),
   })
   .openapi("EventTypes", { description: "All event types." });
 

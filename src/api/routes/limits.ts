@@ -9,7 +9,7 @@ import { respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { time } from "../route-parts/schemas.ts";
+import { listOf, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
@@ -28,37 +28,28 @@ const AccountLimits = z
       })
       .nullable()
       .meta({ description: "The plan of the account, or null if it has none." }),
-    policies: z
-      .array(
-        z.strictObject({
-          name,
-          limit: count.meta({
-            description: "The number of units that all keys of the account may use together in the period.",
-            example: 5000,
-          }),
-          used: count.meta({ description: "The number of units that are used. The figure is at most five seconds old.", example: 3350 }),
-          remaining: count.meta({ description: "The number of units that are left.", example: 1650 }),
-          resets_at: time.meta({ description: "The time when the next period begins." }),
-          percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
-        }),
-      )
-      .meta({
-        description: "The limits that all keys of the account share, the shortest period first. The list is empty if there are none.",
+    policies: listOf("The limits that all keys of the account share, the shortest period first. The list is empty if there are none.", {
+      name,
+      limit: count.meta({
+        description: "The number of units that all keys of the account may use together in the period.",
+        example: 5000,
       }),
-    by_key: z
-      .array(
-        z.strictObject({
-          key_id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-          key_name: z
-            .string()
-            .nullable()
-            .meta({ description: "The name of the key, or null if the name is not known.", example: "Nightly build" }),
-          used: z
-            .array(z.strictObject({ name, used: count.meta({ description: "The number of units that the key has used.", example: 1200 }) }))
-            .meta({ description: "What the key has used of each limit." }),
-        }),
-      )
-      .meta({ description: "What each key has used. The key that has used the most is first. Keys that have used nothing are left out." }),
+      used: count.meta({ description: "The number of units that are used. The figure is at most five seconds old.", example: 3350 }),
+      remaining: count.meta({ description: "The number of units that are left.", example: 1650 }),
+      resets_at: time.meta({ description: "The time when the next period begins." }),
+      percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
+    }),
+    by_key: listOf("What each key has used. The key that has used the most is first. Keys that have used nothing are left out.", {
+      key_id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
+      key_name: z
+        .string()
+        .nullable()
+        .meta({ description: "The name of the key, or null if the name is not known.", example: "Nightly build" }),
+      used: listOf("What the key has used of each limit.", {
+        name,
+        used: count.meta({ description: "The number of units that the key has used.", example: 1200 }),
+      }),
+    }),
   })
   .openapi("AccountLimits", { description: "The plan of the account, and the usage of the limits that all its keys share." });
 

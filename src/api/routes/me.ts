@@ -10,7 +10,7 @@ import { respondJson } from "../respond.ts";
 import { notCounted, requireScope } from "../route-parts/access.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { time } from "../route-parts/schemas.ts";
+import { listOf, objectOf, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
@@ -24,47 +24,39 @@ const limitShape = {
 
 const Me = z
   .strictObject({
-    account: z
-      .strictObject({
-        id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().meta({ description: "The name of the account.", example: "Northwind Robotics" }),
-      })
-      .meta({ description: "The account that the key belongs to." }),
-    key: z
-      .strictObject({
-        id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().meta({ description: "The name of the key.", example: "Continuous integration" }),
-        scopes: z.array(z.string()).meta({ description: "The scopes of the key.", example: [...exampleScopes] }),
-        expires_at: time
-          .nullable()
-          .meta({ description: "The time when the key expires, or null if the key never expires.", examples: [null] }),
-      })
-      .meta({ description: "The key of this request." }),
+    account: objectOf("The account that the key belongs to.", {
+      id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      name: z.string().meta({ description: "The name of the account.", example: "Northwind Robotics" }),
+    }),
+    key: objectOf("The key of this request.", {
+      id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
+      name: z.string().meta({ description: "The name of the key.", example: "Continuous integration" }),
+      scopes: z.array(z.string()).meta({ description: "The scopes of the key.", example: [...exampleScopes] }),
+      expires_at: time
+        .nullable()
+        .meta({ description: "The time when the key expires, or null if the key never expires.", examples: [null] }),
+    }),
     rate_limit: z.strictObject(limitShape).meta({ description: "The rate limit of the key. The figures already include this request." }),
   })
   .openapi("Me", { description: "The account and the key of this request, with the rate limit of the key." });
 
 const RateLimits = z
   .strictObject({
-    policies: z
-      .array(
-        z.strictObject({
-          name: z.enum(policyNames).meta({
-            description:
-              "The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month` for a limit of the key. `account-hour`, `account-day` or `account-month` for a limit that all keys of the account share.",
-            example: "hour",
-          }),
-          limit: count.meta({ description: "The number of units that the key may use in the period.", example: 5000 }),
-          used: count.meta({ description: "The number of units that are used.", example: 3350 }),
-          remaining: count.meta({ description: "The number of units that are left.", example: 1650 }),
-          resets_at: time.meta({ description: "The time when the whole limit is available again." }),
-          percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
+    policies: listOf(
+      "All limits of the key, the shortest period first, and then those that all keys of the account share. Every key has a limit per hour. What is used of a shared limit is an estimate.",
+      {
+        name: z.enum(policyNames).meta({
+          description:
+            "The name of the policy, as in the `RateLimit` header: `second`, `minute`, `hour`, `day` or `month` for a limit of the key. `account-hour`, `account-day` or `account-month` for a limit that all keys of the account share.",
+          example: "hour",
         }),
-      )
-      .meta({
-        description:
-          "All limits of the key, the shortest period first, and then those that all keys of the account share. Every key has a limit per hour. What is used of a shared limit is an estimate.",
-      }),
+        limit: count.meta({ description: "The number of units that the key may use in the period.", example: 5000 }),
+        used: count.meta({ description: "The number of units that are used.", example: 3350 }),
+        remaining: count.meta({ description: "The number of units that are left.", example: 1650 }),
+        resets_at: time.meta({ description: "The time when the whole limit is available again." }),
+        percent: z.number().min(0).max(100).meta({ description: "The percentage of the limit that is used.", example: 67 }),
+      },
+    ),
   })
   .openapi("RateLimits", { description: "The usage of each limit of the key." });
 

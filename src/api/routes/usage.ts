@@ -5,8 +5,8 @@ import { idInput } from "../../lib/inputs/values.ts";
 import { iso } from "../../lib/time/clock.ts";
 import { classes } from "../../usage/figures.ts";
 import { percent } from "../../usage/percent.ts";
-import { dimensions, readBreakdown } from "../../usage/read-breakdown.ts";
-import { readUsage } from "../../usage/read-usage.ts";
+import { dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
+import { readUsage, type SeriesPoint } from "../../usage/read-usage.ts";
 import { openSnapshot, requireAsOf } from "../../usage/usage-snapshot.ts";
 import type { Span } from "../../usage/windows.ts";
 import { contextOf } from "../operation-contexts.ts";
@@ -14,19 +14,17 @@ import { respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { time } from "../route-parts/schemas.ts";
+import { listOf, objectOf, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
 const share = z.number().min(0).max(100);
 const milliseconds = z.number().min(0);
 const spanOf = (description: string) =>
-  z
-    .strictObject({
-      from: time.meta({ description: "The start of the window, inclusive." }),
-      to: time.meta({ description: "The end of the window, exclusive." }),
-    })
-    .meta({ description });
+  objectOf(description, {
+    from: time.meta({ description: "The start of the window, inclusive." }),
+    to: time.meta({ description: "The end of the window, exclusive." }),
+  });
 const windowSpan = spanOf("The window that the figures cover: full hours and the current hour.");
 
 const asOf = time.meta({ description: "The figures include the log up to this time." });
@@ -50,27 +48,25 @@ const percentile = (share: string, example: number) =>
     description: `The time in milliseconds within which ${share} of the admitted requests got a response. The value is accurate to 5 %. If no requests were admitted, the value is null.`,
     example,
   });
-const p50 = percentile("half", 34);
-const p95 = percentile("95 %", 104);
-const p99 = percentile("99 %", 176);
+const percentiles = { p50_ms: percentile("half", 34), p95_ms: percentile("95 %", 104), p99_ms: percentile("99 %", 176) };
+const counts = { requests, successes, not_reported: notReported, avg_response_time_ms: averageMs };
 
 const Usage = z
   .strictObject({
     as_of: asOf,
     window: windowSpan,
     previous: spanOf("The previous window of the same length. Each figure is compared with its value in the previous window."),
-    total_requests: z
-      .strictObject({
-        value: count.meta({ description: "The number of requests in the window.", example: 124_563 }),
-        previous: count.meta({ description: "The number of requests in the previous window.", example: 110_700 }),
-        change_percent: z
-          .number()
-          .nullable()
-          .meta({ description: "The change in percent, or null if the previous window has no requests.", example: 12.52 }),
-      })
-      .meta({ description: 'The figure "Total Requests": all requests with a key of the account, including denied requests.' }),
-    success_rate: z
-      .strictObject({
+    total_requests: objectOf('The figure "Total Requests": all requests with a key of the account, including denied requests.', {
+      value: count.meta({ description: "The number of requests in the window.", example: 124_563 }),
+      previous: count.meta({ description: "The number of requests in the previous window.", example: 110_700 }),
+      change_percent: z
+        .number()
+        .nullable()
+        .meta({ description: "The change in percent, or null if the previous window has no requests.", example: 12.52 }),
+    }),
+    success_rate: objectOf(
+      'The figure "Success Rate": the share of requests with a response status below 400, of all requests with a known status.',
+      {
         value: share.nullable().meta({
           description: "The success rate in the window, in percent. The value is null if there were no requests.",
           example: 98.11,
@@ -83,13 +79,11 @@ const Usage = z
           .number()
           .nullable()
           .meta({ description: "The change in percentage points, or null if one of the two rates is null.", example: 0.01 }),
-      })
-      .meta({
-        description:
-          'The figure "Success Rate": the share of requests with a response status below 400, of all requests with a known status.',
-      }),
-    avg_response_time_ms: z
-      .strictObject({
+      },
+    ),
+    avg_response_time_ms: objectOf(
+      'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives, and ends when the response is ready. The clock of this service advances only during I/O, so computing time is not measured.',
+      {
         value: milliseconds.nullable().meta({
           description: "The average response time in the window, in milliseconds. The value is null if no requests were admitted.",
           example: 42.9,
@@ -102,16 +96,12 @@ const Usage = z
           description: "The change in milliseconds, or null if one of the two averages is null. A lower response time is better.",
           example: 0.5,
         }),
-      })
-      .meta({
-        description:
-          'The figure "Avg Response Time": the average response time of the admitted requests. The response time starts when a request arrives, and ends when the response is ready. The clock of this service advances only during I/O, so computing time is not measured.',
-      }),
-    p50_ms: p50,
-    p95_ms: p95,
-    p99_ms: p99,
-    rate_limit: z
-      .strictObject({
+      },
+    ),
+    ...percentiles,
+    rate_limit: objectOf(
+      'The figure "Rate Limit Usage" of the requested key. Without `key_id`, the figure shows the live key of the account that has used the highest percentage of its limit.',
+      {
         key_id: z
           .string()
           .nullable()
@@ -120,39 +110,22 @@ const Usage = z
         limit: count.meta({ description: "The number of requests that the key may make in this hour.", example: 5000 }),
         percent: share.meta({ description: "The percentage of the limit that is used.", example: 67 }),
         resets_at: time.meta({ description: "The time when the next hour begins." }),
-      })
-      .meta({
-        description:
-          'The figure "Rate Limit Usage" of the requested key. Without `key_id`, the figure shows the live key of the account that has used the highest percentage of its limit.',
-      }),
-    by_class: z
-      .strictObject({
-        ...Object.fromEntries(
-          classes.map((name) => [
-            name,
-            count.meta({ description: `The number of requests with the response status ${name}.`, example: 12 }),
-          ]),
-        ),
-        not_reported: notReported,
-      })
-      .meta({ description: "The number of requests by status class. The class `4xx` does not include the status 429." }),
-    series: z
-      .array(
-        z.strictObject({
-          start: time.meta({ description: "The start of the UTC hour or day." }),
-          requests,
-          successes,
-          not_reported: notReported,
-          avg_response_time_ms: averageMs,
-          p50_ms: p50,
-          p95_ms: p95,
-          p99_ms: p99,
-        }),
-      )
-      .meta({
-        description:
-          "One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly within the window.",
-      }),
+      },
+    ),
+    by_class: objectOf("The number of requests by status class. The class `4xx` does not include the status 429.", {
+      ...Object.fromEntries(
+        classes.map((name) => [name, count.meta({ description: `The number of requests with the response status ${name}.`, example: 12 })]),
+      ),
+      not_reported: notReported,
+    }),
+    series: listOf(
+      "One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly within the window.",
+      {
+        start: time.meta({ description: "The start of the UTC hour or day." }),
+        ...counts,
+        ...percentiles,
+      },
+    ),
   })
   .openapi("Usage", { description: "The four usage figures of a window, with further details." });
 
@@ -160,21 +133,13 @@ const Breakdown = z
   .strictObject({
     as_of: asOf,
     window: windowSpan,
-    data: z
-      .array(
-        z.strictObject({
-          value: z.string().meta({
-            description:
-              "The id of a key, a route, a status code or a date. `none` is the status of requests whose response was not reported.",
-            example: "/api/v1/usage",
-          }),
-          requests,
-          successes,
-          not_reported: notReported,
-          avg_response_time_ms: averageMs,
-        }),
-      )
-      .meta({ description: "One entry for each value. The requests of all entries add up to the `total_requests` of the same window." }),
+    data: listOf("One entry for each value. The requests of all entries add up to the `total_requests` of the same window.", {
+      value: z.string().meta({
+        description: "The id of a key, a route, a status code or a date. `none` is the status of requests whose response was not reported.",
+        example: "/api/v1/usage",
+      }),
+      ...counts,
+    }),
   })
   .openapi("UsageBreakdown", { description: "The number of requests in a window by key, route, status or day." });
 
@@ -183,6 +148,17 @@ const keyId = idInput.optional().meta({
   example: "key_4fPq2rT8vX0zB6dH",
 });
 const tags = ["Usage"];
+const percentilesJson = ({ p50Ms, p95Ms, p99Ms }: Pick<SeriesPoint, "p50Ms" | "p95Ms" | "p99Ms">) => ({
+  p50_ms: p50Ms,
+  p95_ms: p95Ms,
+  p99_ms: p99Ms,
+});
+const countsJson = (each: Omit<Share, "value">) => ({
+  requests: each.requests,
+  successes: each.successes,
+  not_reported: each.notReported,
+  avg_response_time_ms: each.averageMs,
+});
 const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 
 export const routes = createRouter();
@@ -216,9 +192,7 @@ routes.openapi(read, async (c) => {
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
       success_rate: { value: successRate.value, previous: successRate.previous, change_points: successRate.changePoints },
       avg_response_time_ms: { value: avgResponseTimeMs.value, previous: avgResponseTimeMs.previous, change_ms: avgResponseTimeMs.changeMs },
-      p50_ms: figures.p50Ms,
-      p95_ms: figures.p95Ms,
-      p99_ms: figures.p99Ms,
+      ...percentilesJson(figures),
       rate_limit: {
         key_id: rateLimit.keyId,
         used: rateLimit.used,
@@ -227,16 +201,7 @@ routes.openapi(read, async (c) => {
         resets_at: iso(rateLimit.resetsAt),
       },
       by_class: { ...figures.byClass, not_reported: figures.notReported },
-      series: figures.series.map((point) => ({
-        start: iso(point.start),
-        requests: point.requests,
-        successes: point.successes,
-        not_reported: point.notReported,
-        avg_response_time_ms: point.averageMs,
-        p50_ms: point.p50Ms,
-        p95_ms: point.p95Ms,
-        p99_ms: point.p99Ms,
-      })),
+      series: figures.series.map((point) => ({ start: iso(point.start), ...countsJson(point), ...percentilesJson(point) })),
     },
     200,
   );
@@ -270,13 +235,7 @@ routes.openapi(breakdown, async (c) => {
     {
       as_of: iso(requireAsOf(context)),
       window: spanJson(window),
-      data: shares.map((each) => ({
-        value: each.value,
-        requests: each.requests,
-        successes: each.successes,
-        not_reported: each.notReported,
-        avg_response_time_ms: each.averageMs,
-      })),
+      data: shares.map((each) => ({ value: each.value, ...countsJson(each) })),
     },
     200,
   );

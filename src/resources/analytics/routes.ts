@@ -4,7 +4,7 @@ import { respondJson } from "../../api/respond.ts";
 import { costs, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { get } from "../../api/route-parts/requests.ts";
 import { json } from "../../api/route-parts/responses.ts";
-import { time } from "../../api/route-parts/schemas.ts";
+import { listOf, objectOf, time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { timeInQuery } from "../../lib/inputs/values.ts";
@@ -30,53 +30,41 @@ const Analytics = z
     interval: z
       .enum(intervals)
       .meta({ description: "The length of each point in the series: a `day`, a `week` or a `month`.", example: "day" }),
-    tasks: z
-      .strictObject({
-        created: count.meta({ description: "The number of tasks created in the span.", example: 41 }),
-        completed: count.meta({ description: "The number of tasks completed in the span.", example: 36 }),
-        open: count.meta({ description: "The current number of open tasks, which have the status `todo` or `in_progress`.", example: 17 }),
-        overdue: count.meta({ description: "The current number of open tasks that are past their due date.", example: 2 }),
-        completion_rate: z.number().min(0).max(100).nullable().meta({
-          description:
-            "The percentage of tasks that are now done, among the tasks that were created in the span. The value is null if no tasks were created.",
-          example: 78.05,
-        }),
-        median_hours_to_complete: z.number().nullable().meta({
-          description:
-            "The median number of hours from creation to completion, for tasks that were completed in the span. The value is null if no tasks were completed.",
-          example: 26.5,
-        }),
-        by_status: countBy(taskStatuses).meta({ description: "The current number of tasks by status." }),
-        by_priority: countBy(priorities).meta({ description: "The current number of tasks by priority." }),
-      })
-      .meta({ description: "Figures about tasks." }),
-    users: z
-      .strictObject({
-        total: count.meta({ description: "The current number of users.", example: 12 }),
-        active: count.meta({ description: "The current number of users whose status is `active`.", example: 11 }),
-      })
-      .meta({ description: "Figures about users." }),
-    by_assignee: z
-      .array(
-        z.strictObject({
-          user_id: z.string().meta({ description: "The id of the user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-          open: count.meta({ description: "The current number of open tasks of the user.", example: 3 }),
-          completed: count.meta({ description: "The number of the user's tasks that were completed in the span.", example: 9 }),
-        }),
-      )
-      .meta({ description: "The 100 users with the most tasks. The ranking counts open tasks and tasks that were completed in the span." }),
-    series: z
-      .array(
-        z.strictObject({
-          start: time.meta({ description: "The start of the day, week or month." }),
-          created: count.meta({ description: "The number of tasks created in the day, week or month.", example: 4 }),
-          completed: count.meta({ description: "The number of tasks completed in the day, week or month.", example: 5 }),
-        }),
-      )
-      .meta({
+    tasks: objectOf("Figures about tasks.", {
+      created: count.meta({ description: "The number of tasks created in the span.", example: 41 }),
+      completed: count.meta({ description: "The number of tasks completed in the span.", example: 36 }),
+      open: count.meta({ description: "The current number of open tasks, which have the status `todo` or `in_progress`.", example: 17 }),
+      overdue: count.meta({ description: "The current number of open tasks that are past their due date.", example: 2 }),
+      completion_rate: z.number().min(0).max(100).nullable().meta({
         description:
-          "One point for each UTC day, ISO week or month that overlaps the span. Only tasks that were created or completed within the span are counted.",
+          "The percentage of tasks that are now done, among the tasks that were created in the span. The value is null if no tasks were created.",
+        example: 78.05,
       }),
+      median_hours_to_complete: z.number().nullable().meta({
+        description:
+          "The median number of hours from creation to completion, for tasks that were completed in the span. The value is null if no tasks were completed.",
+        example: 26.5,
+      }),
+      by_status: countBy(taskStatuses).meta({ description: "The current number of tasks by status." }),
+      by_priority: countBy(priorities).meta({ description: "The current number of tasks by priority." }),
+    }),
+    users: objectOf("Figures about users.", {
+      total: count.meta({ description: "The current number of users.", example: 12 }),
+      active: count.meta({ description: "The current number of users whose status is `active`.", example: 11 }),
+    }),
+    by_assignee: listOf("The 100 users with the most tasks. The ranking counts open tasks and tasks that were completed in the span.", {
+      user_id: z.string().meta({ description: "The id of the user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      open: count.meta({ description: "The current number of open tasks of the user.", example: 3 }),
+      completed: count.meta({ description: "The number of the user's tasks that were completed in the span.", example: 9 }),
+    }),
+    series: listOf(
+      "One point for each UTC day, ISO week or month that overlaps the span. Only tasks that were created or completed within the span are counted.",
+      {
+        start: time.meta({ description: "The start of the day, week or month." }),
+        created: count.meta({ description: "The number of tasks created in the day, week or month.", example: 4 }),
+        completed: count.meta({ description: "The number of tasks completed in the day, week or month.", example: 5 }),
+      },
+    ),
   })
   .openapi("Analytics", { description: "Figures about the account's tasks and users." });
 

@@ -3,7 +3,7 @@ import { accountsAfter } from "../../accounts/account.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { get, optionalBody, post } from "../../api/route-parts/requests.ts";
-import { time } from "../../api/route-parts/schemas.ts";
+import { listOf, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { recordOperation } from "../../identity/audit/operator-audit.ts";
 import { namesIn } from "../../lib/crypto/secrets.ts";
@@ -90,14 +90,10 @@ const getSecrets = createRoute({
     }),
     unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
     encryption: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
-    need_lost: z
-      .array(
-        z.strictObject({
-          id: z.string().meta({ description: "The key or the webhook.", example: "key_2wVY7cPq9sTdKfR4" }),
-          account_id: z.string().meta({ description: "Its account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        }),
-      )
-      .meta({ description: `The keys and webhooks that need a secret that the Worker does not have, at most ${mostNeeding}.` }),
+    need_lost: listOf(`The keys and webhooks that need a secret that the Worker does not have, at most ${mostNeeding}.`, {
+      id: z.string().meta({ description: "The key or the webhook.", example: "key_2wVY7cPq9sTdKfR4" }),
+      account_id: z.string().meta({ description: "Its account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    }),
   }),
 });
 

@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
 import { get } from "../../api/route-parts/requests.ts";
-import { time } from "../../api/route-parts/schemas.ts";
+import { listOf, objectOf, time } from "../../api/route-parts/schemas.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
 import { accountsAndKeys } from "../../monitoring/conditions.ts";
@@ -33,41 +33,29 @@ const StatusData = z
   .strictObject({
     version: z.string().nullable().meta({ description: "The id of the deployed version, or null on a laptop.", example: null }),
     release: z.string().meta({ description: "The release.", example: "0.2.0" }),
-    needs_attention: z
-      .array(
-        z.strictObject({
-          name: z.string().meta({ description: "The name of the alert.", example: "LogWaits" }),
-          severity: z
-            .enum(["page", "ticket"])
-            .meta({ description: "Whether somebody has to act now or on a working day.", example: "ticket" }),
-          summary: z.string().meta({ description: "What is wrong.", example: "The database DB is full." }),
-          runbook: z.string().meta({ description: "The runbook that says what to do.", example: "docs/runbooks/full-database.md" }),
-        }),
-      )
-      .meta({ description: "What needs a person. Empty if nothing does." }),
+    needs_attention: listOf("What needs a person. Empty if nothing does.", {
+      name: z.string().meta({ description: "The name of the alert.", example: "LogWaits" }),
+      severity: z.enum(["page", "ticket"]).meta({ description: "Whether somebody has to act now or on a working day.", example: "ticket" }),
+      summary: z.string().meta({ description: "What is wrong.", example: "The database DB is full." }),
+      runbook: z.string().meta({ description: "The runbook that says what to do.", example: "docs/runbooks/full-database.md" }),
+    }),
     accounts: countOfMain("The accounts."),
     suspended_accounts: countOfMain("The accounts that are suspended."),
     live_keys: countOfMain("The keys that are active and not expired."),
     waiting_keys: countOfMain("The keys with a change that is not in force yet."),
-    databases: z
-      .array(
-        z.strictObject({
-          name: z.string().meta({ description: "The binding of the database.", example: "DB" }),
-          bytes: z.int().meta({ description: "Its size.", example: 1_000_000 }),
-          bytes_left: z
-            .int()
-            .meta({ description: "The room that is left before the service calls the database full.", example: 9_999_000_000 }),
-        }),
-      )
-      .meta({ description: "The databases." }),
-    log: z
-      .strictObject({
-        oldest_waiting_at: time.nullable().meta({ description: "The time of the oldest cut that waits for its database, or null." }),
-        head_entries: count("The log entries in log writers that are in no cut yet."),
-        dropped_entries: count("The log entries that were dropped."),
-        unreachable: z.array(z.string()).meta({ description: "The log writers that do not respond.", example: [] }),
-      })
-      .meta({ description: "The request log." }),
+    databases: listOf("The databases.", {
+      name: z.string().meta({ description: "The binding of the database.", example: "DB" }),
+      bytes: z.int().meta({ description: "Its size.", example: 1_000_000 }),
+      bytes_left: z
+        .int()
+        .meta({ description: "The room that is left before the service calls the database full.", example: 9_999_000_000 }),
+    }),
+    log: objectOf("The request log.", {
+      oldest_waiting_at: time.nullable().meta({ description: "The time of the oldest cut that waits for its database, or null." }),
+      head_entries: count("The log entries in log writers that are in no cut yet."),
+      dropped_entries: count("The log entries that were dropped."),
+      unreachable: z.array(z.string()).meta({ description: "The log writers that do not respond.", example: [] }),
+    }),
     deliveries: z
       .strictObject({
         pending: count("The deliveries that wait for an attempt. 100,001 means more than 100,000."),
@@ -78,32 +66,25 @@ const StatusData = z
       .nullable()
       .meta({ description: "The webhook deliveries, or null if they could not be counted." }),
     jobs_ran_at: time.nullable().meta({ description: "The time of the last run of the scheduled jobs, or null." }),
-    failing_jobs: z
-      .array(
-        z.strictObject({
-          name: z.string().meta({ description: "The name of the job.", example: "sweep_deliveries" }),
-          error: z.string().meta({ description: "The error of its last run.", example: "D1 does not respond." }),
-        }),
-      )
-      .meta({ description: "The scheduled jobs whose last run failed." }),
-    near_limits: z
-      .array(
-        z.strictObject({
-          account_id: z.string().meta({ description: "The account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-          name: z.string().meta({ description: "The name of the account.", example: "Acme Ltd" }),
-          key_id: z
-            .string()
-            .nullable()
-            .meta({ description: "The key that is near its limit, or null for a limit of the account.", example: "key_2wVY7cPq9sTdKfR4" }),
-          limit: z
-            .enum(["hour", "day", "month", "storage"])
-            .meta({ description: "The requests per hour, day or month, or the stored bytes.", example: "hour" }),
-          used_percent: z.number().meta({ description: "How much of the limit is used, in percent.", example: 92.5 }),
-        }),
-      )
-      .meta({
-        description: `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. An account is there at most three times: with its nearest key, with its nearest limit, and with its storage. At most ${mostShown}. A request that costs several units counts as one.`,
-      }),
+    failing_jobs: listOf("The scheduled jobs whose last run failed.", {
+      name: z.string().meta({ description: "The name of the job.", example: "sweep_deliveries" }),
+      error: z.string().meta({ description: "The error of its last run.", example: "D1 does not respond." }),
+    }),
+    near_limits: listOf(
+      `The accounts that have used ${nearPercent} % of their storage, or of a limit per hour, day or month of their own or of a key with requests in this hour. An account is there at most three times: with its nearest key, with its nearest limit, and with its storage. At most ${mostShown}. A request that costs several units counts as one.`,
+      {
+        account_id: z.string().meta({ description: "The account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+        name: z.string().meta({ description: "The name of the account.", example: "Acme Ltd" }),
+        key_id: z
+          .string()
+          .nullable()
+          .meta({ description: "The key that is near its limit, or null for a limit of the account.", example: "key_2wVY7cPq9sTdKfR4" }),
+        limit: z
+          .enum(["hour", "day", "month", "storage"])
+          .meta({ description: "The requests per hour, day or month, or the stored bytes.", example: "hour" }),
+        used_percent: z.number().meta({ description: "How much of the limit is used, in percent.", example: 92.5 }),
+      },
+    ),
     near_limits_found: count("How many there are, also beyond those in `near_limits`."),
     unknown: z.array(z.string()).meta({ description: "What could not be read.", example: [] }),
   })
