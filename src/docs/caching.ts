@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { Finish } from "../http/request-context.ts";
+import type { Finish } from "../http/context.ts";
 
 // Public documentation is the same for everyone, so browsers and shared caches may store it. A documentation response is public if it has an ETag.
 

@@ -3,7 +3,7 @@ import { countFailure } from "../log/isolate/count-failures.ts";
 import { logRequest } from "../log/isolate/log-request.ts";
 import { keptProblem } from "../log/kept-problem.ts";
 import { clientCountry } from "./client-address.ts";
-import type { Finish } from "./request-context.ts";
+import type { Finish } from "./context.ts";
 import { shownPath } from "./request-path.ts";
 
 /**

@@ -36,6 +36,9 @@ export interface AppEnv {
 
 export type AppContext = Context<AppEnv>;
 
+/** A function that runs on each finished response, no matter which code created the response. */
+export type Finish = (c: AppContext) => void;
+
 /** The body of a request. If the body was too large, late or incomplete, `failure` is set and `bytes` is empty. */
 export interface ReceivedBody {
   bytes: Uint8Array;

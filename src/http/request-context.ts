@@ -1,23 +1,22 @@
 import { createMiddleware } from "hono/factory";
 import { newId } from "../lib/ids.ts";
 import { discardBody } from "./body.ts";
-import type { AppContext, AppEnv } from "./context.ts";
-
-/** A function that runs on each finished response, no matter which code created the response. */
-export type Finish = (c: AppContext) => void;
+import type { AppEnv, Finish } from "./context.ts";
+import { requestLine } from "./request-line.ts";
+import { standardHeaders } from "./standard-headers.ts";
 
 interface RequestOptions {
   isLocal: boolean;
   /** The headers that the surface sets on every response. */
   headers?: Record<string, string>;
-  finish: readonly Finish[];
+  finish?: readonly Finish[];
 }
 
 /**
  * Sets the id and the start time of each request, and runs the `finish` steps on its response. The `finish` steps are plain functions,
  * because each middleware that awaits the response slows down every request.
  */
-export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions) =>
+export const requestContext = ({ isLocal, headers = {}, finish = [standardHeaders, requestLine] }: RequestOptions) =>
   createMiddleware<AppEnv>(async function requestContext(c, next) {
     const startedAt = Date.now();
     c.set("startedAt", startedAt);

@@ -1,6 +1,6 @@
 import type { Principal } from "../admission/authenticate.ts";
+import type { Finish } from "./context.ts";
 import { rateLimitHeadersOf } from "./rate-limit-headers.ts";
-import type { Finish } from "./request-context.ts";
 
 /** The properties of a request context that the standard headers need. The request contexts of all surfaces have these properties. */
 export interface ResponseContext {

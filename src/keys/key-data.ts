@@ -15,6 +15,8 @@ const partyType = z.enum(["key", "member", "token", "operator", "system"]).meta(
 
 export const perDescription =
   "The period of the limit. `hour`, `day` and `month` begin at full hours, days and months in UTC. `second` and `minute` allow the whole limit at once, and give it back evenly.";
+const stringOrNull = z.string().nullable();
+
 const LimitData = z.strictObject({
   per: z.enum(periods).meta({ description: perDescription, examples: ["hour"] }),
   limit: z
@@ -58,13 +60,10 @@ export const KeyData = z.strictObject({
   last_used_at: isoText.nullable().meta({
     description: "The time when the key was last used. The value is null if the key was never used or if the log cannot be read.",
   }),
-  last_used_path: z
-    .string()
-    .nullable()
-    .meta({
-      description: "The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.",
-      examples: ["/api/v1/usage"],
-    }),
+  last_used_path: stringOrNull.meta({
+    description: "The path of the last request with the key. The value is null if there is no such request or if the log cannot be read.",
+    examples: ["/api/v1/usage"],
+  }),
   overlap_ends_at: isoText.nullable().meta({
     description: "The time when the previous secret stops working, or null if only the current secret works.",
     examples: [null],
@@ -72,21 +71,15 @@ export const KeyData = z.strictObject({
   created_by: z
     .strictObject({
       type: partyType,
-      id: z
-        .string()
-        .nullable()
-        .meta({
-          description:
-            "The id of the key, member or service token that created the key. Null for the team behind this service and the system.",
-          examples: ["key_8hJk3mN5pQ7rS9tU"],
-        }),
-      name: z
-        .string()
-        .nullable()
-        .meta({
-          description: "The current name of the creator, or null if the name is unknown. The value is always null in events.",
-          examples: ["Production backend"],
-        }),
+      id: stringOrNull.meta({
+        description:
+          "The id of the key, member or service token that created the key. Null for the team behind this service and the system.",
+        examples: ["key_8hJk3mN5pQ7rS9tU"],
+      }),
+      name: stringOrNull.meta({
+        description: "The current name of the creator, or null if the name is unknown. The value is always null in events.",
+        examples: ["Production backend"],
+      }),
     })
     .meta({ description: "The creator of the key." }),
   created_at: timeOf("The time when the key was created."),
@@ -116,10 +109,7 @@ export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
 /** The public form of a key in the team API. */
 export const TeamKeyData = z.strictObject({
   ...KeyData.shape,
-  external_id: z
-    .string()
-    .nullable()
-    .meta({ description: "The id of the key in your own system, or null.", examples: ["cred_17"] }),
+  external_id: stringOrNull.meta({ description: "The id of the key in your own system, or null.", examples: ["cred_17"] }),
   metadata: z.record(z.string(), z.unknown()).meta({ description: "Your own values.", examples: [{ plan: "pro" }] }),
 });
 export const teamKeyData = (key: Key, now: number): z.infer<typeof TeamKeyData> => ({

@@ -8,10 +8,9 @@ import { callGuard, guardsOf } from "../guard/guards.ts";
 import { anyOrigin, options } from "../http/cross-origin.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
-import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
-import { respond, standardHeaders } from "../http/standard-headers.ts";
+import { respond } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 import { iso, secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
@@ -153,7 +152,7 @@ const worst = (checks: Checks): Check["status"] => {
 export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   app.use(
-    requestContext({ isLocal, headers: { ...apiSecurityHeaders, ...anyOrigin }, finish: [standardHeaders, requestLine] }),
+    requestContext({ isLocal, headers: { ...apiSecurityHeaders, ...anyOrigin } }),
     options(() => ["GET", "HEAD"]),
     requireResponse,
   );

@@ -1,11 +1,9 @@
 import { shareCpu } from "../http/cpu-share.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
-import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
 import { team } from "../http/share-owner.ts";
-import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 import { requireToken } from "../team/authenticate.ts";
 import { unbound } from "../team/bound-to-accounts.ts";
@@ -17,7 +15,7 @@ const path = "/metrics";
 export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   app.use(
-    requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
+    requestContext({ isLocal, headers: apiSecurityHeaders }),
     requireResponse,
     requireToken(() => "metrics:read"),
     unbound,

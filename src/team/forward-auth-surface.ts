@@ -1,8 +1,6 @@
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
-import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
-import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 import type { TeamContext } from "./context.ts";
 import { decideForward } from "./routes/forward.ts";
@@ -14,7 +12,7 @@ import { forwardPath } from "./verify/forward.ts";
  */
 export function createForwardAuth({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
-  app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), requireResponse);
+  app.use(requestContext({ isLocal }), requireResponse);
   app.all(forwardPath, (c) => decideForward(c as unknown as TeamContext));
   return { serves: (path) => path === forwardPath, app };
 }

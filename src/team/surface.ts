@@ -5,10 +5,8 @@ import { receiveBody } from "../http/body.ts";
 import { BodyBudget } from "../http/body-budget.ts";
 import { problem } from "../http/problem.ts";
 import { requestContext } from "../http/request-context.ts";
-import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { apiSecurityHeaders } from "../http/security-headers.ts";
-import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { requireToken } from "./authenticate.ts";
 import { boundToAccounts } from "./bound-to-accounts.ts";
@@ -38,7 +36,7 @@ export function createTeamApi({ isLocal }: Pick<Build, "isLocal">): Surface {
     return matchedRoutes(c).some(({ method }) => method !== "ALL") ? "operate" : null;
   };
   app.use(
-    requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
+    requestContext({ isLocal, headers: apiSecurityHeaders }),
     requireToken(scopeOf),
     boundToAccounts,
     receiveBody({

@@ -3,6 +3,10 @@ import { z } from "@hono/zod-openapi";
 /** The schema of a time in a response. */
 export { isoText as time } from "../../lib/time/iso-text.ts";
 
+export const stringOrNull = z.string().nullable();
+export const numberOrNull = z.number().nullable();
+export const intOrNull = z.int().nullable();
+
 /** Returns the schema of an object in a response. */
 export const objectOf = <Shape extends z.ZodRawShape>(description: string, members: Shape) => z.strictObject(members).meta({ description });
 

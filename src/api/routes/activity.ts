@@ -15,7 +15,7 @@ import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { get, withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
-import { idParam, pageQuery, severalOf, time } from "../route-parts/schemas.ts";
+import { idParam, intOrNull, pageQuery, severalOf, stringOrNull, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 export const Entry = z
@@ -33,36 +33,30 @@ export const Entry = z
     route: z
       .string()
       .meta({ description: "The path of the matching operation, or `/api/v1/*` if no operation matched.", example: "/api/v1/usage" }),
-    status: z.int().nullable().meta({
+    status: intOrNull.meta({
       description: "The HTTP status of the response, or null if the status was not reported.",
       example: 200,
     }),
     reason: z
       .string()
       .meta({ description: "The reason phrase of the HTTP status, or an empty string if the status was not reported.", example: "OK" }),
-    duration_ms: z.int().nullable().meta({
+    duration_ms: intOrNull.meta({
       description:
         "The time from the arrival of the request until the response is ready, in milliseconds. Null if the time was not reported.",
       example: 12,
     }),
     key_id: z.string().meta({ description: "The id of the key that the request used.", example: "key_4fPq2rT8vX0zB6dH" }),
     key_name: z.string().meta({ description: "The current name of the key that the request used.", example: "Continuous integration" }),
-    ip: z.string().nullable().meta({
+    ip: stringOrNull.meta({
       description: "The IP address that the request came from. The address is kept as long as the entry.",
       example: "203.0.113.7",
     }),
-    country: z
-      .string()
-      .nullable()
-      .meta({ description: "The country code of the IP address (ISO 3166-1), or null if the country is unknown.", example: "GB" }),
-    user_agent: z
-      .string()
-      .nullable()
-      .meta({ description: "The first 128 characters of the `User-Agent` header.", example: "acme-sync/1.4" }),
-    error_code: z
-      .string()
-      .nullable()
-      .meta({ description: "The `code` of the error response, or null if there was no error.", example: null }),
+    country: stringOrNull.meta({
+      description: "The country code of the IP address (ISO 3166-1), or null if the country is unknown.",
+      example: "GB",
+    }),
+    user_agent: stringOrNull.meta({ description: "The first 128 characters of the `User-Agent` header.", example: "acme-sync/1.4" }),
+    error_code: stringOrNull.meta({ description: "The `code` of the error response, or null if there was no error.", example: null }),
     counted: z.boolean().meta({ description: "Whether the request counted against the limit.", example: true }),
     degraded: z.boolean().meta({
       description: "Whether the request was admitted without being counted, because its limits could not be reached for a moment.",

@@ -8,7 +8,7 @@ import { requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { objectOf, pageQuery, time } from "../route-parts/schemas.ts";
+import { objectOf, pageQuery, stringOrNull, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const Entry = z
@@ -21,32 +21,26 @@ const Entry = z
           "The type of the actor: a `key`, a `member` of the account, a service `token`, the `operator` (the team behind this service), or the `system`.",
         example: "member",
       }),
-      id: z.string().nullable().meta({
+      id: stringOrNull.meta({
         description: "The id of the key, member or service token. Null for the team behind this service and the system.",
         example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
       }),
-      name: z
-        .string()
-        .nullable()
-        .meta({ description: "The current name of the actor, or null if the name is unknown.", example: "Ada Lovelace" }),
+      name: stringOrNull.meta({ description: "The current name of the actor, or null if the name is unknown.", example: "Ada Lovelace" }),
     }),
     action: z.string().meta({ description: "The action that was performed.", example: "key.updated" }),
     target: objectOf("The changed resource.", {
       type: z.string().meta({ description: "The type of the changed resource.", example: "key" }),
       id: z.string().meta({ description: "The id of the changed resource.", example: "key_4fPq2rT8vX0zB6dH" }),
-      name: z
-        .string()
-        .nullable()
-        .meta({ description: "The name of the resource at the time of the action.", example: "Continuous integration" }),
+      name: stringOrNull.meta({ description: "The name of the resource at the time of the action.", example: "Continuous integration" }),
     }),
-    ip: z
-      .string()
-      .nullable()
-      .meta({ description: "The IP address that the action came from, or null if the address is unknown.", example: "203.0.113.7" }),
-    country: z
-      .string()
-      .nullable()
-      .meta({ description: "The country code of the IP address (ISO 3166-1), or null if the country is unknown.", example: "GB" }),
+    ip: stringOrNull.meta({
+      description: "The IP address that the action came from, or null if the address is unknown.",
+      example: "203.0.113.7",
+    }),
+    country: stringOrNull.meta({
+      description: "The country code of the IP address (ISO 3166-1), or null if the country is unknown.",
+      example: "GB",
+    }),
     changes: z
       .array(z.string())
       .meta({ description: "The names of the changed members, without their values.", example: ["hourly_limit"] }),

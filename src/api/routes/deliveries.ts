@@ -18,7 +18,7 @@ import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { get, optionalBody, post, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
+import { idParam, intOrNull, pageQuery, severalWords, stringOrNull, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const Status = z.enum(deliveryStatuses);
@@ -33,7 +33,7 @@ const shape = {
   webhook_id: z
     .string()
     .meta({ description: "The id of the webhook that receives the event.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  redelivery_of: z.string().nullable().meta({
+  redelivery_of: stringOrNull.meta({
     description: "The id of the delivery that this delivery repeats. The value is null if this delivery is not a redelivery.",
     example: null,
   }),
@@ -52,16 +52,16 @@ const shape = {
 const AttemptData = z.strictObject({
   id: z.string().meta({ description: "The id of the attempt.", example: "att_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
   at: time.meta({ description: "The time of the attempt." }),
-  status: z.int().nullable().meta({ description: "The HTTP status of the response, or null if there was no response.", example: 200 }),
+  status: intOrNull.meta({ description: "The HTTP status of the response, or null if there was no response.", example: 200 }),
   duration_ms: z.int().meta({ description: "The duration of the attempt, in milliseconds.", example: 84 }),
   error: z.union([z.enum(attemptErrors), z.null()]).meta({
     description: `The reason why the attempt failed: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}. The value is null if the attempt succeeded.`,
     example: null,
   }),
-  advice: z
-    .string()
-    .nullable()
-    .meta({ description: "A sentence that explains how to fix the error, or null if there was no error.", example: null }),
+  advice: stringOrNull.meta({
+    description: "A sentence that explains how to fix the error, or null if there was no error.",
+    example: null,
+  }),
   response_body: z.string().meta({
     description:
       "The beginning of the response body. If the latest attempt failed, up to 16 KiB of its response body are kept. For an earlier failed attempt, up to 1,024 characters of the body are kept. For a successful attempt, up to 128 bytes of the body are kept.",

@@ -16,7 +16,7 @@ import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { get, withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
-import { idParam, listOf, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
+import { idParam, listOf, pageQuery, severalWords, stringOrNull, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const anyObject = z.record(z.string(), z.unknown());
@@ -29,7 +29,7 @@ export const Event = z
     }),
     type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
     created_at: time.meta({ description: "The time of the event." }),
-    request_id: z.string().nullable().meta({
+    request_id: stringOrNull.meta({
       description: "The id of the request that caused the event, or null if no request caused the event.",
       example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     }),

@@ -9,7 +9,7 @@ import { respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { listOf, time } from "../route-parts/schemas.ts";
+import { listOf, stringOrNull, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
@@ -41,10 +41,7 @@ const AccountLimits = z
     }),
     by_key: listOf("What each key has used. The key that has used the most is first. Keys that have used nothing are left out.", {
       key_id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-      key_name: z
-        .string()
-        .nullable()
-        .meta({ description: "The name of the key, or null if the name is not known.", example: "Nightly build" }),
+      key_name: stringOrNull.meta({ description: "The name of the key, or null if the name is not known.", example: "Nightly build" }),
       used: listOf("What the key has used of each limit.", {
         name,
         used: count.meta({ description: "The number of units that the key has used.", example: 1200 }),

@@ -14,7 +14,7 @@ import { respondJson } from "../respond.ts";
 import { failsWith, requireScope, sharesCpu } from "../route-parts/access.ts";
 import { get } from "../route-parts/requests.ts";
 import { json } from "../route-parts/responses.ts";
-import { listOf, objectOf, time } from "../route-parts/schemas.ts";
+import { listOf, numberOrNull, objectOf, stringOrNull, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
@@ -59,10 +59,10 @@ const Usage = z
     total_requests: objectOf('The figure "Total Requests": all requests with a key of the account, including denied requests.', {
       value: count.meta({ description: "The number of requests in the window.", example: 124_563 }),
       previous: count.meta({ description: "The number of requests in the previous window.", example: 110_700 }),
-      change_percent: z
-        .number()
-        .nullable()
-        .meta({ description: "The change in percent, or null if the previous window has no requests.", example: 12.52 }),
+      change_percent: numberOrNull.meta({
+        description: "The change in percent, or null if the previous window has no requests.",
+        example: 12.52,
+      }),
     }),
     success_rate: objectOf(
       'The figure "Success Rate": the share of requests with a response status below 400, of all requests with a known status.',
@@ -75,10 +75,10 @@ const Usage = z
           description: "The success rate in the previous window, in percent. The value is null if there were no requests.",
           example: 98.1,
         }),
-        change_points: z
-          .number()
-          .nullable()
-          .meta({ description: "The change in percentage points, or null if one of the two rates is null.", example: 0.01 }),
+        change_points: numberOrNull.meta({
+          description: "The change in percentage points, or null if one of the two rates is null.",
+          example: 0.01,
+        }),
       },
     ),
     avg_response_time_ms: objectOf(
@@ -92,7 +92,7 @@ const Usage = z
           description: "The average response time in the previous window, in milliseconds. The value is null if no requests were admitted.",
           example: 42.4,
         }),
-        change_ms: z.number().nullable().meta({
+        change_ms: numberOrNull.meta({
           description: "The change in milliseconds, or null if one of the two averages is null. A lower response time is better.",
           example: 0.5,
         }),
@@ -102,10 +102,10 @@ const Usage = z
     rate_limit: objectOf(
       'The figure "Rate Limit Usage" of the requested key. Without `key_id`, the figure shows the live key of the account that has used the highest percentage of its limit.',
       {
-        key_id: z
-          .string()
-          .nullable()
-          .meta({ description: "The id of the key, or null if the account has no key.", example: "key_4fPq2rT8vX0zB6dH" }),
+        key_id: stringOrNull.meta({
+          description: "The id of the key, or null if the account has no key.",
+          example: "key_4fPq2rT8vX0zB6dH",
+        }),
         used: count.meta({ description: "The number of requests counted in this hour.", example: 3350 }),
         limit: count.meta({ description: "The number of requests that the key may make in this hour.", example: 5000 }),
         percent: share.meta({ description: "The percentage of the limit that is used.", example: 67 }),

@@ -4,7 +4,7 @@ import { respondJson } from "../../api/respond.ts";
 import { costs, requireScope, sharesCpu } from "../../api/route-parts/access.ts";
 import { get } from "../../api/route-parts/requests.ts";
 import { json } from "../../api/route-parts/responses.ts";
-import { listOf, objectOf, time } from "../../api/route-parts/schemas.ts";
+import { listOf, numberOrNull, objectOf, time } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { timeInQuery } from "../../lib/inputs/values.ts";
@@ -40,7 +40,7 @@ const Analytics = z
           "The percentage of tasks that are now done, among the tasks that were created in the span. The value is null if no tasks were created.",
         example: 78.05,
       }),
-      median_hours_to_complete: z.number().nullable().meta({
+      median_hours_to_complete: numberOrNull.meta({
         description:
           "The median number of hours from creation to completion, for tasks that were completed in the span. The value is null if no tasks were completed.",
         example: 26.5,

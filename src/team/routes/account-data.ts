@@ -26,7 +26,7 @@ const erasingMs = 20 * secondMs;
 export const routes = createTeamRouter();
 
 /** The shared parts of the routes in this file. */
-const operation = { tags: ["Accounts"], ...requireTokenScope(scopeOf.accountTerms, "path") };
+const operation = { tags: ["Accounts"], ...requireTokenScope(scopeOf.accountTerms, "path"), request: { params: accountPath } };
 
 /** Responds with one page of an export. The response header `X-Next` contains the cursor of the next page. */
 async function respondLines(c: TeamContext, { lines, next }: { lines: readonly object[]; next: string | null }): Promise<Response> {
@@ -144,7 +144,6 @@ const getErasure = createRoute({
   ...get("/accounts/{id}/erasure", "getErasure", "Get the state of an erasure"),
   description: "Returns what was erased so far.",
   ...operation,
-  request: { params: accountPath },
   responses: { 200: teamJson(ErasureReport, "What was erased so far.") },
 });
 

@@ -9,7 +9,7 @@ import { changeStorageQuota, makeOwnerLink, readStorage, resumeAccount, suspendA
 import { requireNotErased } from "../../lifecycle/erase-account.ts";
 import { operatorContext, setupUrl } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
-import { accountPath, createTeamRouter, requireTokenScope, teamJson, teamPostJson, teamResult } from "../team-router.ts";
+import { accountPath, createTeamRouter, requireTokenScope, teamPostJson, teamResult } from "../team-router.ts";
 import { scopeOf } from "../tokens/token.ts";
 import { setupUrlData } from "./account-schemas.ts";
 
@@ -17,20 +17,17 @@ import { setupUrlData } from "./account-schemas.ts";
 
 export const routes = createTeamRouter();
 
-const tags = ["Accounts"];
 /** The shared parts of the routes in this file. */
-const operation = { tags, ...requireTokenScope(scopeOf.accountTerms, "path") };
+const operation = { tags: ["Accounts"], ...requireTokenScope(scopeOf.accountTerms, "path"), request: { params: accountPath } };
 
-const keys = z.int().meta({ description: "The number of keys that the change reached.", example: 3 });
-const Reached = z.strictObject({ keys });
+const reached = { keys: z.int().meta({ description: "The number of keys that the change reached.", example: 3 }) };
 
 const suspend = createRoute({
   ...post("/accounts/{id}/suspend", "suspendAccount", "Suspend an account"),
   description:
     "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
   ...operation,
-  request: { params: accountPath },
-  responses: { 200: teamJson(Reached, "The account is suspended.") },
+  responses: teamResult("The account is suspended.", reached),
 });
 
 routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount(operatorContext(c), c.req.valid("param").id) }, 200));
@@ -40,8 +37,7 @@ const resume = createRoute({
   description: "Ends a suspension. It is in force when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
-  request: { params: accountPath },
-  responses: { 200: teamJson(Reached, "The account is active.") },
+  responses: teamResult("The account is active.", reached),
 });
 
 routes.openapi(resume, async (c) => {
@@ -60,7 +56,6 @@ const getStorage = createRoute({
   ...get("/accounts/{id}/storage", "getStorage", "Get the storage of an account"),
   description: "Returns how much the account stores in the main database, and its limits.",
   ...operation,
-  request: { params: accountPath },
   responses: teamResult("The storage.", {
     bytes: stored("bytes", defaultQuotaBytes),
     ...Object.fromEntries(storedNames.map(({ key, label }) => [label, stored(label, maxStored[key])])),
@@ -103,7 +98,6 @@ const createOwnerLink = createRoute({
   ...operation,
   ...withIdempotencyKey,
   ...failsWith("conflict"),
-  request: { params: accountPath },
   responses: { 201: teamPostJson(z.strictObject({ setup_url: setupUrlData }), "The setup link.") },
 });
 

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Account } from "../../accounts/account.ts";
 import { defaultQuotaBytes } from "../../accounts/storage.ts";
-import { time } from "../../api/route-parts/schemas.ts";
+import { intOrNull, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { fixedPeriods } from "../../budget/limits.ts";
 import { externalId, metadata, metadataPatch } from "../../keys/metadata.ts";
 import { limitsInput } from "../../keys/schemas.ts";
@@ -14,15 +14,15 @@ const limitData = z.strictObject({ per: z.string(), limit: z.int() });
 export const AccountData = z
   .strictObject({
     id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    external_id: z.string().nullable().meta({ description: "The id of the account in your own system, or null.", example: "cus_4711" }),
+    external_id: stringOrNull.meta({ description: "The id of the account in your own system, or null.", example: "cus_4711" }),
     name: z.string().meta({ description: "The name of the account.", example: "Acme" }),
-    email: z.string().nullable().meta({ description: "The email address of the account, or null.", example: "ops@acme.dev" }),
+    email: stringOrNull.meta({ description: "The email address of the account, or null.", example: "ops@acme.dev" }),
     metadata: z.record(z.string(), z.unknown()).meta({ description: "Your own values.", example: { plan: "pro" } }),
     status: z.enum(["active", "suspended"]).meta({ description: "Whether the account is suspended.", example: "active" }),
     on_unavailable: z
       .enum(["deny", "known"])
       .meta({ description: "What `verify` does with a request while the guard of its key cannot be reached.", example: "deny" }),
-    plan_id: z.string().nullable().meta({ description: "The plan of the account, or null.", example: null }),
+    plan_id: stringOrNull.meta({ description: "The plan of the account, or null.", example: null }),
     limits: z.array(limitData).meta({
       description: "The limits that the keys share, as the budget and all guards have confirmed them.",
       example: [{ per: "hour", limit: 5000 }],
@@ -38,10 +38,7 @@ export const AccountData = z
     limit_ceiling: z.int().meta({ description: "The highest limit per hour of a key.", example: 5000 }),
     max_live_keys: z.int().meta({ description: "The maximum number of live keys.", example: 50 }),
     key_limits: z.array(limitData).meta({ description: "The highest limits of a key.", example: [] }),
-    retention_days: z
-      .int()
-      .nullable()
-      .meta({ description: "The retention of the request log in days, or null for the default.", example: null }),
+    retention_days: intOrNull.meta({ description: "The retention of the request log in days, or null for the default.", example: null }),
     storage_quota_bytes: z.int().meta({ description: "The storage quota in the main database, in bytes.", example: 104857600 }),
     activity_database: z.string().meta({ description: "The database of the request log.", example: "ACTIVITY_0" }),
     log_writer: z.int().meta({ description: "The number of the log writer.", example: 0 }),
@@ -125,7 +122,7 @@ const lowered = z
   .meta({ description: "The keys whose limits were lowered, because the account now allows less.", example: [] });
 export const ChangedAccount = z.strictObject({ ...AccountData.shape, lowered });
 
-export const setupUrlData = z.string().nullable().meta({
+export const setupUrlData = stringOrNull.meta({
   description: "The setup link for an owner. It is shown only once, so the response to a repeated request has null.",
   example: "https://overview.acme.dev/setup#x",
 });

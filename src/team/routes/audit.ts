@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { get } from "../../api/route-parts/requests.ts";
-import { pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { pageQuery, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { listOperations } from "../../identity/audit/operator-audit.ts";
 import { timeOfId } from "../../lib/ids.ts";
@@ -16,10 +16,10 @@ const OperationData = z
     id: z.string().meta({ description: "The id of the entry.", example: "opr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     at: time.meta({ description: "The time of the action." }),
     operator: z.string().meta({ description: "The name of the operator token or service token.", example: "ops" }),
-    token_id: z.string().nullable().meta({ description: "The id of the service token, or null for an operator token.", example: null }),
+    token_id: stringOrNull.meta({ description: "The id of the service token, or null for an operator token.", example: null }),
     action: z.string().meta({ description: "The action.", example: "account.suspended" }),
-    account_id: z.string().nullable().meta({ description: "The account, or null.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    target_id: z.string().nullable().meta({ description: "What was changed, for example a key, or null.", example: null }),
+    account_id: stringOrNull.meta({ description: "The account, or null.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    target_id: stringOrNull.meta({ description: "What was changed, for example a key, or null.", example: null }),
     details: z.record(z.string(), z.unknown()).meta({ description: "Numbers and names that describe the action.", example: {} }),
   })
   .openapi("Operation", { description: "An action of an operator or of a service token." });

@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { respondJson } from "../../api/respond.ts";
 import { body, post } from "../../api/route-parts/requests.ts";
+import { stringOrNull } from "../../api/route-parts/schemas.ts";
 import { candidatesOf, importSecretsIn } from "../../credentials/imported-secret.ts";
 import { connect } from "../../db/client.ts";
 import { forgetForms } from "../../keys/imported/find-imported.ts";
@@ -20,9 +21,9 @@ const Result = z.strictObject({
   status: z
     .int()
     .meta({ description: "201 for a new key, 200 for a key that was imported before, else the reason of the refusal.", example: 201 }),
-  id: z.string().nullable().meta({ description: "The id of the key, or null.", example: "key_4fPq2rT8vX0zB6dH" }),
-  code: z.string().nullable().meta({ description: "The error code, or null.", example: null }),
-  detail: z.string().nullable().meta({ description: "Why the row was refused, or null.", example: null }),
+  id: stringOrNull.meta({ description: "The id of the key, or null.", example: "key_4fPq2rT8vX0zB6dH" }),
+  code: stringOrNull.meta({ description: "The error code, or null.", example: null }),
+  detail: stringOrNull.meta({ description: "Why the row was refused, or null.", example: null }),
 });
 
 const ImportRequest = z

@@ -15,7 +15,7 @@ import {
   withConditions,
   withIdempotencyKey,
 } from "../../api/route-parts/requests.ts";
-import { idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords, stringOrNull } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import type { Precondition } from "../../db/optimistic-locking.ts";
 import { pageFrom } from "../../db/page.ts";
@@ -56,7 +56,7 @@ const TeamKey = z.strictObject(TeamKeyData.shape).openapi("Key", { description: 
 const TeamKeyWithSecret = z
   .strictObject({
     ...TeamKeyData.shape,
-    secret_key: z.string().nullable().meta({
+    secret_key: stringOrNull.meta({
       description: "The secret key. It is shown only once, so the response to a repeated request has null.",
       example: "dvo_4fPq2rT8vX0zB6dH_...",
     }),

@@ -3,7 +3,7 @@ import { accountsAfter } from "../../accounts/account.ts";
 import { respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { get, optionalBody, post } from "../../api/route-parts/requests.ts";
-import { listOf, time } from "../../api/route-parts/schemas.ts";
+import { listOf, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { recordOperation } from "../../identity/audit/operator-audit.ts";
 import { namesIn } from "../../lib/crypto/secrets.ts";
@@ -42,7 +42,7 @@ async function begin(c: TeamContext, action: string, after: string) {
   return context;
 }
 
-const next = z.string().nullable().meta({ description: "The cursor of the next call, or null at the end.", example: null });
+const next = stringOrNull.meta({ description: "The cursor of the next call, or null at the end.", example: null });
 const ids = (description: string) => z.array(z.string()).meta({ description, example: [] });
 
 const reconcileAllGuards = createRoute({
@@ -218,7 +218,7 @@ const postTestAlert = createRoute({
   ...operation,
   responses: teamResult("What was posted.", {
     posted: z.int().meta({ description: "The number of messages that the receiver took.", example: 2 }),
-    problem: z.string().nullable().meta({ description: "Why no further message was posted, or null.", example: null }),
+    problem: stringOrNull.meta({ description: "Why no further message was posted, or null.", example: null }),
   }),
 });
 

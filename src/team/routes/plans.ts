@@ -4,7 +4,7 @@ import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, del, get, mergePatch, patch, post, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { idParam, pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { idParam, intOrNull, pageQuery, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { fixedPeriods, inPeriodOrder, periods } from "../../budget/limits.ts";
 import { type Plan, type Progress, plansWithProgress, progressOf, readPlan } from "../../budget/plan.ts";
 import { connect } from "../../db/client.ts";
@@ -36,10 +36,7 @@ const PlanData = z
       .array(z.string())
       .nullable()
       .meta({ description: "The scopes of a new key, or null for the default.", example: null }),
-    retention_days: z
-      .int()
-      .nullable()
-      .meta({ description: "The retention of the request log in days, or null for the default.", example: 31 }),
+    retention_days: intOrNull.meta({ description: "The retention of the request log in days, or null for the default.", example: 31 }),
     created_at: time.meta({ description: "The time when the plan was created." }),
     updated_at: time.meta({ description: "The time when the plan was last changed." }),
     accounts: z.int().meta({ description: "The number of accounts that have the plan.", example: 12 }),
@@ -48,7 +45,7 @@ const PlanData = z
   .openapi("Plan", { description: "A named set of terms for accounts." });
 const ChangedPlan = z.strictObject({
   ...PlanData.shape,
-  next: z.string().nullable().meta({ description: "The `after` of the next call, or null if no account is left.", example: null }),
+  next: stringOrNull.meta({ description: "The `after` of the next call, or null if no account is left.", example: null }),
 });
 
 const bodyOf = (

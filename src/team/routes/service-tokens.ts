@@ -3,7 +3,7 @@ import { respondEmpty } from "../../api/respond.ts";
 import { failsWith } from "../../api/route-parts/access.ts";
 import { CreatedPosition, pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, del, get, post, withIdempotencyKey } from "../../api/route-parts/requests.ts";
-import { idParam, pageQuery, time } from "../../api/route-parts/schemas.ts";
+import { idParam, pageQuery, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { connect } from "../../db/client.ts";
 import { timeInputOrNull, visibleText } from "../../lib/inputs/values.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
@@ -39,7 +39,7 @@ const ServiceToken = z
 const ServiceTokenWithSecret = z
   .strictObject({
     ...ServiceToken.shape,
-    token: z.string().nullable().meta({
+    token: stringOrNull.meta({
       description:
         "The token to send in the header `Authorization: Bearer`. It is shown only once, so the response to a repeated request has null.",
       example: "svc_4fPq2rT8vX0zB6dH_...",

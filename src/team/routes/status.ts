@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../../package.json" with { type: "json" };
 import { respondJson } from "../../api/respond.ts";
 import { get } from "../../api/route-parts/requests.ts";
-import { listOf, objectOf, time } from "../../api/route-parts/schemas.ts";
+import { intOrNull, listOf, objectOf, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
 import { accountsAndKeys } from "../../monitoring/conditions.ts";
@@ -24,14 +24,11 @@ const mostShown = 10;
 const count = (description: string) => z.int().meta({ description, example: 0 });
 /** A count of rows of the main database. */
 const countOfMain = (description: string) =>
-  z
-    .int()
-    .nullable()
-    .meta({ description: `${description} Null if the database could not be read.`, example: 0 });
+  intOrNull.meta({ description: `${description} Null if the database could not be read.`, example: 0 });
 
 const StatusData = z
   .strictObject({
-    version: z.string().nullable().meta({ description: "The id of the deployed version, or null on a laptop.", example: null }),
+    version: stringOrNull.meta({ description: "The id of the deployed version, or null on a laptop.", example: null }),
     release: z.string().meta({ description: "The release.", example: "0.2.0" }),
     needs_attention: listOf("What needs a person. Empty if nothing does.", {
       name: z.string().meta({ description: "The name of the alert.", example: "LogWaits" }),
@@ -75,10 +72,10 @@ const StatusData = z
       {
         account_id: z.string().meta({ description: "The account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
         name: z.string().meta({ description: "The name of the account.", example: "Acme Ltd" }),
-        key_id: z
-          .string()
-          .nullable()
-          .meta({ description: "The key that is near its limit, or null for a limit of the account.", example: "key_2wVY7cPq9sTdKfR4" }),
+        key_id: stringOrNull.meta({
+          description: "The key that is near its limit, or null for a limit of the account.",
+          example: "key_2wVY7cPq9sTdKfR4",
+        }),
         limit: z
           .enum(["hour", "day", "month", "storage"])
           .meta({ description: "The requests per hour, day or month, or the stored bytes.", example: "hour" }),
