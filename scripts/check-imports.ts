@@ -42,7 +42,7 @@ const owners: Readonly<Record<string, string>> = {
 const alsoWrites: Readonly<Record<string, readonly string[]>> = { outbox: ["deliveries"], budget: ["accounts", "plans"] };
 
 /** Files that use the storage of a Durable Object. A table in this storage can have the same name as a table in D1. */
-const ownStorage = ["guard/event-journal.ts"];
+const ownStorage = ["guard/limit-events.ts"];
 
 const mayReadOther = new Map(Object.values<Manifest>(resources).map(({ name, reads = [] }) => [name, reads]));
 

@@ -5,14 +5,10 @@ import { objectNamed } from "../db/region.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import {
-  type AccountLimit,
-  type Ask,
   type Budget,
-  type BudgetAnswer,
   type BudgetUsage,
   type BudgetWindow,
   budgetAt,
-  type GuardReport,
   grant,
   grantOf,
   type Holder,
@@ -21,6 +17,8 @@ import {
   recallOf,
   usageOfBudget,
 } from "./escrow.ts";
+import type { Ask, BudgetAnswer, GuardReport } from "./holding.ts";
+import type { AccountLimit } from "./limits.ts";
 import { readSharedLimits, type StoredLimits } from "./shared-limits.ts";
 
 const loadTimeoutMs = 5 * secondMs;
@@ -34,12 +32,12 @@ const unreachableMs = 5 * secondMs;
 const loweringMs = 4 * secondMs;
 const firstPauseMs = 50;
 const recallsAtOnce = 8;
-/** What the guards have report is at most this old when the usage is read, in milliseconds. */
+/** The reports of the guards are at most this old when the usage is read, in milliseconds. */
 const reportValidMs = 2 * secondMs;
 
 /**
  * The budget of one account: the only authority that hands out the units which the keys of the account share. The guards of the keys hold units and use them
- * without asking again (see `rights.ts`). An account without shared limits has no budget.
+ * without asking again (see `escrow.ts`). An account without shared limits has no budget.
  */
 export class AccountBudget extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -70,8 +68,8 @@ export class AccountBudget extends DurableObject<Env> {
   }
 
   /**
-   * Applies the limits of the account, unless the same or newer limits are already in force. If a limit is new or lower than before, recalls the units of all
-   * guards first. Returns the limits in force. `isInForce` is false if a guard could not be reached: it may then still use units of the earlier limits.
+   * Applies the limits of the account, unless the same or newer limits are already active. If a limit is new or lower than before, recalls the units of all
+   * guards first. Returns the active limits. `isInForce` is false if a guard could not be reached: it may then still use units of the earlier limits.
    */
   async configure(config: StoredLimits): Promise<{ config: StoredLimits; isInForce: boolean }> {
     if (this.#isErased) return { config, isInForce: true };
@@ -80,12 +78,12 @@ export class AccountBudget extends DurableObject<Env> {
     return { config: this.#config ?? config, isInForce: this.#toRecall.size === 0 };
   }
 
-  /** Returns the limits in force, or null if the account never had limits of its own. */
+  /** Returns the active limits, or null if the account never had limits of its own. */
   configuration(): StoredLimits | null {
     return this.#config;
   }
 
-  /** Hands units to a guard. Returns null if the guard has to begin anew: its message is of an earlier incarnation, or there is no such account. */
+  /** Hands units to a guard. Returns null if the guard has to begin again: its message is of an earlier incarnation, or there is no such account. */
   async ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
     // A guard can know newer limits, if the call that sets them was broken off. The limits in D1 are then newer, too.
     const isBehind = this.#config === null || this.#config.version < question.version;
@@ -104,9 +102,10 @@ export class AccountBudget extends DurableObject<Env> {
     return { config: this.#config ?? config, grant: grantOf(this.#budget, keyId), isEnough };
   }
 
-  /** Takes note of what a guard says. A guard calls it when it returns units without being asked. */
+  /** Takes note of what a guard reports. A guard also calls it when it returns units without being asked. */
   mergeReport(keyId: string, report: GuardReport): void {
-    this.#mergeReport(keyId, report);
+    const reported = this.#reported(keyId, report);
+    if (reported) this.#setBudget(reported);
   }
 
   /** Returns what is used of each limit. Asks the guards that hold units, unless they were asked a moment ago. */
@@ -148,11 +147,6 @@ export class AccountBudget extends DurableObject<Env> {
     const config = await withDeadline(read, loadTimeoutMs, "Reading an account from D1");
     if (config && config.version > (this.#config?.version ?? -1) && !this.#isErased) this.#apply(config);
     return this.#config;
-  }
-
-  #mergeReport(keyId: string, report: GuardReport): void {
-    const reported = this.#reported(keyId, report);
-    if (reported) this.#setBudget(reported);
   }
 
   /** Returns the budget after a message of a guard, or null if the message has no effect. */
@@ -214,7 +208,7 @@ export class AccountBudget extends DurableObject<Env> {
     // A call to an object that has just been restarted fails. The second call reaches it.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
-        this.#mergeReport(
+        this.mergeReport(
           id,
           await withDeadline(ask(objectNamed(this.env.KEY_GUARD, id, this.env)), recallTimeoutMs, "Asking a guard for its units"),
         );

@@ -27,6 +27,12 @@ export interface Limit {
 export const fixedPeriods = ["hour", "day", "month"] as const;
 export type FixedPeriod = (typeof fixedPeriods)[number];
 
+/** A limit of a whole account: at most `limit` units per period, over all its keys. */
+export interface AccountLimit {
+  per: FixedPeriod;
+  limit: number;
+}
+
 /** The start of the fixed window that contains a time, in milliseconds since the epoch. */
 export const startOf = { hour: hourStart, day: dayStart, month: monthStart } as const;
 

@@ -1,6 +1,5 @@
 import type { Budgets } from "../budget/budgets.ts";
 import {
-  type AccountLimit,
   accept,
   askOf,
   type BudgetAnswer,
@@ -18,8 +17,8 @@ import {
   releaseReservations,
   reportBy,
   spend,
-} from "../budget/escrow.ts";
-import { endOf, type FixedPeriod, type LimitUsage, startOf } from "../budget/limits.ts";
+} from "../budget/holding.ts";
+import { type AccountLimit, endOf, type FixedPeriod, type LimitUsage, startOf } from "../budget/limits.ts";
 import type { StoredLimits } from "../budget/shared-limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
@@ -98,15 +97,15 @@ export class AccountUnits {
   }
 
   /**
-   * The number of questions to the budget so far. If a request arrives while a question is on its way, the answer does not show that a window is still open.
-   * The budget may have sent it before the request arrived.
+   * The number of questions to the budget so far. An answer only counts for requests that arrived before the
+   * question was sent.
    */
   get asked(): number {
     return this.#asked;
   }
 
   /**
-   * Asks the budget for units, or waits for the question that is on its way. A request that waits asks for at least `need`. The caller then decides again.
+   * Asks the budget for units, or waits for the question in flight. A request that waits asks for at least `need`. The caller then decides again.
    * Throws if the budget does not answer.
    */
   async ask(shared: SharedLimits, need: number, now: number): Promise<Answered> {

@@ -1,5 +1,4 @@
-import type { AccountLimit } from "../budget/escrow.ts";
-import { type FixedPeriod, inPeriodOrder, type Limit, type LimitUsage, type Period } from "../budget/limits.ts";
+import { type AccountLimit, type FixedPeriod, inPeriodOrder, type Limit, type LimitUsage, type Period } from "../budget/limits.ts";
 import { type AddressRange, allowsIp } from "../lib/net/ip-list.ts";
 
 /** The configuration of a key, in the form that the key's guard stores. The guard gets the configuration from D1. */

@@ -1,32 +1,26 @@
+import { type Budget, budgetAt, grant, grantOf, holdersOf, mergeReport, recallOf } from "../../../src/budget/escrow.ts";
 import {
   type Ask,
   accept,
   askOf,
-  type Budget,
-  budgetAt,
   firstPace,
   type Grant,
   giveBack,
-  grant,
-  grantOf,
   type Holding,
-  holdersOf,
   isLow,
   isReservedAhead,
-  mergeReport,
   paceAt,
   type Recall,
   recalled,
-  recallOf,
   recoveredHolding,
   releaseReservations,
   reportBy,
   spend,
-} from "../../../src/budget/escrow.ts";
+} from "../../../src/budget/holding.ts";
 import { endOf, type FixedPeriod, type Limit } from "../../../src/budget/limits.ts";
 
-// Simulates the guards of an account's keys and the account's budget, with the functions of `rights.ts`. Messages are lost, repeated and late, objects crash at
-// any write and fall asleep, and clocks step. The simulator has its own time, and everything random comes from one seed.
+// Simulates the guards of an account's keys and the account's budget, with the functions of `escrow.ts` and `holding.ts`. Messages are lost, repeated and
+// late, objects crash at any write and fall asleep, and clocks step. The simulator has its own time, and everything random comes from one seed.
 
 /** Mistakes that can be planted. The checks must find each of them. */
 export type Mistake =
