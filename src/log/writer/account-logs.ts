@@ -4,10 +4,11 @@ import { type Entry, openMs } from "../entry.ts";
 import { isEncodable } from "../segments/codec.ts";
 import { KnownBatches } from "./known-batches.ts";
 import { Memtable, type Report, type Reported, reportedOn } from "./memtable.ts";
+import type { PendingFlush } from "./recorded-flushes.ts";
 import type { RequestCounters } from "./request-counters.ts";
 import { RouteNames } from "./route-names.ts";
 import { SharedStrings } from "./shared-strings.ts";
-import { type Acknowledged, type LogState, type PendingFlush, WriteAheadLog } from "./write-ahead-log.ts";
+import { type Acknowledged, type LogState, WriteAheadLog } from "./write-ahead-log.ts";
 
 /**
  * The maximum size of a log writer's own database, in bytes. Before it is reached, the accounts that hold the most lose their new entries, which are
@@ -64,7 +65,7 @@ export class AccountLogs {
     this.#erased = new Set(this.wal.erased(Date.now()));
     for (const state of this.wal.states()) this.of(state.accountId).state = state;
     for (const { accountId, until } of this.wal.merged()) this.of(accountId).mergedTo = until;
-    for (const flush of this.wal.pendingFlushes()) this.of(flush.accountId).waiting.push(flush);
+    for (const flush of this.wal.flushes.all()) this.of(flush.accountId).waiting.push(flush);
     const { entries, completions, isolates, early } = this.wal.readAll();
     for (const entry of entries) this.#add(entry);
     for (const { accountId, id, ...completion } of completions) this.of(accountId).memtable.complete(id, completion);

@@ -8,7 +8,8 @@ import { type Entry, openMs } from "../entry.ts";
 import { maxSegmentEntries, segmentsOf, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import { isOpen } from "./memtable.ts";
-import type { LogState, NewFlush } from "./write-ahead-log.ts";
+import type { NewFlush } from "./recorded-flushes.ts";
+import type { LogState } from "./write-ahead-log.ts";
 
 // A flush takes entries out of the memtable of an account and turns them into segments. The log writer records the flush on its own disk before it asks
 // D1 to store it.

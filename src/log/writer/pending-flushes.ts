@@ -4,8 +4,8 @@ import { withDeadline } from "../../lib/time/deadline.ts";
 import { entriesIn } from "../segments/segment.ts";
 import type { AccountLogs } from "./account-logs.ts";
 import type { Hints } from "./hints.ts";
+import type { PendingFlush } from "./recorded-flushes.ts";
 import { storeFlushes } from "./store-flushes.ts";
-import type { PendingFlush } from "./write-ahead-log.ts";
 
 /** The maximum number of accounts whose flushes are stored with one batch, and of bytes of their segments. */
 const accountsAtOnce = 50;
@@ -32,9 +32,9 @@ export async function storePendingFlushes(
   flushes: readonly PendingFlush[],
 ): Promise<void> {
   const toStore = flushes.map((flush) => ({
-    ...logs.wal.totalsOf(flush),
+    ...logs.wal.flushes.totalsOf(flush),
     ...{ number: flush.number, id: flush.id, at: flush.at, completeTo: flush.completeTo, startId: logs.of(flush.accountId).state.startId },
-    segments: logs.wal.segmentsOf(flush),
+    segments: logs.wal.flushes.segmentsOf(flush),
   }));
   const outcomes = await withDeadline(storeFlushes({ db, owner }, toStore), timeoutMs, "Storing flushes in D1");
   const stored = flushes.map((flush, at) => ({ flush, outcome: outcomes[at] }));
@@ -52,7 +52,7 @@ function handOver({ logs, hints }: { logs: AccountLogs; hints: Hints }, flush: P
   console.error(`the log of ${flush.accountId} belongs to the log writer ${owner}`);
   for (const part of flush.segments.keys()) {
     const id = { isolate: flush.id, sequence: part };
-    hints.add(owner, { id, entries: entriesIn(logs.wal.bodyOf(flush, part), flush.accountId), dropped: 0 });
+    hints.add(owner, { id, entries: entriesIn(logs.wal.flushes.bodyOf(flush, part), flush.accountId), dropped: 0 });
   }
   logs.removeFlushes([flush]);
 }

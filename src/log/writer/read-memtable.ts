@@ -6,7 +6,7 @@ import { matches } from "../read/activity-filter.ts";
 import { combine, type Found, isSelective, isWithin, type Query, scan, searchFurther } from "../segments/scan.ts";
 import { entriesIn, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
-import type { PendingFlush } from "./write-ahead-log.ts";
+import type { PendingFlush } from "./recorded-flushes.ts";
 
 // Reads what D1 does not have yet: the memtable of an account and its waiting flushes. A reader asks the log writer first, and then reads D1. A flush that
 // D1 stores in between is therefore in both answers, but no flush is in neither.
@@ -15,7 +15,7 @@ import type { PendingFlush } from "./write-ahead-log.ts";
 export function readOpenRollups({ wal }: AccountLogs, { state, memtable, waiting }: AccountLog): OpenRollups {
   return {
     memtable: memtable.rollups,
-    waiting: waiting.map((flush) => ({ number: flush.number, rollups: wal.totalsOf(flush).rollups })),
+    waiting: waiting.map((flush) => ({ number: flush.number, rollups: wal.flushes.totalsOf(flush).rollups })),
     flush: state.flush,
   };
 }
@@ -23,7 +23,7 @@ export function readOpenRollups({ wal }: AccountLogs, { state, memtable, waiting
 /** Returns the latest admitted entry of each key that D1 may not have yet. */
 export function readOpenUses({ wal }: AccountLogs, { memtable, waiting }: AccountLog): LastUses {
   const uses: LastUses = new Map(memtable.lastUses);
-  for (const flush of waiting) for (const [keyId, use] of wal.totalsOf(flush).lastUses) addLastUse(uses, keyId, use);
+  for (const flush of waiting) for (const [keyId, use] of wal.flushes.totalsOf(flush).lastUses) addLastUse(uses, keyId, use);
   return uses;
 }
 
@@ -53,14 +53,14 @@ export async function searchMemtable(logs: AccountLogs, log: AccountLog, wanted:
   const overlapping = waitingSegments(log.waiting).filter(({ firstId, lastId }) => overlaps(query, firstId, lastId));
   const refs = overlapping.map((ref) => ({
     ...ref,
-    summary: isSelective(query.filter) ? (logs.wal.summariesOf(ref.flush)[ref.part] ?? null) : null,
+    summary: isSelective(query.filter) ? (logs.wal.flushes.summariesOf(ref.flush)[ref.part] ?? null) : null,
   }));
   const open = async (some: readonly (typeof refs)[number][]) => {
     const opened: Entry[][] = [];
     for (const { flush, part } of some) {
       await giveWay();
       // A flush that no longer waits is in D1 now, and the reader reads D1 afterwards.
-      opened.push(log.waiting.includes(flush) ? entriesIn(logs.wal.bodyOf(flush, part), flush.accountId) : []);
+      opened.push(log.waiting.includes(flush) ? entriesIn(logs.wal.flushes.bodyOf(flush, part), flush.accountId) : []);
     }
     return opened;
   };

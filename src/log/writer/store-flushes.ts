@@ -4,7 +4,7 @@ import { type Db, jsonRows, newRevision, raw } from "../../db/client.ts";
 import { type StoredTotals, totalsQueries, totalsStatements } from "../../usage/store-totals.ts";
 import type { Segment } from "../segments/segment.ts";
 import { idOfSegment } from "../segments/segment-ids.ts";
-import type { NewFlush } from "./write-ahead-log.ts";
+import type { NewFlush } from "./recorded-flushes.ts";
 
 // A log writer stores flushes in D1. The batch is fenced: its first statement gives each log a new revision if the log still has the revision that
 // the log writer has read. All other statements require the new revision. If D1 runs a batch late, after the log writer

@@ -98,13 +98,13 @@ class Log {
     if (!flush) return;
     const { number, id, at, completeTo } = flush;
     const toStore = {
-      ...this.logs.wal.totalsOf(flush),
+      ...this.logs.wal.flushes.totalsOf(flush),
       number,
       id,
       at,
       completeTo,
       startId: "",
-      segments: this.logs.wal.segmentsOf(flush),
+      segments: this.logs.wal.flushes.segmentsOf(flush),
     };
     this.d1.batches = 0;
     try {
