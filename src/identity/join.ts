@@ -16,11 +16,12 @@ import { commitChange, type Outbox } from "../outbox/outbox.ts";
 import { emailKeyOf, requireEmailKey } from "./email.ts";
 import { memberJoined } from "./events.ts";
 import { isNoMember } from "./invitations.ts";
-import type { Member } from "./member.ts";
+import { type Member, memberActor } from "./member.ts";
 import { type Invitation, isAddressedTo, isOpen } from "./open-invitations.ts";
-import { type NewPasskey, takenPasskey } from "./passkeys.ts";
+import { takenPasskey } from "./passkeys.ts";
 import { newRecoveryCodes } from "./recovery-codes.ts";
 import { newSession, type SessionOrigin } from "./sessions.ts";
+import type { NewPasskey } from "./webauthn.ts";
 
 const endedLink = () => new Failure("conflict", "This link was already used, or has expired. Ask for a new link.");
 
@@ -89,7 +90,7 @@ async function createMember(outbox: Outbox, now: number, { invitation, member, f
   // After the insert, `when` is false, because the new member now has the email address. The later statements therefore check that the
   // member exists.
   const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
-  const actor = { accountId, by: { type: "member" as const, id: member.id }, from };
+  const actor = memberActor(member, from);
   const { taken } = await commitChange(outbox, {
     events: [memberJoined(member, now)],
     audit: [auditEntry({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],

@@ -1,5 +1,5 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
-import type { ReadContext } from "../accounts/actor.ts";
+import type { Actor, Origin, ReadContext } from "../accounts/actor.ts";
 import { type Member, members, passkeys, recoveryCodes, sessions } from "../db/areas/identity/tables.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { wrote } from "../db/optimistic-locking.ts";
@@ -11,6 +11,13 @@ import { endInvitations, invitationsEndedBy } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
 
 export type { Member };
+
+/** Returns a member as the actor of a change, also before the member has a session. */
+export const memberActor = ({ accountId, id }: Pick<Member, "accountId" | "id">, from: Origin): Actor => ({
+  accountId,
+  by: { type: "member", id },
+  from,
+});
 
 /** Returns the current members of the account, oldest first. */
 export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>

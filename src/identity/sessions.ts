@@ -14,7 +14,7 @@ import { dayMs, hourMs, minuteMs } from "../lib/time/clock.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import { commitChange, type Outbox, type WriteContext } from "../outbox/outbox.ts";
 import { takesOwn } from "./audit/own-sign-in.ts";
-import type { Member } from "./member.ts";
+import { type Member, memberActor } from "./member.ts";
 import { managedBy } from "./roles.ts";
 import { newToken } from "./tokens.ts";
 
@@ -65,7 +65,7 @@ const noLongerValid = () =>
 export async function openSession(outbox: Outbox, proof: Proof, now: number, from: SessionOrigin): Promise<string> {
   const { member, how, credential } = proof;
   const { token, row } = newSession(member.id, credential, now, from);
-  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  const actor = memberActor(member, from);
   const when = stillHas(proof);
   const { opened } = await commitChange(outbox, {
     whenFull: "unrecorded",
@@ -130,7 +130,7 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
  */
 export async function confirmSession(outbox: Outbox, proof: Proof, { id }: Session, now: number, from: Origin): Promise<Session> {
   const { member, how, credential } = proof;
-  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  const actor = memberActor(member, from);
   const own = and(eq(sessions.id, id), stillHas(proof));
   const { confirmed } = await commitChange(outbox, {
     whenFull: "unrecorded",
@@ -161,15 +161,9 @@ export const endSessionsWith = (db: Db, { member, session }: Acting, credentials
 const endableBy = ({ id, accountId, role }: Member): SQL =>
   sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NULL AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
 
-/**
- * The maximum number of sessions in a list. The list has room for all of the member's own sessions and for the latest sessions of other
- * members.
- */
+/** The maximum number of sessions in a list: all of the member's own sessions, and the latest sessions of other members. */
 export const maxListed = 2 * maxSessions;
-/**
- * The maximum number of sessions in a list for each other member. This maximum is low, because reading 50 sessions for each of 1,000
- * members would delay other requests.
- */
+/** The maximum number of sessions in a list for each other member. Reading 50 sessions for each of 1,000 members would delay other requests. */
 const maxOfOther = 5;
 
 /**

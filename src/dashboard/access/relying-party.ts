@@ -1,4 +1,4 @@
-import type { RelyingParty } from "../../identity/passkeys.ts";
+import type { RelyingParty } from "../../identity/webauthn.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { publicOrigins } from "../../lib/net/public-origins.ts";
 import { encryptionSecrets } from "../../webhooks/subscriptions/encryption.ts";

@@ -1,6 +1,6 @@
 import type { Member } from "../../identity/member.ts";
-import type { Passkey } from "../../identity/passkeys.ts";
 import { maxListed, type Session, type SignedIn } from "../../identity/sessions.ts";
+import type { Passkey } from "../../identity/webauthn.ts";
 import { deviceOf } from "../access/device.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { Action } from "./fields.tsx";

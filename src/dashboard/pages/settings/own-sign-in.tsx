@@ -1,7 +1,8 @@
 import { Hono } from "hono";
-import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../../identity/passkeys.ts";
+import { addPasskey, listPasskeys, removePasskey } from "../../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../../identity/recovery-codes.ts";
 import { endOtherSessions, endSession, readMemberOfSession } from "../../../identity/sessions.ts";
+import { registrationOptions, verifyRegistration } from "../../../identity/webauthn.ts";
 import { visibleText } from "../../../lib/inputs/values.ts";
 import { commitTo } from "../../../outbox/outbox.ts";
 import { needs } from "../../access/needs.ts";
