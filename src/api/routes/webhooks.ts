@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { pageFrom } from "../../db/page.ts";
 import { omitUndefined } from "../../lib/inputs/omit-undefined.ts";
 import { secondMs } from "../../lib/time/clock.ts";
+import { changeWebhook, rotateWebhookSecret } from "../../webhooks/subscriptions/change-webhook.ts";
 import { listWebhooks, readWebhook } from "../../webhooks/subscriptions/read-webhooks.ts";
 import {
   exampleTypes,
@@ -15,11 +16,9 @@ import type { Webhook as WebhookRow } from "../../webhooks/subscriptions/webhook
 import {
   authorizeNewWebhook,
   authorizeWebhook,
-  changeWebhook,
   createWebhook,
   deleteWebhook,
   maxWebhooks,
-  rotateWebhookSecret,
 } from "../../webhooks/subscriptions/write-webhooks.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../conditional.ts";
 import { runIdempotentPost } from "../idempotency.ts";

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { secondMs } from "../../../lib/time/clock.ts";
+import { rotateWebhookSecret } from "../../../webhooks/subscriptions/change-webhook.ts";
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { WebhookRotation } from "../../../webhooks/subscriptions/schemas.ts";
-import { rotateWebhookSecret } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { needs } from "../../access/needs.ts";
 import { showPage } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";

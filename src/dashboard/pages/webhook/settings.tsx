@@ -1,8 +1,8 @@
 import { Hono } from "hono";
+import { changeWebhook } from "../../../webhooks/subscriptions/change-webhook.ts";
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { WebhookPatch } from "../../../webhooks/subscriptions/schemas.ts";
 import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
-import { changeWebhook } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { needs } from "../../access/needs.ts";
 import { askForStepUp } from "../../access/step-up.tsx";
 import { WebhookFields, webhookInputOf } from "../../components/webhook-fields.tsx";
