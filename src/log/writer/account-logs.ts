@@ -25,7 +25,7 @@ const maxEarly = 10_000;
  */
 export const isWithinShare = (own: number, free: number): boolean => own < 4 * free;
 
-/** The log of one account, as far as it is in its log writer. */
+/** What a log writer has of the log of one account. */
 export interface AccountLog {
   state: LogState;
   memtable: Memtable;
@@ -34,6 +34,8 @@ export interface AccountLog {
   /** The small segments before this time are merged, in milliseconds since the epoch. */
   mergedTo: number;
 }
+
+export const hasEntries = ({ memtable, waiting }: AccountLog): boolean => memtable.entries.size > 0 || waiting.length > 0;
 
 /**
  * The outcome of `append`. `added`: the batches that were not known. Of their entries, `full` were dropped because the disk is full, `unfit` cannot be

@@ -1,41 +1,23 @@
 import { DurableObject } from "cloudflare:workers";
 import { connect, type Db } from "../../db/client.ts";
-import { fullBytes } from "../../db/database-sizes.ts";
-import { messagesOf } from "../../db/failures.ts";
-import { objectNamed } from "../../db/region.ts";
-import { minuteMs, secondMs } from "../../lib/time/clock.ts";
-import { withDeadline } from "../../lib/time/deadline.ts";
 import type { OpenRollups } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
 import type { Batch } from "../batch.ts";
-import { activityDatabase, databaseOf, numberOf } from "../databases.ts";
+import { activityDatabase } from "../databases.ts";
 import type { Retention } from "../retention.ts";
 import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
-import { type AccountLog, AccountLogs, maxStoredBytes } from "./account-logs.ts";
+import { type AccountLog, AccountLogs, hasEntries, maxStoredBytes } from "./account-logs.ts";
 import type { Counters, Lost } from "./counters.ts";
 import { deleteOldSegments } from "./delete-old-segments.ts";
-import { flushAccount, flushDue, flushEveryMs, flushLargest, nextFlushAt } from "./flush.ts";
+import { flushAccount, flushEveryMs, flushLargest, nextFlushAt } from "./flush.ts";
 import { GroupCommit, type Sent } from "./group-commit.ts";
 import { Hints } from "./hints.ts";
 import type { Report, Reported } from "./memtable.ts";
-import { mergeOldSegments } from "./merge.ts";
-import { nextFlushes, storePendingFlushes } from "./pending-flushes.ts";
 import { readOpenRollups, readOpenUses, readUsedKeys, searchMemtable, type UsedKey } from "./read-memtable.ts";
 import { reportAll } from "./report.ts";
 import type { Failures, RequestCounters, Versions } from "./request-counters.ts";
-
-/** If many accounts have segments to merge, the time between two groups of them, in milliseconds. */
-const mergeEveryMs = 20 * secondMs;
-const firstRetryMs = secondMs;
-const maxRetryMs = 30 * secondMs;
-/** If a database is full, its size is measured again after this time, in milliseconds. */
-const fullProbeMs = minuteMs;
-/** The maximum number of flushes that one alarm stores together, as batches. Each of them has about eleven statements, and an alarm may send 1,000. */
-const maxBatches = 50;
-const maxAlarmMs = minuteMs;
-const d1TimeoutMs = 10 * secondMs;
-const maxHintsAtOnce = 20;
+import { WriterAlarm } from "./writer-alarm.ts";
 
 /** The status that a log writer reports to `/health` and to operators. */
 export interface WriterStatus {
@@ -73,24 +55,17 @@ export class ActivityWriter extends DurableObject<Env> {
   readonly #name: string;
   readonly #logs: AccountLogs;
   readonly #hints: Hints;
-  /** The time from which an alarm flushes accounts, in milliseconds since the epoch. Other alarms retry, merge or forward hints. */
-  #flushesAt = 0;
+  readonly #alarm: WriterAlarm;
   readonly #commits = new GroupCommit((sent) => this.#append(sent));
   #recent = { entries: 0, before: 0, since: Date.now() };
-  #isFull = false;
-  #measuredAt = 0;
-  #retryMs = firstRetryMs;
-  #alarmAt: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#name = ctx.id.name ?? "";
     this.#logs = new AccountLogs(ctx.storage);
     this.#hints = new Hints(ctx.storage.sql);
-    ctx.blockConcurrencyWhile(async () => {
-      this.#alarmAt = await ctx.storage.getAlarm();
-      if (this.#hasWork) this.#setAlarmBy(Date.now() + firstRetryMs);
-    });
+    this.#alarm = new WriterAlarm({ ctx, env: () => this.env, name: this.#name, logs: this.#logs, hints: this.#hints });
+    ctx.blockConcurrencyWhile(() => this.#alarm.start());
   }
 
   // Append
@@ -118,15 +93,13 @@ export class ActivityWriter extends DurableObject<Env> {
     if (this.#logs.wal.bytes > maxStoredBytes / 2) throw new Error(`the disk of ${this.#name} is full`);
     const entries = batch.entries.filter(isEncodable);
     this.#hints.add(owner, { ...batch, entries, dropped: batch.dropped + batch.entries.length - entries.length });
-    this.#setAlarmBy(Date.now() + this.#backOff());
+    this.#alarm.retry();
   }
 
   #append(sent: readonly Sent[]): void {
     const now = Date.now();
-    const { added, full, unfit, tooOld } = this.#logs.append(
-      sent.map(({ batch }) => batch),
-      now,
-    );
+    const batches = sent.map(({ batch }) => batch);
+    const { added, full, unfit, tooOld } = this.#logs.append(batches, now);
     for (const { batch, version } of sent) {
       if (!added.has(batch)) continue;
       if (version !== "") this.#counters.addVersion(version, batch.entries, now);
@@ -145,56 +118,13 @@ export class ActivityWriter extends DurableObject<Env> {
   /** Flushes the largest accounts if the memtables need too much memory. Sets the alarm for the next flush. */
   #flushIfFull(): void {
     const flushes = flushLargest(this.#logs, Date.now());
-    this.#setAlarmBy(flushes > 0 ? Date.now() : this.#nextFlushAt());
+    this.#alarm.setBy(flushes > 0 ? Date.now() : nextFlushAt(this.#name, Date.now()));
   }
 
   // Flush
 
-  override async alarm(): Promise<void> {
-    this.#alarmAt = null;
-    const endsAt = Date.now() + maxAlarmMs;
-    try {
-      // Set the next alarm before any step that can fail, and catch every error. After six failures, the platform does not run the alarm again.
-      this.#setAlarmBy(endsAt + this.#retryMs);
-      if (Date.now() >= this.#flushesAt) {
-        flushDue(this.#logs, Date.now());
-        this.#flushesAt = this.#nextFlushAt();
-      }
-      await this.#storeWaiting(endsAt);
-      await this.#forwardHints(endsAt);
-      const isMoreToMerge = await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
-      this.#retryMs = firstRetryMs;
-      await this.#setNextAlarm();
-      if (isMoreToMerge) this.#setAlarmBy(Date.now() + mergeEveryMs);
-    } catch (error) {
-      console.error(`an alarm of the log writer ${this.#name} failed:`, messagesOf(error));
-      await this.#setNextAlarm(Date.now() + this.#backOff());
-      this.#retryMs = Math.min(2 * this.#retryMs, maxRetryMs);
-    }
-  }
-
-  /** Stores the waiting flushes in D1, the oldest flush of each account first. Throws if D1 does not respond. */
-  async #storeWaiting(endsAt: number): Promise<void> {
-    for (let batches = 0; batches < maxBatches && Date.now() < endsAt; batches++) {
-      const flushes = nextFlushes(this.#logs);
-      if (flushes.length === 0 || (await this.#isDatabaseFull())) return;
-      await storePendingFlushes({ db: this.#db, logs: this.#logs, hints: this.#hints, owner: numberOf(this.#name) }, flushes);
-    }
-  }
-
-  /** Gives hints to their owners. A hint whose owner cannot be reached stays. */
-  async #forwardHints(endsAt: number): Promise<void> {
-    let hint = this.#hints.next(0);
-    for (let count = 0; hint && count < maxHintsAtOnce && Date.now() < endsAt; count++) {
-      try {
-        const owner = objectNamed(this.env.ACTIVITY_WRITER, `${databaseOf(this.#name)}/${hint.owner}`, this.env);
-        await withDeadline(owner.write(hint.batch), d1TimeoutMs, "Forwarding entries");
-        this.#hints.remove(hint.row);
-      } catch (error) {
-        console.error(`${this.#name} cannot forward ${hint.batch.entries.length} entries:`, messagesOf(error));
-      }
-      hint = this.#hints.next(hint.row);
-    }
+  override alarm(): Promise<void> {
+    return this.#alarm.run();
   }
 
   // Read
@@ -242,7 +172,7 @@ export class ActivityWriter extends DurableObject<Env> {
     flushAccount(this.#logs, log, Date.now());
     // The flushes of other accounts may be stuck.
     if (log.waiting.length === 0) return;
-    await this.#storeWaiting(Date.now() + maxAlarmMs);
+    await this.#alarm.storeWaiting();
     if (log.waiting.length > 0) throw new Error(`the flushes of ${accountId} could not be stored`);
   }
 
@@ -259,10 +189,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Sets the alarm again if it is missing or late. The platform gives an alarm up after several failures. */
   wake(): void {
-    const isMissing = this.#alarmAt === null || this.#alarmAt < Date.now() - minuteMs;
-    if (!this.#hasWork || !isMissing) return;
-    this.#alarmAt = null;
-    this.#setAlarmBy(Date.now());
+    this.#alarm.wake();
   }
 
   status(): WriterStatus {
@@ -277,7 +204,7 @@ export class ActivityWriter extends DurableObject<Env> {
       hinted: this.#hints.entries,
       lost: this.#counters.lost,
       unreadable: this.#logs.wal.unreadable,
-      isFull: this.#isFull,
+      isFull: this.#alarm.isFull,
     };
   }
 
@@ -301,10 +228,6 @@ export class ActivityWriter extends DurableObject<Env> {
     return connect(activityDatabase(this.env, this.#name));
   }
 
-  get #hasWork(): boolean {
-    return this.#hints.entries > 0 || [...this.#logs.accounts.values()].some(hasEntries);
-  }
-
   #drop(count: number, why: string): void {
     this.#counters.addLost({ dropped: count }, Date.now());
     console.error(`${count} activity entries were dropped ${why}`);
@@ -315,40 +238,4 @@ export class ActivityWriter extends DurableObject<Env> {
     if (Date.now() - this.#recent.since > flushEveryMs) this.#recent = { entries: 0, before: this.#recent.entries, since: Date.now() };
     this.#recent.entries += entries;
   }
-
-  async #isDatabaseFull(): Promise<boolean> {
-    if (Math.abs(Date.now() - this.#measuredAt) < fullProbeMs) return this.#isFull;
-    const { meta } = await withDeadline(this.#db.$client.prepare("SELECT 1").run(), d1TimeoutMs, "Measuring a database");
-    this.#measuredAt = Date.now();
-    this.#isFull = (meta.size_after ?? 0) >= fullBytes.activity;
-    return this.#isFull;
-  }
-
-  #nextFlushAt(): number {
-    return nextFlushAt(this.#name, Date.now());
-  }
-
-  /** Returns a delay before the next retry, in milliseconds. Log writers that failed at the same time retry at different times. */
-  #backOff(): number {
-    return this.#retryMs * (0.5 + Math.random());
-  }
-
-  /** Sets the alarm of this Durable Object, unless an earlier alarm is already set. */
-  #setAlarmBy(at: number): void {
-    if (this.#alarmAt !== null && this.#alarmAt <= at) return;
-    this.#alarmAt = at;
-    this.ctx.waitUntil(this.ctx.storage.setAlarm(at));
-  }
-
-  /** Sets the alarm to the time at which there is work again, or deletes it if there is none. */
-  async #setNextAlarm(retryAt?: number): Promise<void> {
-    const logs = [...this.#logs.accounts.values()];
-    const isWaiting = logs.some(({ waiting }) => waiting.length > 0);
-    const at =
-      retryAt ?? (isWaiting || this.#hints.entries > 0 ? Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()) : this.#nextFlushAt());
-    this.#alarmAt = logs.some(hasEntries) || this.#hints.entries > 0 ? at : null;
-    await (this.#alarmAt === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(this.#alarmAt));
-  }
 }
-
-const hasEntries = ({ memtable, waiting }: AccountLog): boolean => memtable.entries.size > 0 || waiting.length > 0;
