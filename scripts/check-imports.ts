@@ -106,7 +106,7 @@ const ownersOfTables = new Map([
 const writing = String.raw`(?:(?:INSERT(?: OR \w+)?|REPLACE) INTO|UPDATE(?: OR \w+)?|DELETE FROM)\s+`;
 const writes = new RegExp(`${writing}["\`]?(\\w+)`, "gi");
 const writesByReference = new RegExp(`${writing}\\$\\{(\\w+)\\}`, "gi");
-const writesByDrizzle = /(?:\.(?:insert|update|delete)\(|insertWhere\(\w+, )(\w+)[,)]/g;
+const writesByDrizzle = /(?:\.(?:insert|update|delete)\(|(?:insertWhere|deleteOlder)\(\w+, )(\w+)[,)]/g;
 const importsOfTables = /import (?:type )?\{([^}]+)\} from "(\.[^"]*\/(?:log-)?tables\.ts)"/g;
 
 /** A line of a comment. A comment can say "update tasks" without writing a table. */

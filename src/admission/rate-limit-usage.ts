@@ -70,7 +70,7 @@ export interface NearestLimit extends LimitUsage {
 
 /**
  * Returns the limit with the highest used share. Of limits with the same share, the one that ends later counts. Limits per second and minute are left out, because
- * they refill at once. `shared`: the limits that all keys of the account share.
+ * they refill soon. `shared`: the limits that all keys of the account share.
  */
 export function nearestLimit(usages: readonly RateLimitUsage[], shared: readonly LimitUsage[]): NearestLimit | null {
   const ofKeys = usages.flatMap((usage) => usage.limits.map((each) => ({ ...each, key: { id: usage.keyId ?? "", name: usage.keyName } })));

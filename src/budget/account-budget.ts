@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { objectNamed } from "../db/region.ts";
+import { inBatches } from "../lib/in-batches.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import {
@@ -170,10 +171,9 @@ export class AccountBudget extends DurableObject<Env> {
 
   /** Recalls units of other guards, some guards at a time, until the question can be answered. */
   async #reclaim(keyId: string, question: Ask, endsAt: number): Promise<void> {
-    const ids = this.#mayHold(keyId);
-    for (let from = 0; from < ids.length && Date.now() < endsAt; from += recallsAtOnce) {
-      if (grant(budgetAt(this.#budget, this.#now()), keyId, question)) return;
-      await Promise.all(ids.slice(from, from + recallsAtOnce).map((id) => this.#recall(id)));
+    for (const ids of inBatches(this.#mayHold(keyId), recallsAtOnce)) {
+      if (Date.now() >= endsAt || grant(budgetAt(this.#budget, this.#now()), keyId, question)) return;
+      await Promise.all(ids.map((id) => this.#recall(id)));
     }
   }
 

@@ -101,7 +101,7 @@ export function mergeReport(budget: Budget, id: string, { nonce, shares }: Guard
 const maxHolders = 64;
 
 /**
- * Grants units to a guard that was reported. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of
+ * Grants units to a guard that has reported. Returns null if a window has too few units for the request that waits: the budget then has to reclaim units of
  * other guards. The caller must store the budget before it sends the grant.
  */
 export function grant(
@@ -136,7 +136,7 @@ export function grant(
   return { budget: next, grant: grantOf(next, id) };
 }
 
-/** Returns the message that recalls the units of a guard. Null if the guard was never reported. */
+/** Returns the message that recalls the units of a guard. Null if the guard has never reported. */
 export function recallOf(budget: Budget, id: string): Recall | null {
   const holder = budget.holders.get(id);
   return holder ? { nonce: holder.nonce, grant: grantOf(budget, id) } : null;

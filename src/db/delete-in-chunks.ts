@@ -1,4 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { Db } from "./client.ts";
 
 /**
@@ -23,3 +24,18 @@ export async function deleteInChunks(db: Db, atMost: number, deletion: (limit: n
   }
   return deleted;
 }
+
+/** Deletes up to `atMost` rows of accounts whose ids sort before `bound`. Returns the number of deleted rows. */
+export const deleteOlder = (
+  db: Db,
+  table: SQLiteTable & Record<"accountId" | "id", SQLiteColumn>,
+  { accountIds, bound, atMost }: { accountIds: readonly string[]; bound: string; atMost: number },
+): Promise<number> =>
+  deleteInChunks(
+    db,
+    atMost,
+    (
+      limit,
+    ) => sql`DELETE FROM ${table} WHERE (account_id, id) IN (SELECT ${table.accountId}, ${table.id} FROM json_each(${JSON.stringify(accountIds)}) AS due
+      CROSS JOIN ${table} ON ${table.accountId} = due.value AND ${table.id} < ${bound} LIMIT ${limit})`,
+  );

@@ -1,5 +1,6 @@
 import { getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { inBatches } from "../lib/in-batches.ts";
 
 /** The maximum number of arguments of an SQL function in D1. */
 const maxArguments = 32;
@@ -9,7 +10,9 @@ const maxArguments = 32;
  * arrays with at most 32 values each.
  */
 export const rowAsJson = (table: SQLiteTable): SQL =>
-  jsonArray(inGroups(Object.values(getTableColumns(table))).map((columns) => jsonArray(columns.map((column) => sql`${column}`))));
+  jsonArray(
+    inBatches(Object.values(getTableColumns(table)), maxArguments).map((columns) => jsonArray(columns.map((column) => sql`${column}`))),
+  );
 
 /** Decodes a row that `rowAsJson` encoded. The result is the same as if Drizzle had read the row. */
 export function rowOfJson<Table extends SQLiteTable>(table: Table, json: string): Table["$inferSelect"] {
@@ -22,6 +25,3 @@ export function rowOfJson<Table extends SQLiteTable>(table: Table, json: string)
 }
 
 const jsonArray = (values: SQL[]): SQL => sql`json_array(${sql.join(values, sql.raw(", "))})`;
-
-const inGroups = <Item>(items: Item[]): Item[][] =>
-  items.length <= maxArguments ? [items] : [items.slice(0, maxArguments), ...inGroups(items.slice(maxArguments))];

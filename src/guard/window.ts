@@ -3,7 +3,7 @@ import { minuteMs, secondMs } from "../lib/time/clock.ts";
 
 // The limits of a key, and the units that it has used of them. All functions are pure. A request uses one unit, unless its route costs more.
 //
-// `hour`, `day` and `month` are fixed windows in UTC. `second` and `minute` are buckets (GCRA): `limit` units at once, refilled evenly. In any span of `t`
+// `hour`, `day` and `month` are fixed windows in UTC. `second` and `minute` are buckets (GCRA): up to `limit` units together, refilled evenly. In any span of `t`
 // seconds, a limit of 20 a second therefore admits at most 20 + 20 x t units.
 //
 // The guard stores a reservation on disk before it responds to the requests that the reservation covers. If the object crashes, it resumes counting from

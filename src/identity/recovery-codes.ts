@@ -5,6 +5,7 @@ import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { hashOf } from "../lib/crypto/hash.ts";
 import { Failure } from "../lib/errors/failure.ts";
+import { inBatches } from "../lib/in-batches.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import type { WriteContext } from "../outbox/outbox.ts";
 import { isOneTooMany, maxOwn, mayStoreOwn } from "./audit/own-sign-in.ts";
@@ -25,7 +26,9 @@ function newCode(): string {
       if (byte < 256 - (256 % alphabet.length)) return alphabet[byte % alphabet.length];
     }
   });
-  return Array.from({ length: groups }, (_, group) => letters.slice(group * groupLength, (group + 1) * groupLength).join("")).join("-");
+  return inBatches(letters, groupLength)
+    .map((group) => group.join(""))
+    .join("-");
 }
 
 /** Returns the hash of a recovery code. Upper or lower case, spaces and hyphens do not change the hash. */

@@ -82,6 +82,20 @@ export const allWriters = (env: WriterEnv): string[] => [...activityDatabases(en
 const statusOf = (env: WriterEnv, logWriter: string): Promise<WriterStatus> =>
   withDeadline(writerAt(env, logWriter).status() as Promise<WriterStatus>, statusTimeoutMs, "Asking a log writer for its status");
 
+/** Returns the answers of the log writers that respond, by their names. */
+async function askEach<Answer>(names: readonly string[], ask: (logWriter: string) => Promise<Answer>): Promise<Map<string, Answer>> {
+  const answers = new Map<string, Answer>();
+  const note = async (logWriter: string) => {
+    try {
+      answers.set(logWriter, await ask(logWriter));
+    } catch (error) {
+      console.error(`the log writer ${logWriter} cannot be reached:`, messagesOf(error));
+    }
+  };
+  await Promise.all(names.map(note));
+  return answers;
+}
+
 const addLost = (one: Lost, other: Lost): Lost => ({
   dropped: one.dropped + other.dropped,
   droppedAt: Math.max(one.droppedAt ?? 0, other.droppedAt ?? 0) || null,
@@ -90,42 +104,25 @@ const addLost = (one: Lost, other: Lost): Lost => ({
 });
 
 /** Returns the counters of each log writer that responds. */
-export async function readCounts(env: WriterEnv): Promise<Map<string, WriterCounts>> {
-  const counts = new Map<string, WriterCounts>();
-  await Promise.all(
-    allWriters(env).map(async (logWriter) => {
-      try {
-        const asked = writerAt(env, logWriter).counts() as Promise<WriterCounts>;
-        counts.set(logWriter, await withDeadline(asked, statusTimeoutMs, "Asking a log writer for its counters"));
-      } catch (error) {
-        console.error(`the log writer ${logWriter} cannot be reached:`, messagesOf(error));
-      }
-    }),
+export const readCounts = (env: WriterEnv): Promise<Map<string, WriterCounts>> =>
+  askEach(allWriters(env), (logWriter) =>
+    withDeadline(writerAt(env, logWriter).counts() as Promise<WriterCounts>, statusTimeoutMs, "Asking a log writer for its counters"),
   );
-  return counts;
-}
 
 /** Reads the health of log writers: all of them, unless `names` are given. */
 export async function readWriters(env: WriterEnv, names: readonly string[] = allWriters(env)): Promise<LogHealth> {
-  const health = noHealth();
-  await Promise.all(
-    names.map(async (logWriter) => {
-      try {
-        const status = await statusOf(env, logWriter);
-        health.memtableEntries += status.memtableEntries;
-        health.hinted += status.hinted;
-        health.lost = addLost(health.lost, status.lost);
-        health.lostBy.set(logWriter, status.lost);
-        health.unreadable += status.unreadable;
-        if (status.oldestWaitingAt !== null)
-          health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);
-        if (status.isFull && !health.full.includes(databaseOf(logWriter))) health.full.push(databaseOf(logWriter));
-      } catch (error) {
-        console.error(`the log writer ${logWriter} cannot be reached:`, messagesOf(error));
-        health.unreachable.push(logWriter);
-      }
-    }),
-  );
+  const statuses = await askEach(names, (logWriter) => statusOf(env, logWriter));
+  const health = { ...noHealth(), unreachable: names.filter((name) => !statuses.has(name)) };
+  for (const [logWriter, status] of statuses) {
+    health.memtableEntries += status.memtableEntries;
+    health.hinted += status.hinted;
+    health.lost = addLost(health.lost, status.lost);
+    health.lostBy.set(logWriter, status.lost);
+    health.unreadable += status.unreadable;
+    if (status.oldestWaitingAt !== null)
+      health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);
+    if (status.isFull && !health.full.includes(databaseOf(logWriter))) health.full.push(databaseOf(logWriter));
+  }
   return health;
 }
 
@@ -172,7 +169,7 @@ export async function wakeWriters(env: WriterEnv): Promise<number> {
 }
 
 /**
- * Sends a batch to the log writer that owns its entries. A deploy resets all Durable Objects at once, so a failed call is retried after a random pause of
+ * Sends a batch to the log writer that owns its entries. A deploy resets all Durable Objects together, so a failed call is retried after a random pause of
  * 200 to 1,000 ms. If the retry fails too, the next log writer keeps the batch for the owner. If the next log writer also fails, the returned promise
  * rejects. The owner stores the batch once, however often it arrives.
  */

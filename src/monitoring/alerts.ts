@@ -1,5 +1,6 @@
 import { hourMs, minuteMs } from "../lib/time/clock.ts";
-import type { Condition, RecentRequests } from "./conditions.ts";
+import type { Condition, Part } from "./conditions.ts";
+import type { DeploymentStatus, RecentRequests } from "./deployment-status.ts";
 
 // Decides which alerts begin and end. Everything in this file is a function of its arguments.
 
@@ -49,6 +50,14 @@ export interface Announcement {
 }
 
 export const alertId = ({ name, about }: Condition): string => (about === "" ? name : `${name}/${about}`);
+
+/** Returns the parts of a deployment that could not be read, or not completely. */
+export const unreadParts = ({ unknown, log }: DeploymentStatus, recent: RecentRequests | null): Set<Part | null> =>
+  new Set([
+    ...(unknown as Part[]),
+    ...(log.unreachable.length > 0 ? (["the log writers"] as const) : []),
+    ...(recent === null ? (["requests"] as const) : []),
+  ]);
 
 /** Adds a count of requests. Returns the requests since the oldest sample of the last five minutes, or null if there is no earlier one. */
 export function sampled(

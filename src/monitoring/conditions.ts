@@ -1,6 +1,6 @@
 import { silentSince } from "../db/job-runs.ts";
 import { hourMs, iso, minuteMs } from "../lib/time/clock.ts";
-import type { DeploymentStatus } from "./deployment-status.ts";
+import type { DeploymentStatus, RecentRequests } from "./deployment-status.ts";
 import type { Needing } from "./signers.ts";
 
 // What needs a person: one table. The operator's page, `operator status`, `/health` and the alerts of cron read it. docs/alerts.rules.yaml has the same
@@ -44,20 +44,6 @@ const nearlyFullBytes = 8e9;
 /** The share of requests that may fail with a 5xx status, and the number of requests below which the share says nothing. */
 const maxFailed = 0.01;
 const minRequests = 100;
-
-/** The requests that the Worker has served since the alerts were last checked, and those that failed with a 5xx status. */
-export interface RecentRequests {
-  requests: number;
-  failed: number;
-}
-
-/** Returns the parts of a deployment that could not be read, or not completely. */
-export const unreadParts = ({ unknown, log }: DeploymentStatus, recent: RecentRequests | null): Set<Part | null> =>
-  new Set([
-    ...(unknown as Part[]),
-    ...(log.unreachable.length > 0 ? (["the log writers"] as const) : []),
-    ...(recent === null ? (["requests"] as const) : []),
-  ]);
 
 /** What the conditions are about: the status of the deployment, and what is not part of it. */
 export interface Facts extends DeploymentStatus {

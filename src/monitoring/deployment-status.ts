@@ -58,6 +58,12 @@ export async function readBacklog(db: Db, now: number): Promise<Backlog> {
   return { pending, due, oldestDueAt: oldest, failingWebhooks: failing, disabledWebhooks: disabled };
 }
 
+/** The requests that the Worker has served since the alerts were last checked, and those that failed with a 5xx status. */
+export interface RecentRequests {
+  requests: number;
+  failed: number;
+}
+
 /** The status of the deployment. `unknown`: the names of the parts that could not be read. */
 export interface DeploymentStatus {
   accounts: number;

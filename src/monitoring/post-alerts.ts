@@ -32,7 +32,7 @@ export function alertUrl({ ALERT_URL = "", ALERT_SECRET = "" }: AlertEnv): URL |
     throw new Error("ALERT_URL must be an https:// URL. No alert was posted.");
   if (isPagerDuty(url) && !url.searchParams.get("routing_key"))
     throw new Error("ALERT_URL of PagerDuty must end with ?routing_key= and the key of an integration. No alert was posted.");
-  // A signature with a cut or mistyped secret would look like one of somebody else.
+  // A signature with a truncated or mistyped secret would look like one of somebody else.
   if (ALERT_SECRET !== "" && !secretForm.test(ALERT_SECRET))
     throw new Error("ALERT_SECRET must be whsec_ and base64. No alert was posted.");
   return url;

@@ -4,8 +4,8 @@ import { deployedAtOf } from "../db/job-runs.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import type { WriterEnv } from "../log/writers.ts";
-import { type Condition, conditionsOf, type RecentRequests } from "./conditions.ts";
-import type { DeploymentStatus } from "./deployment-status.ts";
+import { type Condition, conditionsOf } from "./conditions.ts";
+import type { DeploymentStatus, RecentRequests } from "./deployment-status.ts";
 import { readRecentRequests } from "./recent-requests.ts";
 import { findNeedingLost, type Needing } from "./signers.ts";
 

@@ -4,7 +4,7 @@ import type { OpenRollups } from "../usage/log-context.ts";
 import type { HourlyRollups } from "../usage/rollups.ts";
 import { missingIn } from "../usage/usage-snapshot.ts";
 
-// Reads figures of many accounts at once: those in D1, and those that only their log writer has.
+// Reads figures of many accounts together: those in D1, and those that only their log writer has.
 
 /** What is needed to read the figures of accounts of one log writer. `activity` is their database. */
 export interface LogsContext {

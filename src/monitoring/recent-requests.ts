@@ -5,7 +5,7 @@ import { withDeadline } from "../lib/time/deadline.ts";
 import { allWriters, readCounts, type WriterEnv } from "../log/writers.ts";
 import { readAlerting } from "./alerting.ts";
 import { sampled } from "./alerts.ts";
-import type { RecentRequests } from "./conditions.ts";
+import type { RecentRequests } from "./deployment-status.ts";
 
 const timeoutMs = 5 * secondMs;
 

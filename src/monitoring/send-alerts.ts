@@ -5,16 +5,14 @@ import { errorsOf } from "../lib/errors/failure.ts";
 import { minuteMs } from "../lib/time/clock.ts";
 import type { WriterEnv } from "../log/writers.ts";
 import { readAlerting, storeAlerting } from "./alerting.ts";
-import { type Alerting, announced, announcementsOf, nextStates, sampled } from "./alerts.ts";
-import { type Condition, conditionsOf, type Facts, unreadParts } from "./conditions.ts";
+import { type Alerting, announced, announcementsOf, nextStates, sampled, unreadParts } from "./alerts.ts";
+import { type Condition, conditionsOf, type Facts } from "./conditions.ts";
 import { readDeploymentStatus } from "./deployment-status.ts";
 import { type AlertEnv, alertUrl, inRequests, postAlerts } from "./post-alerts.ts";
 import { findOneNeedingLost } from "./read-conditions.ts";
 import { countRequests } from "./recent-requests.ts";
 
-/**
- * What could not be stored, and is remembered as long as this isolate lives. Otherwise, while D1 refuses changes, each run would post the same alerts.
- */
+/** What could not be stored. This isolate remembers it: otherwise, while D1 refuses changes, each run would post the same alerts. */
 let remembered: Alerting | null = null;
 
 /**

@@ -4,6 +4,7 @@ import { defaultQuotaBytes } from "../accounts/storage.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { accountStorage } from "../db/registry/tables.ts";
+import { inBatches } from "../lib/in-batches.ts";
 import { dayMs, dayStart, hourStart, secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { activityDatabase } from "../log/databases.ts";
@@ -62,17 +63,14 @@ export async function readTraffic(
         fail(error);
         return new Map<string, OpenRollups>();
       });
-    for (let from = 0; from < ofWriter.length; from += accountsAtOnce) {
-      const some = ofWriter.slice(from, from + accountsAtOnce);
+    for (const some of inBatches(ofWriter, accountsAtOnce))
       await trafficOf({ db, activity: activityDatabase(env, logWriter), readOpen }, some, now).then(
         (traffic) => all.push(...traffic),
         fail,
       );
-    }
   };
   const writers = [...Map.groupBy(accounts, (account) => account.logWriter)];
-  for (let from = 0; from < writers.length; from += writersAtOnce)
-    await Promise.all(writers.slice(from, from + writersAtOnce).map(readWriter));
+  for (const some of inBatches(writers, writersAtOnce)) await Promise.all(some.map(readWriter));
   return { accounts: all, unknown: [...unknown] };
 }
 

@@ -4,7 +4,7 @@ import { audit } from "../db/areas/audit/tables.ts";
 import { members } from "../db/areas/identity/tables.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
-import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { deleteOlder } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { newestFirst, type Page } from "../db/page.ts";
 import { idBound, newId } from "../lib/ids.ts";
@@ -104,14 +104,7 @@ export function listAudit(
  * deleted entries.
  */
 export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
-  deleteInChunks(
-    db,
-    atMost,
-    (
-      limit,
-    ) => sql`DELETE FROM audit WHERE (account_id, id) IN (SELECT audit.account_id, audit.id FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN audit ON audit.account_id = due.value AND audit.id < ${idBound("aud", now - auditRetentionMs)} LIMIT ${limit})`,
-  );
+  deleteOlder(db, audit, { accountIds, bound: idBound("aud", now - auditRetentionMs), atMost });
 
 /** The actor types that a reader can filter by. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;

@@ -1,4 +1,5 @@
 import { messagesOf } from "../db/failures.ts";
+import { inBatches } from "../lib/in-batches.ts";
 import { secondMs } from "../lib/time/clock.ts";
 
 /** A delivery whose next attempt is due `delayMs` milliseconds from now. */
@@ -21,7 +22,7 @@ const messagesAtOnce = 100;
 export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: readonly DueDelivery[]): Promise<boolean> {
   const messages = due.map(({ id, delayMs }) => ({ body: { deliveryId: id }, delaySeconds: Math.ceil(delayMs / secondMs) }));
   try {
-    for (let from = 0; from < messages.length; from += messagesAtOnce) await queue.sendBatch(messages.slice(from, from + messagesAtOnce));
+    for (const some of inBatches(messages, messagesAtOnce)) await queue.sendBatch(some);
     return true;
   } catch (error) {
     console.error(`${due.length} deliveries wait for the sweep, since the queue did not take them:`, messagesOf(error));

@@ -202,7 +202,7 @@ interface Delivery {
   unanswered_host: string | null;
 }
 
-/** Returns the deliveries of a change that can start at once. The other deliveries start when attempts end. */
+/** Returns the deliveries of a change that can start immediately. The other deliveries start when attempts end. */
 function firstDue(made: readonly Delivery[]): DueDelivery[] {
   const pending = made.filter(({ status }) => status === "pending");
   const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];

@@ -1,6 +1,6 @@
-import { sql } from "drizzle-orm";
+import { events } from "../db/areas/events/tables.ts";
 import type { Db } from "../db/client.ts";
-import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { deleteOlder } from "../db/delete-in-chunks.ts";
 import { idBound } from "../lib/ids.ts";
 import { dayMs } from "../lib/time/clock.ts";
 
@@ -12,9 +12,4 @@ export const eventRetentionMs = 30 * dayMs;
  * events.
  */
 export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
-  deleteInChunks(
-    db,
-    atMost,
-    (limit) => sql`DELETE FROM events WHERE rowid IN (SELECT events.rowid FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN events ON events.account_id = due.value AND events.id < ${idBound("evt", now - eventRetentionMs)} LIMIT ${limit})`,
-  );
+  deleteOlder(db, events, { accountIds, bound: idBound("evt", now - eventRetentionMs), atMost });

@@ -8,7 +8,7 @@ import { FairQueue } from "./fair-queue.ts";
 /** Sends a batch to a log writer. Rejects if no log writer accepted it. */
 export type Send = (batch: Batch) => Promise<void>;
 
-/** The minimum time between two batches, in milliseconds. The first batch after a quiet period is sent at once. */
+/** The minimum time between two batches, in milliseconds. The first batch after a quiet period is sent immediately. */
 const intervalMs = 200;
 /** The maximum number of batches that no log writer has acknowledged. A log writer acknowledges a batch within about a second. */
 const maxUnacknowledged = 5;

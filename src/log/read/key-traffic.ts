@@ -20,7 +20,7 @@ const maxEntries = 10_000;
 
 /**
  * Counts the requests that a key has made since the given time: in total, by secret and by operation. The busiest operation comes first.
- * Reads at most the latest 10,000 entries of the key, as far as one search finds them. Throws `unavailable` if the log writer does not respond.
+ * Reads at most the latest 10,000 entries of the key that one search finds. Throws `unavailable` if the log writer does not respond.
  */
 export async function readKeyTraffic(context: ActivityReadContext, keyId: string, since: number): Promise<KeyTraffic> {
   const query = { filter: { keyId }, before: null, from: idBound("req", since), limit: maxEntries };

@@ -23,12 +23,12 @@ export function nextFlushAt(logWriter: string, now: number): number {
   return now - ((now - offset) % flushEveryMs) + flushEveryMs;
 }
 
-/** An account is flushed if it has this number of entries that can be flush. */
+/** An account is flushed if it has this number of entries that can be flushed. */
 const minEntries = 100;
 /** An account is flushed if its oldest entry has this age, in milliseconds. */
 const maxAgeMs = hourMs;
 /**
- * The age from which an entry can be flush, in milliseconds. Entries of the same time arrive in several calls. If a flush took the first of them, the
+ * The age from which an entry can be flushed, in milliseconds. Entries of the same time arrive in several calls. If a flush took the first of them, the
  * others would be late, and late entries get segments of their own.
  */
 const settledMs = 15 * secondMs;

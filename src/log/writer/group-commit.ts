@@ -2,7 +2,7 @@ import { secondMs } from "../../lib/time/clock.ts";
 import type { Batch } from "../batch.ts";
 import { sizeOf } from "../entry.ts";
 
-/** The time between two group commits, in milliseconds. The first call after a quiet period is committed at once. */
+/** The time between two group commits, in milliseconds. The first call after a quiet period is committed immediately. */
 const commitEveryMs = secondMs;
 /**
  * The maximum size of the entries that wait for a commit (`sizeOf`). If a log writer has reached this maximum, the sender keeps its entries or uses the

@@ -57,7 +57,7 @@ export async function mergeOldSegments({
 }
 
 /**
- * Merges the small segments of an account from before a time, as far as one batch can. Returns false if there may be more to merge. Segments that
+ * Merges the small segments of an account from before a time, as many as one batch can. Returns false if there may be more to merge. Segments that
  * cannot be read stay as they are.
  */
 export async function mergeBefore(db: Db, { state: { accountId } }: Pick<AccountLog, "state">, before: number): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { inBatches } from "../../lib/in-batches.ts";
 import { giveWay } from "../../lib/time/turns.ts";
 import type { OpenRollups } from "../../usage/log-context.ts";
 import { addLastUse, type LastUses } from "../../usage/store-totals.ts";
@@ -65,11 +66,11 @@ export async function searchMemtable(logs: AccountLogs, log: AccountLog, wanted:
     return opened;
   };
   let inMemtable: Entry[] = [];
-  for (let at = 0; at < all.length; at += entriesAtOnce) {
-    if (at > 0) await giveWay();
+  for (const some of inBatches(all, entriesAtOnce)) {
+    if (some[0] !== all[0]) await giveWay();
     const lowest = inMemtable[query.limit]?.id ?? "";
     const isOnPage = (entry: Entry) => entry.id > lowest && isWithin(query, entry) && matches(query.filter, entry);
-    const matching = all.slice(at, at + entriesAtOnce).filter(isOnPage);
+    const matching = some.filter(isOnPage);
     if (matching.length > 0) inMemtable = newestFirst([...inMemtable, ...matching]).slice(0, query.limit + 1);
   }
   const page = inMemtable.slice(0, query.limit);

@@ -1,4 +1,5 @@
 import { messagesOf } from "../../db/failures.ts";
+import { inBatches } from "../../lib/in-batches.ts";
 import { dayMs } from "../../lib/time/clock.ts";
 import type { Entry } from "../entry.ts";
 import { decodeEntries, encodeEntries } from "../segments/codec.ts";
@@ -199,11 +200,11 @@ export class WriteAheadLog {
 
   #insert({ entries, completions, isolates, early }: Acknowledged): void {
     const [first = [], ...others] = rowsOf(entries);
+    const [firstIsolates = [], ...otherIsolates] = inBatches(isolates, isolatesInRow);
     if (first.length + completions.length + isolates.length + early.length > 0)
-      this.#insertRow(first, { completions, isolates: isolates.slice(0, isolatesInRow), early });
+      this.#insertRow(first, { completions, isolates: firstIsolates, early });
     for (const some of others) this.#insertRow(some, {});
-    for (let at = isolatesInRow; at < isolates.length; at += isolatesInRow)
-      this.#insertRow([], { isolates: isolates.slice(at, at + isolatesInRow) });
+    for (const some of otherIsolates) this.#insertRow([], { isolates: some });
   }
 
   #insertRow(entries: readonly Entry[], more: More): void {

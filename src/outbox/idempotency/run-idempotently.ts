@@ -14,7 +14,7 @@ export interface IdempotentRun<Result> {
 }
 
 /**
- * Makes a change, or returns the stored response if the same request already made the change. If two identical requests run at once, only
+ * Makes a change, or returns the stored response if the same request already made the change. If two identical requests run at the same time, only
  * one of them makes the change. Throws `idempotency_key_reused` if the Idempotency-Key was used for a different request. Throws
  * `request_in_progress` if an identical request was first and its response is not available yet.
  */

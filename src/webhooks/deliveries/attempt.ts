@@ -152,7 +152,7 @@ async function beginningOf(
   return { responseBody: firstBytes(encoded, maxBytes), bodyIsCut: length > maxBytes || encoded.length > maxBytes };
 }
 
-/** Returns the beginning of a text, at most `maxBytes` bytes. If the limit would cut a character in two, omits that character. */
+/** Returns the beginning of a text, at most `maxBytes` bytes. If the limit would split a character, omits that character. */
 const firstBytes = (encoded: Uint8Array, maxBytes: number): string =>
   new TextDecoder().decode(encoded.subarray(0, maxBytes), { stream: true });
 

@@ -15,7 +15,7 @@ export interface DeliveryEnv {
 }
 
 /**
- * Attempts each delivery in a separate Worker invocation. Each call returns at once, and the POST continues in the background. A receiver
+ * Attempts each delivery in a separate Worker invocation. Each call returns immediately, and the POST continues in the background. A receiver
  * that hangs therefore does not delay other deliveries.
  */
 export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>

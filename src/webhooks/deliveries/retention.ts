@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
+import { redeliveries } from "../../db/areas/webhooks/tables.ts";
 import type { Db } from "../../db/client.ts";
-import { deleteInChunks } from "../../db/delete-in-chunks.ts";
+import { deleteInChunks, deleteOlder } from "../../db/delete-in-chunks.ts";
 import { idBound } from "../../lib/ids.ts";
 import { hourMs } from "../../lib/time/clock.ts";
 import { eventRetentionMs } from "../../outbox/retention.ts";
@@ -39,10 +40,4 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
  * the number of deleted redeliveries.
  */
 export const deleteOldRedeliveries = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
-  deleteInChunks(
-    db,
-    atMost,
-    (limit) => sql`DELETE FROM redeliveries WHERE (account_id, id) IN
-      (SELECT redeliveries.account_id, redeliveries.id FROM json_each(${JSON.stringify(accountIds)}) AS due
-        CROSS JOIN redeliveries ON redeliveries.account_id = due.value AND redeliveries.id < ${idBound("rdl", now - eventRetentionMs)} LIMIT ${limit})`,
-  );
+  deleteOlder(db, redeliveries, { accountIds, bound: idBound("rdl", now - eventRetentionMs), atMost });

@@ -5,8 +5,16 @@ import { alerting } from "../../../src/db/areas/monitoring/tables.ts";
 import { databaseSizes } from "../../../src/db/tables.ts";
 import { hourMs, hourStart, minuteMs } from "../../../src/lib/time/clock.ts";
 import { noHealth } from "../../../src/log/writers.ts";
-import { type AlertState, announced, announcementsOf, nextStates, noAlerting, sampled } from "../../../src/monitoring/alerts.ts";
-import { type Condition, conditionsOf, unreadParts } from "../../../src/monitoring/conditions.ts";
+import {
+  type AlertState,
+  announced,
+  announcementsOf,
+  nextStates,
+  noAlerting,
+  sampled,
+  unreadParts,
+} from "../../../src/monitoring/alerts.ts";
+import { type Condition, conditionsOf } from "../../../src/monitoring/conditions.ts";
 import type { DeploymentStatus } from "../../../src/monitoring/deployment-status.ts";
 import { alertUrl, bodyOf, inRequests } from "../../../src/monitoring/post-alerts.ts";
 import { sendAlerts } from "../../../src/monitoring/send-alerts.ts";

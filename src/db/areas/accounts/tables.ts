@@ -65,7 +65,7 @@ export const accounts = sqliteTable(
      * Only the operator can change this value.
      */
     storageQuotaBytes: integer("storage_quota_bytes"),
-    /** The plan of the account, or null. The columns of the account hold the terms that are in force: those of the plan, and the account's own. */
+    /** The plan of the account, or null. The columns of the account hold the active terms: those of the plan, and the account's own. */
     planId: text("plan_id").references(() => plans.id),
     planVersion: integer("plan_version").notNull().default(0),
     /** The terms that the account has of its own. They replace those of its plan. */

@@ -39,7 +39,7 @@ export const apiKeys = sqliteTable(
     notifiedExpiry: integer("notified_expiry"),
     /** Each change of the key raises the version. A guard ignores a configuration if the guard already has the same version or a newer one. */
     version: integer().notNull(),
-    /** The latest version that the guard has confirmed. If `pushedVersion` is below `version`, a stored change may not be in force yet. */
+    /** The latest version that the guard has confirmed. If `pushedVersion` is below `version`, a stored change may not be active yet. */
     pushedVersion: integer("pushed_version").notNull(),
     revision: text().notNull(),
     /** The type of the key's creator, or null if the key was created before the service recorded creators. */
