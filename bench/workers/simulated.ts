@@ -98,7 +98,7 @@ export class ActivityWriter extends DurableObject<Env> {
   }
 
   async #merge(now: number): Promise<void> {
-    while (await mergeOldSegments({ db: connect(this.env.ACTIVITY_0), logs: this.#logs, now, endsAt: Number.POSITIVE_INFINITY }));
+    while (await mergeOldSegments({ db: connect(this.env.ACTIVITY_0), logs: this.#logs }, now, Number.POSITIVE_INFINITY));
   }
 }
 

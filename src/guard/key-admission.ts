@@ -27,8 +27,12 @@ import {
 
 const quietMs = 5 * secondMs;
 
-/** What the object of the guard does for its counts. `setAlarmBy`: makes sure that the alarm fires no later than at a time. */
-interface Effects {
+/** What belongs to the object of the guard. `setAlarmBy`: makes sure that the alarm fires no later than at a time. */
+interface Own {
+  keyId: string;
+  storage: DurableObjectStorage;
+  budgets: Budgets;
+  events: LimitEvents;
   setAlarmBy: (at: number) => void;
   inBackground: (work: Promise<unknown>) => void;
 }
@@ -37,29 +41,16 @@ interface Effects {
 export class KeyAdmission {
   /** The units that the guard holds of its account's budget. */
   units: AccountUnits;
-  readonly #keyId: string;
-  readonly #storage: DurableObjectStorage;
-  readonly #budgets: Budgets;
-  readonly #events: LimitEvents;
-  readonly #effects: Effects;
+  readonly #own: Own;
   readonly #attempts = new Attempts();
   #windows: Windows;
   #lastCountedAt = 0;
   #isErased: boolean;
 
-  constructor(
-    {
-      keyId,
-      storage,
-      budgets,
-      events,
-      effects,
-    }: { keyId: string; storage: DurableObjectStorage; budgets: Budgets; events: LimitEvents; effects: Effects },
-    config: KeyConfig | undefined,
-  ) {
-    [this.#keyId, this.#storage, this.#budgets, this.#events, this.#effects] = [keyId, storage, budgets, events, effects];
-    this.#isErased = storage.kv.get("erased") === true;
-    const stored = storage.kv.get<StoredWindows & { holding?: Holding }>("window");
+  constructor(own: Own, config: KeyConfig | undefined) {
+    this.#own = own;
+    this.#isErased = own.storage.kv.get("erased") === true;
+    const stored = own.storage.kv.get<StoredWindows & { holding?: Holding }>("window");
     this.units = this.#unitsFrom(stored?.holding);
     this.#windows = stored && config ? recoveredWindows(stored, limitsOf(config), Date.now()) : unusedWindows;
   }
@@ -102,7 +93,7 @@ export class KeyAdmission {
   releaseUnused(now: number): void {
     if (!this.#isAhead) return;
     const quietAt = this.#lastCountedAt + quietMs;
-    if (now < quietAt) this.#effects.setAlarmBy(quietAt);
+    if (now < quietAt) this.#own.setAlarmBy(quietAt);
     else {
       this.#windows = releaseReservation(this.#windows);
       this.units.releaseReservations();
@@ -163,15 +154,15 @@ export class KeyAdmission {
     // The platform sends the response only after this write is on disk.
     if (ofAccount === "reserved" || after.reservations !== before.reservations) this.#persistWindows();
     this.#lastCountedAt = now;
-    if (isShared) this.units.refill(shared, now, this.#effects.inBackground);
+    if (isShared) this.units.refill(shared, now, this.#own.inBackground);
     if (isNearLimit(after, limits)) this.#notify(config, limits, now);
-    if (this.#isAhead) this.#effects.setAlarmBy(now + quietMs);
+    if (this.#isAhead) this.#own.setAlarmBy(now + quietMs);
     return { refusal: null };
   }
 
   /** When a request makes the count reach a threshold, its event is stored in the same synchronous step. */
   #notify(config: KeyConfig, limits: readonly Limit[], now: number): void {
-    if (this.#events.addDue(this.#keyId, config, this.#used(limits, now), now)) this.#effects.setAlarmBy(now);
+    if (this.#own.events.addDue(this.#own.keyId, config, this.#used(limits, now), now)) this.#own.setAlarmBy(now);
   }
 
   #used(limits: readonly Limit[], now: number): LimitUsage[] {
@@ -179,7 +170,7 @@ export class KeyAdmission {
   }
 
   #unitsFrom(stored: Holding | undefined): AccountUnits {
-    return new AccountUnits(this.#keyId, this.#budgets, stored, () => this.#persistWindows());
+    return new AccountUnits(this.#own.keyId, this.#own.budgets, stored, () => this.#persistWindows());
   }
 
   get #isAhead(): boolean {
@@ -190,7 +181,7 @@ export class KeyAdmission {
   #persistWindows(): void {
     if (this.#isErased) return;
     const holding = this.units.stored;
-    this.#storage.kv.put("window", { ...storedForm(this.#windows), ...(holding && { holding }) });
+    this.#own.storage.kv.put("window", { ...storedForm(this.#windows), ...(holding && { holding }) });
   }
 }
 

@@ -41,12 +41,12 @@ export class KeyGuard extends DurableObject<Env> {
     this.#isErased = this.#storage.kv.get("erased") === true;
     const config = this.#storage.kv.get<KeyConfig>("config");
     if (config) this.#key = loadedKey(config);
+    const own = { keyId: ctx.id.name ?? "", storage: ctx.storage, budgets: budgetsOf(env), events: this.#events };
     const effects = {
       setAlarmBy: (at: number) => this.#setAlarmBy(at),
       inBackground: (work: Promise<unknown>) => this.ctx.waitUntil(work),
     };
-    const own = { keyId: ctx.id.name ?? "", storage: ctx.storage, budgets: budgetsOf(env), events: this.#events, effects };
-    this.#admission = new KeyAdmission(own, config);
+    this.#admission = new KeyAdmission({ ...own, ...effects }, config);
   }
 
   /**

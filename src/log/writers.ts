@@ -9,7 +9,7 @@ import type { Batch } from "./batch.ts";
 import { activityDatabase, activityDatabases, databaseOf, numberOf } from "./databases.ts";
 import type { Found, Query } from "./segments/scan.ts";
 import type { ActivityWriter, WriterCounts, WriterStatus } from "./writer/activity-writer.ts";
-import type { Lost } from "./writer/counters.ts";
+import { type Lost, nothingLost } from "./writer/counters.ts";
 
 /** The bindings that give access to the log writers. */
 export interface WriterEnv extends DataLocation {
@@ -60,8 +60,6 @@ export interface LogHealth extends Omit<WriterStatus, "isFull" | "accounts" | "r
   /** What each log writer that responds has lost, by the name of the log writer. */
   lostBy: Map<string, Lost>;
 }
-
-const nothingLost: Lost = { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 };
 
 export const noHealth = (): LogHealth => ({
   memtableEntries: 0,

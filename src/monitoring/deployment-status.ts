@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
+import type { JobRun } from "../db/job-runs.ts";
 import { databaseSizes, jobs } from "../db/tables.ts";
 import { placesWithout } from "../lib/crypto/secrets.ts";
 import { secondMs } from "../lib/time/clock.ts";
@@ -76,7 +77,7 @@ export interface DeploymentStatus {
   backlog: Backlog | null;
   log: LogHealth;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
-  jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
+  jobs: Omit<JobRun, "cursor">[];
   /** The number of wrong credentials that the service received, by kind of credential. */
   signInFailures: Record<string, number>;
   unknown: string[];
@@ -130,15 +131,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     backlog,
     log,
     databases: sizes,
-    jobs: jobRuns.map(({ name, description, ranAt, tookMs, done, hasMore, error }) => ({
-      name,
-      description,
-      ranAt,
-      tookMs,
-      done,
-      hasMore,
-      error,
-    })),
+    jobs: jobRuns.map(({ cursor: _, ...run }) => run),
     signInFailures,
     unknown,
   };

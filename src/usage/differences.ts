@@ -1,3 +1,4 @@
+import { requestsOf } from "./figures.ts";
 import type { LocatedCell } from "./read-breakdown.ts";
 import { notReported } from "./rollups.ts";
 
@@ -44,16 +45,14 @@ interface Move {
   before: number;
 }
 
-const total = (cells: readonly LocatedCell[]) => cells.reduce((sum, { requests }) => sum + requests, 0);
-
 /** Returns the requests of both times by key or route. */
 function movesBy(by: "key" | "route", now: readonly LocatedCell[], before: readonly LocatedCell[]): Move[] {
   const of = (cell: LocatedCell) => (by === "key" ? cell.keyId : cell.route);
   const [present, former] = [Map.groupBy(now, of), Map.groupBy(before, of)];
   return [...new Set([...present.keys(), ...former.keys()])].map((value) => ({
     value,
-    now: total(present.get(value) ?? []),
-    before: total(former.get(value) ?? []),
+    now: requestsOf(present.get(value) ?? []),
+    before: requestsOf(former.get(value) ?? []),
   }));
 }
 
@@ -77,7 +76,7 @@ function problem(
   const moves = movesBy(by, now.filter(is), before.filter(is)).toSorted((a, b) => b.now - b.before - (a.now - a.before));
   const all = sumOf(moves);
   const increase = all.now - all.before;
-  if (increase < problemShare * total(now) || increase <= 0 || !isNotable(all.now, all.before, "problems")) return null;
+  if (increase < problemShare * requestsOf(now) || increase <= 0 || !isNotable(all.now, all.before, "problems")) return null;
   const statuses = [...new Set(now.filter(is).map(({ status }) => status))].toSorted();
   const [first] = moves;
   if (first && first.now - first.before >= increase / 2)

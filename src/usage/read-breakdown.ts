@@ -1,9 +1,9 @@
 import { dayMs, iso } from "../lib/time/clock.ts";
-import { averageOf, isSuccess, notReportedOf, type StatusTotals } from "./figures.ts";
-import { readPeriods } from "./read-periods.ts";
+import { averageOf, notReportedOf, requestsOf, type StatusTotals, successesOf } from "./figures.ts";
+import { daysAndHoursOf, readPeriods } from "./read-periods.ts";
 import { type Cell, notReported } from "./rollups.ts";
 import type { UsageSnapshot } from "./usage-snapshot.ts";
-import { daysAndEdges, type Span, usageWindowsAt, type WindowName } from "./windows.ts";
+import { type Span, usageWindowsAt, type WindowName } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
 export type Dimension = (typeof dimensions)[number];
@@ -35,12 +35,7 @@ const dimensionOf: Record<Dimension, (cell: LocatedCell) => string> = {
 
 /** Returns the requests of a span of whole hours, for the account or for one of its keys. */
 export async function readCells(context: UsageSnapshot, span: Span, keyId?: string | undefined): Promise<LocatedCell[]> {
-  const { days, edges } = daysAndEdges(span);
-  const keys = keyId === undefined ? "all" : { id: keyId };
-  const periods = await readPeriods(context, [
-    { by: "day", spans: [days], keys },
-    { by: "hour", spans: edges, keys },
-  ]);
+  const periods = await readPeriods(context, daysAndHoursOf(span, keyId === undefined ? "all" : { id: keyId }));
   return periods
     .flat()
     .flatMap(({ start, rollups }) =>
@@ -69,8 +64,10 @@ export async function readBreakdown(
 const byValue = (a: Share, b: Share): number => (a.value < b.value ? -1 : 1);
 const byRequests = (a: Share, b: Share): number => b.requests - a.requests || byValue(a, b);
 
-function shareOf(value: string, cells: readonly StatusTotals[]): Share {
-  const requests = cells.reduce((sum, cell) => sum + cell.requests, 0);
-  const successes = cells.reduce((sum, cell) => sum + (isSuccess(cell.status) ? cell.requests : 0), 0);
-  return { value, requests, successes, notReported: notReportedOf(cells), averageMs: averageOf(cells) };
-}
+const shareOf = (value: string, cells: readonly StatusTotals[]): Share => ({
+  value,
+  requests: requestsOf(cells),
+  successes: successesOf(cells),
+  notReported: notReportedOf(cells),
+  averageMs: averageOf(cells),
+});

@@ -1,11 +1,12 @@
 import { sql } from "drizzle-orm";
 import type { StoredKey, Totals } from "../db/areas/usage/log-tables.ts";
 import { raw } from "../db/client.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
 import { dayStart } from "../lib/time/clock.ts";
 import type { LogReadContext } from "./log-context.ts";
 import { addRollups, addTotals, noTotals, type Rollups, rollupsFrom, totalsOf } from "./rollups.ts";
 import { flushOf, readWithOpen, type UsageSnapshot } from "./usage-snapshot.ts";
-import type { Span } from "./windows.ts";
+import { daysAndEdges, type Span } from "./windows.ts";
 
 /** The requests of one UTC hour or day. */
 export interface Period {
@@ -24,6 +25,15 @@ export interface Wanted {
   keys: "none" | "all" | { id: string };
 }
 
+/** Returns the days of a span, and the hours before and after these days. */
+export function daysAndHoursOf(span: Span, keys: Wanted["keys"]): Wanted[] {
+  const { days, edges } = daysAndEdges(span);
+  return [
+    { by: "day", spans: [days], keys },
+    { by: "hour", spans: edges, keys },
+  ];
+}
+
 interface Row {
   start: number;
   totals: string | null;
@@ -38,11 +48,7 @@ export async function readPeriods(context: UsageSnapshot, wanted: readonly Wante
   });
   return wanted.map((each, at) => {
     const periods = new Map<number, Period>();
-    const periodAt = (start: number): Period => {
-      const known = periods.get(start) ?? { start, totals: noTotals(), rollups: new Map() };
-      periods.set(start, known);
-      return known;
-    };
+    const periodAt = (start: number) => getOrInsert(periods, start, (): Period => ({ start, totals: noTotals(), rollups: new Map() }));
     for (const { start, totals, keys } of result[at] ?? []) {
       const period = periodAt(start);
       const rollups = rollupsFrom(JSON.parse(keys ?? "[]") as StoredKey[]);

@@ -1,9 +1,9 @@
 import { hourMs } from "../lib/time/clock.ts";
 import { averageOf, type Figures, figuresOf, notReportedOf, percentilesOf, requestsOf, statusTotalsOf, successesOf } from "./figures.ts";
 import { mergeHistograms } from "./histogram.ts";
-import { type Period, readPeriods, type Wanted } from "./read-periods.ts";
+import { daysAndHoursOf, type Period, readPeriods, type Wanted } from "./read-periods.ts";
 import type { UsageSnapshot } from "./usage-snapshot.ts";
-import { type Covered, daysAndEdges, type Span, spansAt, stepOf } from "./windows.ts";
+import { type Covered, type Span, spansAt, stepOf } from "./windows.ts";
 
 /** One bar of the chart. `start` is the start of a UTC hour or day. Part of this hour or day can be outside the window. */
 export interface SeriesPoint {
@@ -61,12 +61,7 @@ interface Counted {
 /** `byRoute`: whether the periods must tell routes apart. The totals of an account do not, and those of its keys do. */
 function wantedFor(span: Span, stepMs: number, keyId: string | undefined, byRoute = false): Wanted[] {
   const keys = keyId !== undefined ? { id: keyId } : byRoute ? "all" : "none";
-  if (stepMs === hourMs) return [{ by: "hour", spans: [span], keys }];
-  const { days, edges } = daysAndEdges(span);
-  return [
-    { by: "day", spans: [days], keys },
-    { by: "hour", spans: edges, keys },
-  ];
+  return stepMs === hourMs ? [{ by: "hour", spans: [span], keys }] : daysAndHoursOf(span, keys);
 }
 
 const cellsOf = ({ rollups }: Period) => [...rollups.values()].flatMap(({ cells }) => [...cells.values()]);

@@ -1,4 +1,5 @@
 import type { StoredKey, Totals } from "../db/areas/usage/log-tables.ts";
+import { getOrInsert } from "../lib/get-or-insert.ts";
 import { hourStart } from "../lib/time/clock.ts";
 
 // Rollups are counts of requests, by key, route and status. The usage figures are sums of rollups. Rollups depend only on the entries that they
@@ -62,13 +63,8 @@ function addTo<Key>(sums: Map<Key, number>, key: Key, value: number): void {
   else sums.set(key, sum);
 }
 
-function keyRollupOf(rollups: Rollups, keyId: string): KeyRollup {
-  const known = rollups.get(keyId);
-  if (known) return known;
-  const made: KeyRollup = { cells: new Map(), histogram: new Map() };
-  rollups.set(keyId, made);
-  return made;
-}
+const keyRollupOf = (rollups: Rollups, keyId: string): KeyRollup =>
+  getOrInsert(rollups, keyId, () => ({ cells: new Map(), histogram: new Map() }));
 
 function addCell(cells: Map<string, Cell>, { route, status, requests, counted, timed, durationMs }: Cell, sign: 1 | -1): void {
   const name = cellName(route, status);
@@ -99,25 +95,17 @@ export function addEntry(rollups: Rollups, entry: Talliable, sign: 1 | -1 = 1): 
   if (rollup.cells.size === 0) rollups.delete(keyId);
 }
 
-/** Adds rollups to other rollups. If `sign` is -1, removes rollups that were added before. */
-export function addRollups(to: Rollups, more: Rollups, sign: 1 | -1 = 1): void {
+/** Adds rollups to other rollups. */
+export function addRollups(to: Rollups, more: Rollups): void {
   for (const [keyId, { cells, histogram }] of more) {
     const rollup = keyRollupOf(to, keyId);
-    for (const cell of cells.values()) addCell(rollup.cells, cell, sign);
-    for (const [durationMs, count] of histogram) addTo(rollup.histogram, durationMs, sign * count);
-    if (rollup.cells.size === 0) to.delete(keyId);
+    for (const cell of cells.values()) addCell(rollup.cells, cell, 1);
+    for (const [durationMs, count] of histogram) addTo(rollup.histogram, durationMs, count);
   }
 }
 
 /** Returns the rollups of the hour that contains `timeMs`. If there are none yet, adds empty rollups. */
-function hourOf(hours: HourlyRollups, timeMs: number): Rollups {
-  const start = hourStart(timeMs);
-  const known = hours.get(start);
-  if (known) return known;
-  const made: Rollups = new Map();
-  hours.set(start, made);
-  return made;
-}
+const hourOf = (hours: HourlyRollups, timeMs: number): Rollups => getOrInsert(hours, hourStart(timeMs), () => new Map());
 
 /** Adds an entry to the rollups of its hour. If `sign` is -1, removes an entry that was added before. */
 export function addEntryByHour(hours: HourlyRollups, entry: Talliable, timeMs: number, sign: 1 | -1 = 1): void {

@@ -1,4 +1,5 @@
 import { maskSecrets } from "../../credentials/mask-keys.ts";
+import { getOrInsert } from "../../lib/get-or-insert.ts";
 import { type Entry, notRecorded } from "../entry.ts";
 import { sendEntries, type WriterEnv } from "../writers.ts";
 import { ActivityBuffer } from "./buffer.ts";
@@ -26,19 +27,13 @@ export interface LoggedRequest extends AggregationKey, Pick<Entry, "admitted" | 
  */
 const buffers = new Map<string, ActivityBuffer>();
 
-function bufferOf(name: string): ActivityBuffer {
-  const buffer = buffers.get(name) ?? new ActivityBuffer();
-  buffers.set(name, buffer);
-  return buffer;
-}
-
 /**
  * Adds a request to the log. The entry is stored in the background, after the response. `waitUntil` receives the promise of this background
  * work.
  */
 export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => void, request: LoggedRequest): void {
   const { logWriter, counted, startedAt, endedAt } = request;
-  const buffer = bufferOf(logWriter);
+  const buffer = getOrInsert(buffers, logWriter, () => new ActivityBuffer());
   // Only requests that do not count against the limit can share an entry. An open entry stands alone, because its response is reported later.
   if (counted || request.status === null) buffer.add(entryOf(request));
   else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));

@@ -1,3 +1,4 @@
+import { getOrInsert } from "../../lib/get-or-insert.ts";
 import { timeOfId } from "../../lib/ids.ts";
 import type { Batch } from "../batch.ts";
 import { type Entry, openMs } from "../entry.ts";
@@ -82,12 +83,8 @@ export class AccountLogs {
 
   /** The log of an account. Accounts without entries have an empty log. */
   of(accountId: string): AccountLog {
-    const known = this.accounts.get(accountId);
-    if (known) return known;
     const state = { accountId, flush: 0, highestId: "", startId: "" };
-    const made: AccountLog = { state, memtable: new Memtable(), waiting: [], mergedTo: 0 };
-    this.accounts.set(accountId, made);
-    return made;
+    return getOrInsert(this.accounts, accountId, () => ({ state, memtable: new Memtable(), waiting: [], mergedTo: 0 }));
   }
 
   /** Adds the entries of batches, on disk and in memory. Leaves out batches that are known, and entries that the memtable or a report has added already. */

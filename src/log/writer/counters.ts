@@ -27,6 +27,8 @@ export interface Lost {
   closedReports: number;
 }
 
+export const nothingLost: Lost = { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 };
+
 interface Counts {
   /** The requests of all entries that were ever flushed. */
   served: RequestCounters;
@@ -51,9 +53,7 @@ export class Counters {
     this.#sql = sql;
     sql.exec(table);
     const [row] = sql.exec<{ counts: string }>("SELECT counts FROM counters");
-    this.#stored = row
-      ? (JSON.parse(row.counts) as Counts)
-      : { served: noRequests(), versions: {}, lost: { dropped: 0, droppedAt: null, tooOld: 0, closedReports: 0 }, refusedOptions: 0 };
+    this.#stored = row ? (JSON.parse(row.counts) as Counts) : { served: noRequests(), versions: {}, lost: nothingLost, refusedOptions: 0 };
     this.#versions = this.#stored.versions;
     this.#lost = this.#stored.lost;
   }

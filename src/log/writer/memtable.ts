@@ -50,22 +50,14 @@ export function reportedOn(entry: Entry, { status, durationMs, route = entry.rou
 /** The entries of one account that are in no flush yet, and their rollups. */
 export class Memtable {
   readonly #entries = new Map<string, Entry>();
-  readonly #rollups: HourlyRollups = new Map();
-  readonly #lastUses: LastUses = new Map();
+  /** The rollups of the entries, by UTC hour. */
+  readonly rollups: HourlyRollups = new Map();
+  /** The latest admitted entry of each key since the log writer started. */
+  readonly lastUses: LastUses = new Map();
   #bytes = 0;
 
   get entries(): ReadonlyMap<string, Entry> {
     return this.#entries;
-  }
-
-  /** The rollups of the entries, by UTC hour. */
-  get rollups(): HourlyRollups {
-    return this.#rollups;
-  }
-
-  /** The latest admitted entry of each key since the log writer started. */
-  get lastUses(): LastUses {
-    return this.#lastUses;
   }
 
   /** The memory of the entries, in bytes. */
@@ -78,8 +70,8 @@ export class Memtable {
     if (this.#entries.has(entry.id)) return;
     this.#entries.set(entry.id, entry);
     this.#bytes += bytesOf(entry);
-    addEntryByHour(this.#rollups, entry, timeOfId(entry.id));
-    if (entry.admitted) addLastUse(this.#lastUses, entry.keyId, { id: entry.id, path: entry.path });
+    addEntryByHour(this.rollups, entry, timeOfId(entry.id));
+    if (entry.admitted) addLastUse(this.lastUses, entry.keyId, { id: entry.id, path: entry.path });
   }
 
   remove(id: string): void {
@@ -87,7 +79,7 @@ export class Memtable {
     if (!entry) return;
     this.#entries.delete(id);
     this.#bytes -= bytesOf(entry);
-    addEntryByHour(this.#rollups, entry, timeOfId(id), -1);
+    addEntryByHour(this.rollups, entry, timeOfId(id), -1);
   }
 
   /** Completes an open entry. The first report of an entry wins. */

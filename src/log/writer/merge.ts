@@ -32,17 +32,7 @@ interface Small {
 }
 
 /** Merges the small segments of some accounts whose last days were not merged yet. Returns whether more accounts are due. */
-export async function mergeOldSegments({
-  db,
-  logs,
-  now,
-  endsAt,
-}: {
-  db: Db;
-  logs: AccountLogs;
-  now: number;
-  endsAt: number;
-}): Promise<boolean> {
+export async function mergeOldSegments({ db, logs }: { db: Db; logs: AccountLogs }, now: number, endsAt: number): Promise<boolean> {
   const before = dayStart(now - dayMs);
   const due = [...logs.accounts.values()].filter(({ mergedTo, state }) => mergedTo < before && state.flush > 0);
   let merges = 0;

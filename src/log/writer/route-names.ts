@@ -1,3 +1,5 @@
+import { getOrInsert } from "../../lib/get-or-insert.ts";
+
 /** The maximum number of different routes in the log of an account. The team's own API chooses the routes that it reports, and figures are stored for each of them. */
 export const maxRoutes = 200;
 export const otherRoutes = "other";
@@ -30,11 +32,9 @@ export class RouteNames {
   }
 
   #of(accountId: string): Set<string> {
-    const known = this.#known.get(accountId);
-    if (known) return known;
-    const rows = [...this.#sql.exec<{ route: string }>("SELECT route FROM routes WHERE account_id = ?", accountId)];
-    const made = new Set(rows.map(({ route }) => route));
-    this.#known.set(accountId, made);
-    return made;
+    return getOrInsert(this.#known, accountId, () => {
+      const rows = [...this.#sql.exec<{ route: string }>("SELECT route FROM routes WHERE account_id = ?", accountId)];
+      return new Set(rows.map(({ route }) => route));
+    });
   }
 }

@@ -89,7 +89,7 @@ export class WriterAlarm {
       }
       await this.storeWaiting(endsAt);
       await this.#forwardHints(endsAt);
-      const isMoreToMerge = await mergeOldSegments({ db: this.#db, logs: this.#logs, now: Date.now(), endsAt });
+      const isMoreToMerge = await mergeOldSegments({ db: this.#db, logs: this.#logs }, Date.now(), endsAt);
       this.#retryMs = firstRetryMs;
       await this.#setNextAlarm();
       if (isMoreToMerge) this.setBy(Date.now() + mergeEveryMs);
