@@ -23,18 +23,8 @@ type Person = Pick<Member, "accountId" | "id" | "name" | "email" | "role" | "cre
 
 const maker =
   (of: EventKind<typeof MemberData>) =>
-  (person: Person, now: number): Event =>
-    newEvent(
-      of,
-      { accountId: person.accountId, now },
-      {
-        id: person.id,
-        name: person.name,
-        email: person.email,
-        role: person.role,
-        created_at: iso(person.createdAt),
-      },
-    );
+  ({ accountId, id, name, email, role, createdAt }: Person, now: number): Event =>
+    newEvent(of, { accountId, now }, { id, name, email, role, created_at: iso(createdAt) });
 
 export const memberInvited = maker(eventKinds["member.invited"]);
 export const memberJoined = maker(eventKinds["member.joined"]);

@@ -121,9 +121,7 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
     throw new Failure(
       "limit_reached",
       `You made recovery codes ${max} times in 24 hours. Your latest recovery codes no longer work. Create new codes tomorrow.`,
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

@@ -97,14 +97,8 @@ export function nextStates(
     const isOver = !state.isOpen && now - state.announcedAt > quietMs;
     return isOver ? [] : [{ ...state, endedAt }];
   });
-  const begun = [...found.values()].map((condition) => ({
-    condition,
-    since: now,
-    announcedAt: null,
-    endedAt: null,
-    isOpen: false,
-  }));
-  return [...kept, ...begun];
+  const begun = { since: now, announcedAt: null, endedAt: null, isOpen: false };
+  return [...kept, ...[...found.values()].map((condition) => ({ condition, ...begun }))];
 }
 
 /** Returns what to announce now. */

@@ -153,17 +153,7 @@ function sumsOf(id: string, hours: HourlyRollups, from: number): Sums {
   const cells = [...hours]
     .filter(([start]) => start >= from)
     .flatMap(([, rollups]) => [...rollups.values()].flatMap((rollup) => [...rollup.cells.values()]));
-  return {
-    id,
-    isRecent: 1,
-    requests: total(cells, "requests"),
-    errors: total(
-      cells.filter(({ status }) => status >= 500),
-      "requests",
-    ),
-    limited: total(
-      cells.filter(({ status }) => status === 429),
-      "requests",
-    ),
-  };
+  const [failed, limited] = [cells.filter(({ status }) => status >= 500), cells.filter(({ status }) => status === 429)];
+  const requestsIn = (some: typeof cells) => total(some, "requests");
+  return { id, isRecent: 1, requests: requestsIn(cells), errors: requestsIn(failed), limited: requestsIn(limited) };
 }

@@ -10,14 +10,7 @@ export interface Hint {
   batch: Batch;
 }
 
-interface HintRow extends Record<string, SqlStorageValue> {
-  row: number;
-  owner: number;
-  isolate: string;
-  sequence: number;
-  dropped: number;
-  entries: ArrayBuffer;
-}
+type HintRow = { row: number; owner: number; isolate: string; sequence: number; dropped: number; entries: ArrayBuffer };
 
 /**
  * Keeps batches for other log writers that cannot be reached (hinted handoff). Only the owner of an account's log writes segments. The entries are

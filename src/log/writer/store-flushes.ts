@@ -82,18 +82,10 @@ async function write(db: Db, plans: readonly Plan[], totals: StoredTotals): Prom
   if (plans.length === 0) return new Set();
   const revision = newRevision();
   const changes = JSON.stringify(
-    plans.map(
-      ({ flush, log }) =>
-        [
-          log.accountId,
-          log.revision,
-          flush.number,
-          log.segments + flush.segments.length,
-          flush.id,
-          flush.startId,
-          flush.completeTo,
-        ] as const,
-    ),
+    plans.map(({ flush, log }) => [
+      ...[log.accountId, log.revision, flush.number, log.segments + flush.segments.length],
+      ...[flush.id, flush.startId, flush.completeTo],
+    ]),
   );
   const segments = plans.flatMap(({ flush, log }) =>
     flush.segments.map((segment, at) => segmentRow(log.accountId, log.segments + at + 1, segment)),
@@ -119,28 +111,11 @@ async function write(db: Db, plans: readonly Plan[], totals: StoredTotals): Prom
   return new Set(changed.map(({ accountId }) => accountId));
 }
 
-type SegmentRow = readonly [
-  accountId: string,
-  segment: number,
-  firstId: string,
-  lastId: string,
-  entries: number,
-  requests: number,
-  summary: string,
-  body: string,
-];
+type SegmentRow = ReturnType<typeof segmentRow>;
 
 /** Returns a segment in the form for `insertSegments`. `number`: the number of the segment in its log. */
-export const segmentRow = (accountId: string, number: number, segment: Segment): SegmentRow => [
-  accountId,
-  number,
-  segment.firstId,
-  segment.lastId,
-  segment.entries,
-  segment.requests,
-  bytesToHex(segment.summary),
-  bytesToHex(segment.body),
-];
+export const segmentRow = (accountId: string, number: number, { firstId, lastId, entries, requests, summary, body }: Segment) =>
+  [accountId, number, firstId, lastId, entries, requests, bytesToHex(summary), bytesToHex(body)] as const;
 
 /** Returns the statements that insert segments into logs with this revision. */
 export const insertSegments = (db: Db, rows: readonly SegmentRow[], revision: string) =>

@@ -46,24 +46,19 @@ export async function sweepDeliveries(
           ORDER BY next_attempt_at LIMIT ${maxInFlight.ofWebhook})
       WHERE claimed_until <= ${now} AND reserved_until <= ${now} AND ${isNotSuspended(sql`deliveries.account_id`)} LIMIT ${limit}`,
   );
-  if (found.length === 0) return { done: 0, last: webhooks.length === webhooksAtOnce ? (webhooks.at(-1)?.id ?? null) : null };
-  if (
-    await enqueueDeliveries(
-      queue,
-      found.map(({ id }) => ({ id, delayMs: 0 })),
-    )
-  ) {
+  const lastRead = webhooks.length === webhooksAtOnce ? (webhooks.at(-1)?.id ?? null) : null;
+  if (found.length === 0) return { done: 0, last: lastRead };
+  const due = found.map(({ id }) => ({ id, delayMs: 0 }));
+  if (await enqueueDeliveries(queue, due)) {
     await reserve(db, found, now);
-    const isCut = found.length === limit;
-    const last = isCut ? found.at(-1)?.webhook : webhooks.length === webhooksAtOnce ? webhooks.at(-1)?.id : null;
-    return { done: found.length, last: last ?? null };
+    return { done: found.length, last: found.length === limit ? (found.at(-1)?.webhook ?? null) : lastRead };
   }
   const byHand = inTurn(found).slice(0, maxDirect);
   await Promise.all(byHand.map(({ id }) => deliver(id)));
   // A sweep may find more webhooks than deliveries that it may start directly. The next sweep then continues after the last webhook that
   // had a turn.
-  const isCut = new Set(found.map(({ webhook }) => webhook)).size > maxDirect;
-  return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
+  const isPartial = new Set(found.map(({ webhook }) => webhook)).size > maxDirect;
+  return { done: byHand.length, last: isPartial ? (byHand.at(-1)?.webhook ?? null) : null };
 }
 
 /**

@@ -65,13 +65,8 @@ export async function countMatching(
         byStatus.set(status, (byStatus.get(status) ?? 0) + count);
       }
       const seen = found.reduce((sum, each) => sum + each.candidates, 0);
-      after =
-        seen < countedAtOnce
-          ? null
-          : (found
-              .map(({ last }) => last)
-              .toSorted()
-              .at(-1) ?? null);
+      const lasts = found.map(({ last }) => last).toSorted();
+      after = seen < countedAtOnce ? null : (lasts.at(-1) ?? null);
     }
   }
   return { byStatus, types };

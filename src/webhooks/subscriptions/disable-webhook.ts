@@ -20,12 +20,7 @@ export async function disableWebhook(
   { failingSince = null }: { failingSince?: number | null } = {},
 ): Promise<boolean> {
   const at = now();
-  const after: Webhook = {
-    ...webhook,
-    state: "disabled",
-    disabledReason,
-    ...nextVersion(webhook, at),
-  };
+  const after: Webhook = { ...webhook, state: "disabled", disabledReason, ...nextVersion(webhook, at) };
   const isStill = and(
     eq(webhooks.accountId, webhook.accountId),
     eq(webhooks.id, webhook.id),
