@@ -6,15 +6,10 @@ import { Failure } from "../lib/errors/failure.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import type { Budgets } from "./budgets.ts";
-import { endOf, type FixedPeriod, type LimitUsage, startOf } from "./limits.ts";
+import { endOf, type FixedPeriod, type SharedUsage, startOf } from "./limits.ts";
 import { planOf } from "./plan.ts";
 
 const timeoutMs = 5 * secondMs;
-
-/** What is used of a limit that all keys of an account share. */
-export interface SharedUsage extends LimitUsage {
-  per: FixedPeriod;
-}
 
 /** The plan of an account, what is used of its shared limits, and by which keys. The key that used the most is first. */
 export interface AccountLimits {

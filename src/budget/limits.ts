@@ -45,3 +45,6 @@ export interface LimitUsage extends Limit {
   used: number;
   resetsAt: number;
 }
+
+/** What is used of a limit that all keys of an account share. */
+export type SharedUsage = LimitUsage & { per: FixedPeriod };

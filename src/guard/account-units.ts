@@ -18,7 +18,7 @@ import {
   reportBy,
   spend,
 } from "../budget/holding.ts";
-import { type AccountLimit, endOf, type FixedPeriod, type LimitUsage, startOf } from "../budget/limits.ts";
+import { type AccountLimit, endOf, type FixedPeriod, type SharedUsage, startOf } from "../budget/limits.ts";
 import type { StoredLimits } from "../budget/shared-limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
@@ -175,7 +175,7 @@ export class AccountUnits {
    * Returns what is used of each limit of the account. The guard knows its own units, and what the budget had left when it last answered. The figure is
    * therefore an estimate.
    */
-  usage({ limits }: SharedLimits, now: number): (LimitUsage & { per: FixedPeriod })[] {
+  usage({ limits }: SharedLimits, now: number): SharedUsage[] {
     return limits.map(({ per, limit }) => {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };

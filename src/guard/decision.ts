@@ -1,4 +1,12 @@
-import { type AccountLimit, type FixedPeriod, inPeriodOrder, type Limit, type LimitUsage, type Period } from "../budget/limits.ts";
+import {
+  type AccountLimit,
+  type FixedPeriod,
+  inPeriodOrder,
+  type Limit,
+  type LimitUsage,
+  type Period,
+  type SharedUsage,
+} from "../budget/limits.ts";
 import { type AddressRange, allowsIp } from "../lib/net/ip-list.ts";
 
 /** The configuration of a key, in the form that the key's guard stores. The guard gets the configuration from D1. */
@@ -92,7 +100,7 @@ export interface Admission {
   /** What is used of each limit, the shortest period first. */
   limits: readonly LimitUsage[];
   /** What is used of the limits that all keys of the account share: an estimate. Absent if there are none. */
-  shared?: readonly (LimitUsage & { per: FixedPeriod })[];
+  shared?: readonly SharedUsage[];
   /** Why the request was refused, if its limits are the reason. */
   violation?: Violation;
   /** The kind of secret that the request used. Any secret other than the key's current one counts as `previous`. */

@@ -1,6 +1,6 @@
 import type { Budgets } from "../budget/budgets.ts";
 import type { Holding } from "../budget/holding.ts";
-import type { FixedPeriod, Limit, LimitUsage, Period } from "../budget/limits.ts";
+import type { FixedPeriod, Limit, LimitUsage, Period, SharedUsage } from "../budget/limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { AccountUnits } from "./account-units.ts";
 import { Attempts } from "./attempts.ts";
@@ -84,7 +84,7 @@ export class KeyAdmission {
   }
 
   /** Returns what is used of the hour, and of each limit. */
-  usage({ limits, shared }: LoadedKey, now: number): RateLimit & { limits: LimitUsage[]; shared: LimitUsage[] } {
+  usage({ limits, shared }: LoadedKey, now: number): RateLimit & { limits: LimitUsage[]; shared: SharedUsage[] } {
     const used = this.#used(limits, now);
     return { ...hourOf(used), limits: used, shared: this.units.usage(shared, now) };
   }

@@ -103,11 +103,7 @@ function verdictOf({ status, ok }: Response): Pick<Outcome, "status" | "error" |
       error: "status",
       advice: "The receiver responded with 410 Gone, so the webhook was disabled. Enable the webhook when the receiver is available again.",
     };
-  return {
-    status,
-    error: "status",
-    advice: statusAdvice(status),
-  };
+  return { status, error: "status", advice: statusAdvice(status) };
 }
 
 /** Returns the sentence about a response whose status is not 2xx. */
