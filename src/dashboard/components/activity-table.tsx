@@ -2,6 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { timeOfId } from "../../lib/ids.ts";
 import type { ReadEntry } from "../../log/read/read-activity.ts";
 import { duration } from "../format.ts";
+import { Columns } from "./columns.tsx";
 import { StatusCode } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 
@@ -39,30 +40,16 @@ export const ActivityTable = ({
 }) => {
   return (
     <table class={brief ? "cards activity brief" : "cards activity"}>
-      <colgroup>
-        <col class="method" />
-        <col />
-        <col class="status" />
-        {!isOfKey && <col class="key" />}
-        {!brief && <col class="took" />}
-        <col class="when" />
-      </colgroup>
-      <thead>
-        <tr>
-          <th scope="col">Method</th>
-          <th scope="col">Path</th>
-          <th scope="col">Status</th>
-          {!isOfKey && <th scope="col">Key</th>}
-          {!brief && (
-            <th scope="col" class="number">
-              Duration
-            </th>
-          )}
-          <th scope="col" data-zoned={!brief || undefined}>
-            {brief ? "When" : "When (UTC)"}
-          </th>
-        </tr>
-      </thead>
+      <Columns
+        of={[
+          { name: "Method", width: "method" },
+          "Path",
+          { name: "Status", width: "status" },
+          !isOfKey && { name: "Key", width: "key" },
+          !brief && { name: "Duration", width: "took", isNumber: true },
+          { name: brief ? "When" : "When (UTC)", width: "when", isZoned: !brief },
+        ]}
+      />
       <tbody>
         {entries.map((entry) => (
           <tr class={entry.id === open ? "row chosen" : "row"} data-id={entry.id}>

@@ -1,4 +1,5 @@
 import type { Attempt, Delivery } from "../../webhooks/deliveries/read-deliveries.ts";
+import { Columns } from "./columns.tsx";
 import { DeliveryState } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 
@@ -13,24 +14,14 @@ interface DeliveryTableProps {
 
 export const DeliveryTable = ({ deliveries, latest, isReadable, now }: DeliveryTableProps) => (
   <table class="cards one-line">
-    <colgroup>
-      <col />
-      <col class="w-result" />
-      <col class="w-count" />
-      <col class="w-when" />
-    </colgroup>
-    <thead>
-      <tr>
-        <th scope="col">Event</th>
-        <th scope="col">Status</th>
-        <th scope="col" class="number">
-          Attempts
-        </th>
-        <th scope="col" data-zoned>
-          When (UTC)
-        </th>
-      </tr>
-    </thead>
+    <Columns
+      of={[
+        "Event",
+        { name: "Status", width: "w-result" },
+        { name: "Attempts", width: "w-count", isNumber: true },
+        { name: "When (UTC)", width: "w-when", isZoned: true },
+      ]}
+    />
     <tbody>
       {deliveries.map((delivery) => (
         <tr class={isReadable(delivery.eventType) ? "row" : undefined}>

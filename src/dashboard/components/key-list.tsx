@@ -3,6 +3,7 @@ import { prefixOf } from "../../credentials/key-format.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { integer } from "../format.ts";
+import { Columns } from "./columns.tsx";
 import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
@@ -37,30 +38,18 @@ export const KeyTable = ({
   usages: ReadonlyMap<string, RateLimitUsage>;
 }) => (
   <table class="cards one-line">
-    <colgroup>
-      <col />
-      <col class="w-key" />
-      <col class="w-state" />
-      <col class="w-scopes" />
-      <col class="w-used" />
-      <col class="w-expires" />
-      <col class="w-hour" />
-      <col class="w-week" />
-    </colgroup>
-    <thead>
-      <tr>
-        <th scope="col">Name</th>
-        <th scope="col">Key</th>
-        <th scope="col">Status</th>
-        <th scope="col">Scopes</th>
-        <th scope="col">Last used</th>
-        <th scope="col">Expires</th>
-        <th scope="col" class="number">
-          This hour
-        </th>
-        <th scope="col">Seven days</th>
-      </tr>
-    </thead>
+    <Columns
+      of={[
+        "Name",
+        { name: "Key", width: "w-key" },
+        { name: "Status", width: "w-state" },
+        { name: "Scopes", width: "w-scopes" },
+        { name: "Last used", width: "w-used" },
+        { name: "Expires", width: "w-expires" },
+        { name: "This hour", width: "w-hour", isNumber: true },
+        { name: "Seven days", width: "w-week" },
+      ]}
+    />
     <tbody>
       {keys.map((key) => {
         const used = usages.get(key.id)?.used ?? 0;

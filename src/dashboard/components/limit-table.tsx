@@ -1,6 +1,7 @@
 import type { LimitUsage } from "../../budget/limits.ts";
 import { percent } from "../../usage/percent.ts";
 import { integer, wholePercent } from "../format.ts";
+import { Columns } from "./columns.tsx";
 import { Ahead } from "./time.tsx";
 
 /** A limit with what is used of it. `key`: the key that has the limit, in a table with limits of several keys. */
@@ -9,30 +10,15 @@ export type ShownLimit = LimitUsage & { key?: { id: string; name: string } };
 /** Renders a table of limits: what is used of each, and when it is available again. */
 export const LimitTable = ({ limits, now }: { limits: readonly ShownLimit[]; now: number }) => (
   <table class="cards one-line">
-    <colgroup>
-      <col />
-      {limits.some(({ key }) => key) && <col class="w-limit" />}
-      <col class="w-number" />
-      <col class="w-number" />
-      <col class="w-number" />
-      <col class="w-resets" />
-    </colgroup>
-    <thead>
-      <tr>
-        {limits.some(({ key }) => key) && <th scope="col">Key</th>}
-        <th scope="col">Limit</th>
-        <th scope="col" class="number">
-          Used
-        </th>
-        <th scope="col" class="number">
-          Share
-        </th>
-        <th scope="col" class="number">
-          Left
-        </th>
-        <th scope="col">Resets</th>
-      </tr>
-    </thead>
+    <Columns
+      of={[
+        ...(limits.some(({ key }) => key) ? ["Key", { name: "Limit", width: "w-limit" }] : ["Limit"]),
+        { name: "Used", width: "w-number", isNumber: true },
+        { name: "Share", width: "w-number", isNumber: true },
+        { name: "Left", width: "w-number", isNumber: true },
+        { name: "Resets", width: "w-resets" },
+      ]}
+    />
     <tbody>
       {limits.map(({ key, per, limit, used, resetsAt }) => (
         <tr>

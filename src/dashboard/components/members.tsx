@@ -1,6 +1,7 @@
 import type { Member } from "../../identity/member.ts";
 import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import type { PageContext } from "../context.ts";
+import { Columns } from "./columns.tsx";
 import { Age } from "./time.tsx";
 
 /** Returns whether a member can neither leave nor get another role, because the account would have no owner. */
@@ -10,17 +11,7 @@ const isOnlyOwner = ({ role }: Member, members: readonly Member[]): boolean =>
 /** Renders the members of an account, with the actions that the visitor may take on each member. `own` is the visitor's role. */
 export const MemberTable = ({ members, c, own, now }: { members: readonly Member[]; c: PageContext; own: Role; now: number }) => (
   <table class="cards">
-    <thead>
-      <tr>
-        <th scope="col">Name</th>
-        <th scope="col">Email</th>
-        <th scope="col">Role</th>
-        <th scope="col">Last seen</th>
-        <th scope="col">
-          <span class="unseen">Actions</span>
-        </th>
-      </tr>
-    </thead>
+    <Columns of={["Name", "Email", "Role", "Last seen", { name: "Actions", isUnseen: true }]} />
     <tbody>
       {members.map((member) => (
         <tr>

@@ -1,4 +1,5 @@
 import type { Plan, Progress } from "../../budget/plan.ts";
+import { Columns } from "../components/columns.tsx";
 import { integer } from "../format.ts";
 
 const inWords = (limits: Plan["keyLimits"]) =>
@@ -14,17 +15,7 @@ export const Plans = ({ plans }: { plans: readonly (Plan & Progress)[] }) => (
       </p>
     ) : (
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Plan</th>
-            <th scope="col">All keys together</th>
-            <th scope="col">Each key</th>
-            <th scope="col">Retention</th>
-            <th scope="col" class="number">
-              Accounts
-            </th>
-          </tr>
-        </thead>
+        <Columns of={["Plan", "All keys together", "Each key", "Retention", { name: "Accounts", isNumber: true }]} />
         <tbody>
           {plans.map((plan) => (
             <tr>

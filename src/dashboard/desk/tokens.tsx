@@ -1,4 +1,5 @@
 import type { ListedToken } from "../../team/tokens/manage-tokens.ts";
+import { Columns } from "../components/columns.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
 import { counted } from "../format.ts";
@@ -14,16 +15,7 @@ export const Tokens = ({ tokens, now }: { tokens: readonly ListedToken[]; now: n
     ) : (
       <section class="scroll" tabindex={0} aria-label="Service tokens, as a table">
         <table class="cards">
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Id</th>
-              <th scope="col">Scopes</th>
-              <th scope="col">Accounts</th>
-              <th scope="col">Expires</th>
-              <th scope="col">Last used</th>
-            </tr>
-          </thead>
+          <Columns of={["Name", "Id", "Scopes", "Accounts", "Expires", "Last used"]} />
           <tbody>
             {tokens.map((token) => (
               <tr>

@@ -1,5 +1,6 @@
 import { inMib } from "../../accounts/storage.ts";
 import type { AccountTraffic } from "../../monitoring/traffic.ts";
+import { Columns } from "../components/columns.tsx";
 import { counted, integer, share, wholePercent } from "../format.ts";
 
 const shownAtMost = 20;
@@ -90,14 +91,7 @@ export const TrafficPanels = ({ accounts }: { accounts: readonly AccountTraffic[
             <p class="quiet">{none}</p>
           ) : (
             <table>
-              <thead>
-                <tr>
-                  <th scope="col">Account</th>
-                  <th scope="col" class="number">
-                    {column}
-                  </th>
-                </tr>
-              </thead>
+              <Columns of={["Account", { name: column, isNumber: true }]} />
               <tbody>
                 {shown.map((account) => (
                   <tr>

@@ -3,6 +3,7 @@ import { timeOfId } from "../../../lib/ids.ts";
 import { iso } from "../../../lib/time/clock.ts";
 import { type AuditFilter, actorNameOf, listAudit, type ReadAuditEntry } from "../../../outbox/audit.ts";
 import { needs } from "../../access/needs.ts";
+import { Columns } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { Moment } from "../../components/time.tsx";
@@ -86,24 +87,16 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
           <Empty>{next === null ? "Nothing matches." : "None of the latest 2,000 entries match. Older entries may match."}</Empty>
         ) : (
           <table class="cards one-line">
-            <colgroup>
-              <col class="w-action" />
-              <col />
-              <col class="w-changes" />
-              <col class="w-actor" />
-              <col class="w-from" />
-              <col class="w-moment" />
-            </colgroup>
-            <thead>
-              <tr>
-                <th scope="col">Action</th>
-                <th scope="col">On</th>
-                <th scope="col">Changed</th>
-                <th scope="col">By</th>
-                <th scope="col">From</th>
-                <th scope="col">When</th>
-              </tr>
-            </thead>
+            <Columns
+              of={[
+                { name: "Action", width: "w-action" },
+                "On",
+                { name: "Changed", width: "w-changes" },
+                { name: "By", width: "w-actor" },
+                { name: "From", width: "w-from" },
+                { name: "When", width: "w-moment" },
+              ]}
+            />
             <tbody>
               {shown.map((entry) => (
                 <tr>

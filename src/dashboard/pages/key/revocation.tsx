@@ -5,6 +5,7 @@ import { revokeKey } from "../../../keys/revoke-key.ts";
 import { hourMs } from "../../../lib/time/clock.ts";
 import { readKeyTraffic } from "../../../log/read/key-traffic.ts";
 import { needs } from "../../access/needs.ts";
+import { Columns } from "../../components/columns.tsx";
 import { Action } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Moment } from "../../components/time.tsx";
@@ -44,14 +45,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
       </h2>
       {traffic !== null && traffic.requests > 0 && (
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Operation</th>
-              <th scope="col" class="number">
-                Requests
-              </th>
-            </tr>
-          </thead>
+          <Columns of={["Operation", { name: "Requests", isNumber: true }]} />
           <tbody>
             {traffic.byRoute.map(({ method, route, requests }) => (
               <tr>

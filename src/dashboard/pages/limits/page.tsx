@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { type RateLimitUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
 import { type AccountLimits, readAccountLimits } from "../../../budget/account-limits.ts";
 import { needs } from "../../access/needs.ts";
+import { Columns } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { LimitTable, type ShownLimit } from "../../components/limit-table.tsx";
 import { Empty } from "../../components/notice.tsx";
@@ -77,26 +78,13 @@ const limitsOfKey = (usage: RateLimitUsage): ShownLimit[] =>
 const ByKey = ({ limits, byKey }: AccountLimits) => (
   <section class="scroll" tabindex={0} aria-label="By key, as a table">
     <table class="cards one-line">
-      <colgroup>
-        <col />
-        {limits.map(() => (
-          <col class="w-share" />
-        ))}
-        <col class="w-all" />
-      </colgroup>
-      <thead>
-        <tr>
-          <th scope="col">Key</th>
-          {limits.map(({ per }) => (
-            <th scope="col" class="number">
-              This {per}
-            </th>
-          ))}
-          <th scope="col" class="number">
-            Of all keys, this {limits[0]?.per}
-          </th>
-        </tr>
-      </thead>
+      <Columns
+        of={[
+          "Key",
+          ...limits.map(({ per }) => ({ name: `This ${per}`, width: "w-share", isNumber: true })),
+          { name: `Of all keys, this ${limits[0]?.per}`, width: "w-all", isNumber: true },
+        ]}
+      />
       <tbody>
         {byKey.map(({ keyId, keyName, used }) => (
           <tr>

@@ -7,6 +7,7 @@ import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { createWebhook, maxWebhooks } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
+import { Columns } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
@@ -55,30 +56,16 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
       ) : (
         <section class="panel" aria-label="Webhooks">
           <table class="cards one-line">
-            <colgroup>
-              <col />
-              <col class="w-state" />
-              <col class="w-count" />
-              <col class="w-expires" />
-              <col class="w-count" />
-              <col class="w-backlog" />
-            </colgroup>
-            <thead>
-              <tr>
-                <th scope="col">URL</th>
-                <th scope="col">Status</th>
-                <th scope="col">Events</th>
-                <th scope="col" class="number">
-                  Success rate
-                </th>
-                <th scope="col" class="number">
-                  p95
-                </th>
-                <th scope="col" class="number">
-                  Backlog
-                </th>
-              </tr>
-            </thead>
+            <Columns
+              of={[
+                "URL",
+                { name: "Status", width: "w-state" },
+                { name: "Events", width: "w-count" },
+                { name: "Success rate", width: "w-expires", isNumber: true },
+                { name: "p95", width: "w-count", isNumber: true },
+                { name: "Backlog", width: "w-backlog", isNumber: true },
+              ]}
+            />
             <tbody>
               {shown
                 .toSorted((a, b) => statusOrder.indexOf(a.status) - statusOrder.indexOf(b.status))

@@ -1,0 +1,35 @@
+/** A column of a table. Without a heading for the eye, `isUnseen`. */
+interface Column {
+  name: string;
+  /** The class that sets the width of the column. */
+  width?: string;
+  isNumber?: boolean;
+  /** Whether the column contains times in the zone that the heading names. */
+  isZoned?: boolean;
+  isUnseen?: boolean;
+}
+
+/** Renders the headings of a table, and the widths of its columns if any has one. */
+export const Columns = ({ of }: { of: readonly (string | Column | false)[] }) => {
+  const columns = of.flatMap((each): Column[] => (each === false ? [] : [typeof each === "string" ? { name: each } : each]));
+  return (
+    <>
+      {columns.some(({ width }) => width) && (
+        <colgroup>
+          {columns.map(({ width }) => (
+            <col class={width} />
+          ))}
+        </colgroup>
+      )}
+      <thead>
+        <tr>
+          {columns.map(({ name, isNumber, isZoned, isUnseen }) => (
+            <th scope="col" class={isNumber ? "number" : undefined} data-zoned={isZoned || undefined}>
+              {isUnseen ? <span class="unseen">{name}</span> : name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+    </>
+  );
+};
