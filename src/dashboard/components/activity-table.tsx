@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { timeOfId } from "../../lib/ids.ts";
 import type { ReadEntry } from "../../log/read/read-activity.ts";
 import { duration } from "../format.ts";
-import { Columns } from "./columns.tsx";
+import { Columns, NumberCell } from "./columns.tsx";
 import { StatusCode } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 
@@ -70,9 +70,9 @@ export const ActivityTable = ({
               </td>
             )}
             {!brief && (
-              <td class="number" data-label="Took">
+              <NumberCell label="Took">
                 {duration(entry.durationMs)} {entry.durationMs !== null && <DurationBar durationMs={entry.durationMs} />}
-              </td>
+              </NumberCell>
             )}
             <td>
               {!brief && (

@@ -3,6 +3,7 @@ import { rateOf } from "../../usage/figures.ts";
 import type { Dimension, Share } from "../../usage/read-breakdown.ts";
 import type { Span } from "../../usage/windows.ts";
 import { exactMilliseconds, integer, rate, share } from "../format.ts";
+import { NumberCell } from "./columns.tsx";
 import { Empty } from "./notice.tsx";
 
 const maxShares = 20;
@@ -77,32 +78,22 @@ export const Breakdown = ({ by, shares, names, order, address, span, keyId }: Br
               <th scope="row" class="name" title={by === "key" ? (names.get(of.value) ?? of.value) : of.value}>
                 <Value by={by} value={of.value} names={names} address={address} span={span} keyId={keyId} />
               </th>
-              <td class="number" data-label="Requests">
+              <NumberCell label="Requests">
                 <svg class="share-bar" width={barWidth} height={6} aria-hidden="true">
                   <rect width={Math.max(1, (barWidth * of.requests) / most).toFixed(1)} height={6} rx={3} />
                 </svg>
                 <span class="count">{integer(of.requests)}</span>
-              </td>
-              <td class="number" data-label="Share">
-                {share(of.requests, total)}
-              </td>
-              <td class="number" data-label="Success">
-                {rate(rateOf(of))}
-              </td>
-              <td class="number" data-label="Average">
-                {exactMilliseconds(of.averageMs)}
-              </td>
+              </NumberCell>
+              <NumberCell label="Share">{share(of.requests, total)}</NumberCell>
+              <NumberCell label="Success">{rate(rateOf(of))}</NumberCell>
+              <NumberCell label="Average">{exactMilliseconds(of.averageMs)}</NumberCell>
             </tr>
           ))}
           {rest > 0 && (
             <tr>
               <th scope="row">all others</th>
-              <td class="number" data-label="Requests">
-                {integer(rest)}
-              </td>
-              <td class="number" data-label="Share">
-                {share(rest, total)}
-              </td>
+              <NumberCell label="Requests">{integer(rest)}</NumberCell>
+              <NumberCell label="Share">{share(rest, total)}</NumberCell>
               <td />
               <td />
             </tr>

@@ -1,3 +1,5 @@
+import type { Child } from "hono/jsx";
+
 /** A column of a table. Without a heading for the eye, `isUnseen`. */
 interface Column {
   name: string;
@@ -33,3 +35,10 @@ export const Columns = ({ of }: { of: readonly (string | Column | false)[] }) =>
     </>
   );
 };
+
+/** Renders a number in a table. On a card, which has no heading, its label says what it is. */
+export const NumberCell = ({ label, children }: { label: string; children?: Child }) => (
+  <td class="number" data-label={label}>
+    {children}
+  </td>
+);

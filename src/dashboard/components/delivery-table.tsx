@@ -1,5 +1,5 @@
 import type { Attempt, Delivery } from "../../webhooks/deliveries/read-deliveries.ts";
-import { Columns } from "./columns.tsx";
+import { Columns, NumberCell } from "./columns.tsx";
 import { DeliveryState } from "./status.tsx";
 import { Age, LogTime } from "./time.tsx";
 
@@ -38,9 +38,7 @@ export const DeliveryTable = ({ deliveries, latest, isReadable, now }: DeliveryT
           <td>
             <DeliveryState delivery={delivery} latest={latest.get(delivery.id)} now={now} />
           </td>
-          <td class="number" data-label="Attempts">
-            {delivery.attemptsMade}
-          </td>
+          <NumberCell label="Attempts">{delivery.attemptsMade}</NumberCell>
           <td>
             <LogTime timeMs={delivery.createdAt} />{" "}
             <span class="quiet">

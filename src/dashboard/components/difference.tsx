@@ -3,6 +3,7 @@ import type { LimitState } from "../../log/entry.ts";
 import type { Difference } from "../../usage/differences.ts";
 import type { Span } from "../../usage/windows.ts";
 import { integer, milliseconds } from "../format.ts";
+import { NameLink } from "./name-link.tsx";
 
 interface DifferenceSentenceProps {
   difference: Difference;
@@ -58,10 +59,7 @@ export const DifferenceSentence = ({ difference, keys, limit, span, keyId, befor
   });
   return (
     <>
-      <a href={`/activity?${query}`}>
-        <bdi>{name}</bdi>
-      </a>
-      , {wordsOf(difference, limit, before)}.
+      <NameLink href={`/activity?${query}`} name={name} />, {wordsOf(difference, limit, before)}.
     </>
   );
 };

@@ -113,6 +113,26 @@ export const TextField = ({
   );
 };
 
+/** Renders the options of a `select`: each is a value, or a value and its text. */
+export const Options = ({
+  of,
+  chosen,
+}: {
+  of: readonly (string | readonly [value: string, text: string])[];
+  chosen?: string | undefined;
+}) => (
+  <>
+    {of.map((each) => {
+      const [value, text] = typeof each === "string" ? [each, each] : each;
+      return (
+        <option value={value} selected={value === chosen}>
+          {text}
+        </option>
+      );
+    })}
+  </>
+);
+
 interface ActionProps {
   action: string;
   kind?: "plain" | "main" | "danger";

@@ -3,7 +3,8 @@ import { prefixOf } from "../../credentials/key-format.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { integer } from "../format.ts";
-import { Columns } from "./columns.tsx";
+import { Columns, NumberCell } from "./columns.tsx";
+import { NameLink } from "./name-link.tsx";
 import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
@@ -56,9 +57,7 @@ export const KeyTable = ({
         return (
           <tr class="row">
             <th scope="row" class="name" title={key.name}>
-              <a class="whole" href={`/keys/${key.id}`}>
-                <bdi>{key.name}</bdi>
-              </a>
+              <NameLink whole href={`/keys/${key.id}`} name={key.name} />
             </th>
             <td>
               <KeyText keyRow={key} />
@@ -89,9 +88,9 @@ export const KeyTable = ({
                 <Age timeMs={key.expiresAt} now={now} />
               )}
             </td>
-            <td class="number" data-label="This hour">
+            <NumberCell label="This hour">
               {integer(used)} / {integer(key.hourlyLimit)}
-            </td>
+            </NumberCell>
             <td>
               <Sparkline counts={days.get(key.id) ?? noDays} />
             </td>

@@ -8,6 +8,8 @@ import { giveWay } from "../../lib/time/turns.ts";
 import { assets } from "../assets.ts";
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
+import { Options } from "./fields.tsx";
+import { NameLink } from "./name-link.tsx";
 import { Note } from "./notice.tsx";
 import { Moment } from "./time.tsx";
 
@@ -112,11 +114,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
               Account
             </label>
             <select id="account" name="account">
-              {visitor.accounts.map(({ id, name }) => (
-                <option value={id} selected={id === visitor.account.id}>
-                  {name}
-                </option>
-              ))}
+              <Options of={visitor.accounts.map(({ id, name }) => [id, name] as const)} chosen={visitor.account.id} />
             </select>
             <button type="submit">Show</button>
           </form>
@@ -168,9 +166,7 @@ export function framed(c: PageContext, { title, section, action, trail = [], sea
         {trail.length > 0 && (
           <nav class="trail" aria-label="Breadcrumb">
             {trail.map(([name, path]) => (
-              <a href={path}>
-                <bdi>{name}</bdi>
-              </a>
+              <NameLink href={path} name={name} />
             ))}
           </nav>
         )}

@@ -1,7 +1,8 @@
 import type { LimitUsage } from "../../budget/limits.ts";
 import { percent } from "../../usage/percent.ts";
 import { integer, wholePercent } from "../format.ts";
-import { Columns } from "./columns.tsx";
+import { Columns, NumberCell } from "./columns.tsx";
+import { NameLink } from "./name-link.tsx";
 import { Ahead } from "./time.tsx";
 
 /** A limit with what is used of it. `key`: the key that has the limit, in a table with limits of several keys. */
@@ -23,28 +24,16 @@ export const LimitTable = ({ limits, now }: { limits: readonly ShownLimit[]; now
       {limits.map(({ key, per, limit, used, resetsAt }) => (
         <tr>
           <th scope="row" class="name" title={key?.name}>
-            {key ? (
-              <a href={`/keys/${key.id}`}>
-                <bdi>{key.name}</bdi>
-              </a>
-            ) : (
-              `${integer(limit)} per ${per}`
-            )}
+            {key ? <NameLink href={`/keys/${key.id}`} name={key.name} /> : `${integer(limit)} per ${per}`}
           </th>
           {key && (
             <td data-label="Limit">
               {integer(limit)} per {per}
             </td>
           )}
-          <td class="number" data-label="Used">
-            {integer(used)}
-          </td>
-          <td class="number" data-label="Share">
-            {wholePercent(percent(used, limit))}
-          </td>
-          <td class="number" data-label="Left">
-            {integer(Math.max(0, limit - used))}
-          </td>
+          <NumberCell label="Used">{integer(used)}</NumberCell>
+          <NumberCell label="Share">{wholePercent(percent(used, limit))}</NumberCell>
+          <NumberCell label="Left">{integer(Math.max(0, limit - used))}</NumberCell>
           <td data-label="Resets">
             <Ahead timeMs={resetsAt} now={now} />
           </td>

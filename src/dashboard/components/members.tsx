@@ -2,6 +2,7 @@ import type { Member } from "../../identity/member.ts";
 import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import type { PageContext } from "../context.ts";
 import { Columns } from "./columns.tsx";
+import { Options } from "./fields.tsx";
 import { Age } from "./time.tsx";
 
 /** Returns whether a member can neither leave nor get another role, because the account would have no owner. */
@@ -31,13 +32,7 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
                     Role of {member.name}
                   </label>
                   <select id={`role-${member.id}`} name="role">
-                    {roles
-                      .filter((role) => mayManage(own, role))
-                      .map((role) => (
-                        <option value={role} selected={role === member.role}>
-                          {role}
-                        </option>
-                      ))}
+                    <Options of={roles.filter((role) => mayManage(own, role))} chosen={member.role} />
                   </select>
                   <button type="submit">Change role</button>
                 </form>

@@ -7,7 +7,9 @@ import type { PageContext } from "../context.ts";
 import { explain } from "../explain-failure.ts";
 import { counted, duration } from "../format.ts";
 import type { RequestDetails } from "../pages/request/read.ts";
+import { Fact } from "./fact.tsx";
 import { Fixes } from "./fixes.tsx";
+import { NameLink } from "./name-link.tsx";
 import { Code, CopyButton } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
 import { Age, Moment } from "./time.tsx";
@@ -97,48 +99,35 @@ export function RequestView({ c, details, now }: { c: PageContext; details: Requ
       <section class="panel" aria-labelledby="request">
         <h2 id="request">The request</h2>
         <dl class="facts">
-          <dt>When</dt>
-          <dd>
+          <Fact name="When">
             <Moment timeMs={timeOfId(entry.id)} />, <Age timeMs={timeOfId(entry.id)} now={now} />
-          </dd>
-          <dt>Took</dt>
-          <dd>{duration(entry.durationMs)}</dd>
-          <dt>Operation</dt>
-          <dd>
+          </Fact>
+          <Fact name="Took">{duration(entry.durationMs)}</Fact>
+          <Fact name="Operation">
             <code class="break">
               {entry.method} {entry.route === notGiven ? entry.path : entry.route}
             </code>
-          </dd>
-          <dt>Key</dt>
-          <dd>
-            <a href={`/keys/${entry.keyId}`}>
-              <bdi>{entry.keyName ?? entry.keyId}</bdi>
-            </a>
-          </dd>
-          <dt>Limit</dt>
-          <dd>{limitUsed(entry)}</dd>
-          <dt>From</dt>
-          <dd>
+          </Fact>
+          <Fact name="Key">
+            <NameLink href={`/keys/${entry.keyId}`} name={entry.keyName ?? entry.keyId} />
+          </Fact>
+          <Fact name="Limit">{limitUsed(entry)}</Fact>
+          <Fact name="From">
             {entry.ip ?? (isOwn ? "an address that is no longer stored" : "an address that was not given")}
             {entry.country && `, ${entry.country}`}
-          </dd>
-          <dt>User agent</dt>
-          <dd class="break">
+          </Fact>
+          <Fact name="User agent" class="break">
             <bdi>{entry.userAgent ?? "none"}</bdi>
-          </dd>
+          </Fact>
           {entry.count > 1 && (
-            <>
-              <dt>Represents</dt>
-              <dd>{counted(entry.count, "request")} that were refused in the same way in the same second</dd>
-            </>
+            <Fact name="Represents">{counted(entry.count, "request")} that were refused in the same way in the same second</Fact>
           )}
-          <dt>Request id</dt>
-          <dd>
+          <Fact name="Request id">
             <code class="break" id="request-id">
               {entry.id}
             </code>
             <CopyButton of="#request-id" />
-          </dd>
+          </Fact>
         </dl>
       </section>
       {isOwn && (

@@ -5,6 +5,7 @@ import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
 import { Above, Axes, scaleOf } from "./axes.tsx";
+import { NumberCell } from "./columns.tsx";
 
 interface RequestsChartProps {
   series: readonly SeriesPoint[];
@@ -244,24 +245,12 @@ export const SeriesTable = ({
             <th scope="row">
               <a href={withSpan(list, spanOfBar(point.start, stepMs, covered))}>{barTime(point.start, stepMs)}</a>
             </th>
-            <td class="number" data-label="Requests">
-              {integer(point.requests)}
-            </td>
-            <td class="number" data-label="Success">
-              {rate(rateOf(point))}
-            </td>
-            <td class="number" data-label="Average">
-              {exactMilliseconds(point.averageMs)}
-            </td>
-            <td class="number" data-label="p50">
-              {milliseconds(point.p50Ms)}
-            </td>
-            <td class="number" data-label="p95">
-              {milliseconds(point.p95Ms)}
-            </td>
-            <td class="number" data-label="p99">
-              {milliseconds(point.p99Ms)}
-            </td>
+            <NumberCell label="Requests">{integer(point.requests)}</NumberCell>
+            <NumberCell label="Success">{rate(rateOf(point))}</NumberCell>
+            <NumberCell label="Average">{exactMilliseconds(point.averageMs)}</NumberCell>
+            <NumberCell label="p50">{milliseconds(point.p50Ms)}</NumberCell>
+            <NumberCell label="p95">{milliseconds(point.p95Ms)}</NumberCell>
+            <NumberCell label="p99">{milliseconds(point.p99Ms)}</NumberCell>
           </tr>
         ))}
       </tbody>

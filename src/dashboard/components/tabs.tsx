@@ -1,10 +1,23 @@
-/** Renders the pages of one resource as tabs. Each tab is a page of its own. `here` is the name of the current tab. */
-export const Tabs = ({ label, tabs, here }: { label: string; tabs: readonly (readonly [name: string, path: string])[]; here: string }) => (
-  <nav class="tabs" aria-label={label}>
+import type { Child } from "hono/jsx";
+
+interface TabsProps {
+  label: string;
+  /** The pages of one resource, or the parts of a list. */
+  kind?: "tabs" | "filters";
+  tabs: readonly (readonly [name: string, path: string])[];
+  /** The name of the current tab. */
+  here: string | undefined;
+  children?: Child;
+}
+
+/** Renders links of which one leads to the present page. Each tab is a page of its own. */
+export const Tabs = ({ label, kind = "tabs", tabs, here, children }: TabsProps) => (
+  <nav class={kind} aria-label={label}>
     {tabs.map(([name, path]) => (
       <a href={path} aria-current={name === here ? "page" : undefined}>
         {name}
       </a>
     ))}
+    {children}
   </nav>
 );

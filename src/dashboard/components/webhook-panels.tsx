@@ -5,46 +5,34 @@ import type { WebhookHealth } from "../../webhooks/subscriptions/health.ts";
 import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
 import { counted, milliseconds, rate } from "../format.ts";
 import { DeliveryTable } from "./delivery-table.tsx";
+import { Fact } from "./fact.tsx";
+import { Options } from "./fields.tsx";
 import { Empty } from "./notice.tsx";
 import { WebhookState, webhookStatus } from "./status.tsx";
+import { Tabs } from "./tabs.tsx";
 import { Age, Ahead, Moment } from "./time.tsx";
 
 /** Renders the health of a webhook on one line. */
 export const WebhookFacts = ({ webhook, health, now }: { webhook: Webhook; health: WebhookHealth; now: number }) => (
   <section class="panel" aria-label="Health of the webhook" id="webhook-facts" data-refresh>
     <dl class="summary">
-      <div>
-        <dt>Status</dt>
-        <dd>
-          <WebhookState status={webhookStatus(webhook, health)} />
-        </dd>
-      </div>
-      <div>
-        <dt>Success rate</dt>
-        <dd>
-          {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
-          <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
-        </dd>
-      </div>
-      <div>
-        <dt>p95</dt>
-        <dd>{milliseconds(health.p95Ms)}</dd>
-      </div>
-      <div>
-        <dt>Backlog</dt>
-        <dd>
-          {counted(health.waiting, "delivery", "deliveries")}
-          {health.oldestWaitingAt !== null && (
-            <span class="quiet">
-              , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
-            </span>
-          )}
-        </dd>
-      </div>
-      <div>
-        <dt>Events</dt>
-        <dd>{webhook.eventTypes.includes("*") ? "all" : counted(webhook.eventTypes.length, "type")}</dd>
-      </div>
+      <Fact name="Status">
+        <WebhookState status={webhookStatus(webhook, health)} />
+      </Fact>
+      <Fact name="Success rate">
+        {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
+        <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
+      </Fact>
+      <Fact name="p95">{milliseconds(health.p95Ms)}</Fact>
+      <Fact name="Backlog">
+        {counted(health.waiting, "delivery", "deliveries")}
+        {health.oldestWaitingAt !== null && (
+          <span class="quiet">
+            , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
+          </span>
+        )}
+      </Fact>
+      <Fact name="Events">{webhook.eventTypes.includes("*") ? "all" : counted(webhook.eventTypes.length, "type")}</Fact>
     </dl>
   </section>
 );
@@ -53,35 +41,26 @@ export const WebhookSettings = ({ webhook, now }: { webhook: Webhook; now: numbe
   <section class="panel" aria-labelledby="facts">
     <h2 id="facts">The webhook</h2>
     <dl class="facts">
-      <dt>Id</dt>
-      <dd>
+      <Fact name="Id">
         <code class="break">{webhook.id}</code>
-      </dd>
-      <dt>Created</dt>
-      <dd>
+      </Fact>
+      <Fact name="Created">
         <Moment timeMs={webhook.createdAt} />
-      </dd>
+      </Fact>
       {webhook.description && (
-        <>
-          <dt>Description</dt>
-          <dd>
-            <bdi>{webhook.description}</bdi>
-          </dd>
-        </>
+        <Fact name="Description">
+          <bdi>{webhook.description}</bdi>
+        </Fact>
       )}
-      <dt>Events</dt>
-      <dd class="scopes">
+      <Fact name="Events" class="scopes">
         {webhook.eventTypes.map((type) => (
           <code>{type}</code>
         ))}
-      </dd>
+      </Fact>
       {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
-        <>
-          <dt>Previous secret</dt>
-          <dd>
-            also signs requests, and expires <Ahead timeMs={webhook.overlapEndsAt} now={now} />
-          </dd>
-        </>
+        <Fact name="Previous secret">
+          also signs requests, and expires <Ahead timeMs={webhook.overlapEndsAt} now={now} />
+        </Fact>
       )}
     </dl>
   </section>
@@ -140,31 +119,23 @@ export const DeliveriesPanel = ({
           </p>
         )}
       </header>
-      <nav class="filters" aria-label="Deliveries by status">
-        <a href={query({ status: undefined })} aria-current={filter.status ? undefined : "page"}>
-          all
-        </a>
-        {deliveryStatuses.map((each) => (
-          <a href={query({ status: each })} aria-current={each === filter.status ? "page" : undefined}>
-            {each}
-          </a>
-        ))}
+      <Tabs
+        kind="filters"
+        label="Deliveries by status"
+        here={filter.status ?? "all"}
+        tabs={[["all", query({ status: undefined })], ...deliveryStatuses.map((each) => [each, query({ status: each })] as const)]}
+      >
         <form class="inline" method="get" action={`/webhooks/${webhook.id}`}>
           {filter.status && <input type="hidden" name="status" value={filter.status} />}
           <label class="unseen" for="event_type">
             Type of event
           </label>
           <select id="event_type" name="event_type">
-            <option value="">every type</option>
-            {eventCatalogue.types.map((type) => (
-              <option value={type} selected={type === filter.eventType}>
-                {type}
-              </option>
-            ))}
+            <Options of={[["", "every type"], ...eventCatalogue.types]} chosen={filter.eventType} />
           </select>
           <button type="submit">Filter</button>
         </form>
-      </nav>
+      </Tabs>
       {deliveries.length === 0 ? (
         <Empty>
           {filter.status || filter.eventType ? (

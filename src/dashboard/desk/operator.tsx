@@ -24,6 +24,7 @@ import { operatorOf, operatorTokens } from "../../team/operator-tokens.ts";
 import type { TeamEnv } from "../../team/team-router.ts";
 import { maxTokens, readTokens } from "../../team/tokens/manage-tokens.ts";
 import { Page } from "../components/layout.tsx";
+import { Alert } from "../components/notice.tsx";
 import { readForm } from "../forms.ts";
 import { Conditions, Deployment, Jobs } from "./deployment.tsx";
 import { Plans } from "./plans.tsx";
@@ -86,13 +87,7 @@ export const showSignIn = (
     c,
     { title: "Operator", status: error === undefined ? 200 : status },
     <section class="panel notice" aria-label="Sign in">
-      {error !== undefined && (
-        <div class="note alert" role="alert">
-          <p>
-            <span aria-hidden="true">✕</span> {error}
-          </p>
-        </div>
-      )}
+      <Alert formError={error === undefined ? undefined : { summary: error, fieldErrors: new Map() }} />
       <form class="form" method="post" action="/operator/session">
         <input type="hidden" name="return_to" value={pathAfter(returnTo)} />
         <div class="field">

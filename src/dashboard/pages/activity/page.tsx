@@ -9,9 +9,11 @@ import type { Span } from "../../../usage/windows.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { Beside } from "../../components/beside.tsx";
+import { Options } from "../../components/fields.tsx";
 import { PageScript, PauseButton, showPage } from "../../components/layout.tsx";
 import { LogChart } from "../../components/log-chart.tsx";
 import { Empty } from "../../components/notice.tsx";
+import { Tabs } from "../../components/tabs.tsx";
 import { Moment } from "../../components/time.tsx";
 import type { PageEnv } from "../../context.ts";
 import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
@@ -63,6 +65,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
   const names = namesOf(keys);
+  const otherKey = query.key_id === undefined || names.has(query.key_id) ? [] : [query.key_id];
   const chips = chipsOf(query, names);
   const newest = entries[0]?.id;
   const here = addressOf("/activity", query, { after, before: pagesBefore.join(".") || undefined });
@@ -110,37 +113,20 @@ activityPages.get("/activity", needs("session"), async (c) => {
         <div class="field">
           <label for="method">Method</label>
           <select id="method" name="method">
-            <option value="">any</option>
-            {[...new Set([...methods, ...(query.method ? [query.method] : [])])].map((each) => (
-              <option value={each} selected={each === query.method}>
-                {each}
-              </option>
-            ))}
+            <Options of={[["", "any"], ...new Set([...methods, ...(query.method ? [query.method] : [])])]} chosen={query.method} />
           </select>
         </div>
         <div class="field">
           <label for="status">Status</label>
           <input id="status" name="status" value={query.status ?? c.req.query("status")} list="statuses" placeholder="4xx" size={8} />
           <datalist id="statuses">
-            {statuses.map((each) => (
-              <option value={each} />
-            ))}
+            <Options of={statuses} />
           </datalist>
         </div>
         <div class="field">
           <label for="key_id">Key</label>
           <select id="key_id" name="key_id">
-            <option value="">any</option>
-            {query.key_id !== undefined && keys.every(({ id }) => id !== query.key_id) && (
-              <option value={query.key_id} selected>
-                {query.key_id}
-              </option>
-            )}
-            {keys.map(({ id }) => (
-              <option value={id} selected={id === query.key_id}>
-                {names.get(id)}
-              </option>
-            ))}
+            <Options of={[["", "any"], ...otherKey, ...names]} chosen={query.key_id} />
           </select>
         </div>
         <div class="field grow">
@@ -168,13 +154,12 @@ activityPages.get("/activity", needs("session"), async (c) => {
             </a>
           ))}
         </nav>
-        <nav class="filters" aria-label="Requests by status">
-          {statuses.map((each) => (
-            <a href={addressOf("/activity", { ...query, status: each })} aria-current={each === query.status ? "page" : undefined}>
-              {each === "none" ? "not reported" : each}
-            </a>
-          ))}
-        </nav>
+        <Tabs
+          kind="filters"
+          label="Requests by status"
+          here={query.status === "none" ? "not reported" : query.status}
+          tabs={statuses.map((each) => [each === "none" ? "not reported" : each, addressOf("/activity", { ...query, status: each })])}
+        />
         <details class="as-text" open={ignored.length > 0}>
           <summary>Filter as text</summary>
           <form class="filters" method="get" action="/activity">

@@ -30,6 +30,13 @@ const tabsOf = ({ id }: Pick<Key, "id">) =>
     ["Settings", `/keys/${id}/settings`],
   ] as const;
 
+/** The parents of a page about a key. */
+export const trailOf = ({ id, name }: Pick<Key, "id" | "name">) =>
+  [
+    ["API Keys", "/keys"],
+    [name, `/keys/${id}`],
+  ] as const;
+
 /** Redirects to the page of the key. The page shows the message for `done`. */
 export const backToKey = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
 

@@ -15,6 +15,7 @@ import { readUsage } from "../../../usage/read-usage.ts";
 import { needs } from "../../access/needs.ts";
 import { requireGrantableScopes, visitorMay } from "../../access/permissions.tsx";
 import { ActivityTable } from "../../components/activity-table.tsx";
+import { Fact } from "../../components/fact.tsx";
 import { Action } from "../../components/fields.tsx";
 import { Unused } from "../../components/key-list.tsx";
 import { Empty } from "../../components/notice.tsx";
@@ -66,64 +67,46 @@ export async function showKey(c: PageContext, { formError }: Sent = {}) {
       )}
       <section class="panel" aria-label="State of the key">
         <dl class="summary">
-          <div>
-            <dt>Status</dt>
-            <dd>
-              <KeyState status={statusOf(key, now)} />
-            </dd>
-          </div>
-          <div>
-            <dt>This hour</dt>
-            <dd>
-              {limit === null ? (
-                "The usage of this key cannot be read right now. Reload the page."
-              ) : (
-                <>
-                  {integer(limit.used)} / {integer(limit.limit)} per hour ({wholePercent(percent(limit.used, limit.limit))}), resets in{" "}
-                  {countdown(limit.resetsAt, now)}
-                </>
-              )}
-            </dd>
-          </div>
+          <Fact name="Status">
+            <KeyState status={statusOf(key, now)} />
+          </Fact>
+          <Fact name="This hour">
+            {limit === null ? (
+              "The usage of this key cannot be read right now. Reload the page."
+            ) : (
+              <>
+                {integer(limit.used)} / {integer(limit.limit)} per hour ({wholePercent(percent(limit.used, limit.limit))}), resets in{" "}
+                {countdown(limit.resetsAt, now)}
+              </>
+            )}
+          </Fact>
           {(limit?.limits ?? [])
             .filter(({ per }) => per !== "hour")
             .map((each) => (
-              <div>
-                <dt>This {each.per}</dt>
-                <dd>
-                  {integer(each.used)} / {integer(each.limit)} per {each.per} ({wholePercent(percent(each.used, each.limit))})
-                </dd>
-              </div>
+              <Fact name={`This ${each.per}`}>
+                {integer(each.used)} / {integer(each.limit)} per {each.per} ({wholePercent(percent(each.used, each.limit))})
+              </Fact>
             ))}
-          <div>
-            <dt>Last used</dt>
-            <dd>
-              {key.lastUsedAt === null ? (
-                <Unused keyRow={key} isCalled={usage !== null && usage.totalRequests.value > 0} />
-              ) : (
-                <>
-                  <Age timeMs={key.lastUsedAt} now={now} /> at <code class="break">{key.lastUsedPath}</code>
-                </>
-              )}
-            </dd>
-          </div>
-          <div>
-            <dt>Expires</dt>
-            <dd>
-              {key.expiresAt === null ? (
-                "never"
-              ) : (
-                <>
-                  <Moment timeMs={key.expiresAt} />,{" "}
-                  {key.expiresAt > now ? <Ahead timeMs={key.expiresAt} now={now} /> : <Age timeMs={key.expiresAt} now={now} />}
-                </>
-              )}
-            </dd>
-          </div>
-          <div>
-            <dt>Scopes</dt>
-            <dd>{scopesInWords(key.scopes)}</dd>
-          </div>
+          <Fact name="Last used">
+            {key.lastUsedAt === null ? (
+              <Unused keyRow={key} isCalled={usage !== null && usage.totalRequests.value > 0} />
+            ) : (
+              <>
+                <Age timeMs={key.lastUsedAt} now={now} /> at <code class="break">{key.lastUsedPath}</code>
+              </>
+            )}
+          </Fact>
+          <Fact name="Expires">
+            {key.expiresAt === null ? (
+              "never"
+            ) : (
+              <>
+                <Moment timeMs={key.expiresAt} />,{" "}
+                {key.expiresAt > now ? <Ahead timeMs={key.expiresAt} now={now} /> : <Age timeMs={key.expiresAt} now={now} />}
+              </>
+            )}
+          </Fact>
+          <Fact name="Scopes">{scopesInWords(key.scopes)}</Fact>
         </dl>
       </section>
       <section class="panel" aria-labelledby="week">

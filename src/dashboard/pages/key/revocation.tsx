@@ -13,7 +13,7 @@ import { idOf, type PageEnv } from "../../context.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt } from "../../forms.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";
-import { backToKey } from "./frame.tsx";
+import { backToKey, trailOf } from "./frame.tsx";
 import { showKey } from "./page.tsx";
 
 /** The pages that show the recent requests of a key and then revoke the key. */
@@ -30,10 +30,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
     {
       title: `Revoke ${key.name}`,
       section: "API Keys",
-      trail: [
-        ["API Keys", "/keys"],
-        [key.name, `/keys/${key.id}`],
-      ],
+      trail: trailOf(key),
     },
     <section class="panel" aria-labelledby="in-use">
       <h2 id="in-use">

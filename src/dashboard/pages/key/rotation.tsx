@@ -15,7 +15,7 @@ import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../../forms.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { showSecret } from "../keys/page.tsx";
-import { backToKey } from "./frame.tsx";
+import { backToKey, trailOf } from "./frame.tsx";
 import { showKey } from "./page.tsx";
 
 /** The pages that rotate the secret of a key or end an overlap. During the overlap, the old secret still works. */
@@ -34,10 +34,7 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
     {
       title: `Rotate ${key.name}`,
       section: "API Keys",
-      trail: [
-        ["API Keys", "/keys"],
-        [key.name, `/keys/${key.id}`],
-      ],
+      trail: trailOf(key),
     },
     <form class="panel form" method="post" action={`/keys/${key.id}/rotate`}>
       <input type="hidden" name="nonce" value={newNonce()} />

@@ -9,6 +9,7 @@ import { iso } from "../../../lib/time/clock.ts";
 import { needs } from "../../access/needs.ts";
 import { grantableScopes, requireGrantableScopes } from "../../access/permissions.tsx";
 import { askForStepUp } from "../../access/step-up.tsx";
+import { Fact } from "../../components/fact.tsx";
 import { TextField } from "../../components/fields.tsx";
 import { KeyFields, keyInputOf } from "../../components/key-fields.tsx";
 import { KeyText } from "../../components/key-list.tsx";
@@ -35,26 +36,21 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
       <section class="panel" aria-labelledby="facts">
         <h2 id="facts">The key</h2>
         <dl class="facts">
-          <dt>Key</dt>
-          <dd>
+          <Fact name="Key">
             <KeyText keyRow={key} />
-          </dd>
-          <dt>Id</dt>
-          <dd>
+          </Fact>
+          <Fact name="Id">
             <code>{key.id}</code>
-          </dd>
-          <dt>Scopes</dt>
-          <dd class="scopes">
+          </Fact>
+          <Fact name="Scopes" class="scopes">
             {key.scopes.map((scope) => (
               <code>{scope}</code>
             ))}
-          </dd>
-          <dt>Allowed IPs</dt>
-          <dd>{key.allowedIps.length === 0 ? "any" : key.allowedIps.map((range) => <code>{range} </code>)}</dd>
-          <dt>Created</dt>
-          <dd>
+          </Fact>
+          <Fact name="Allowed IPs">{key.allowedIps.length === 0 ? "any" : key.allowedIps.map((range) => <code>{range} </code>)}</Fact>
+          <Fact name="Created">
             <Moment timeMs={key.createdAt} /> by <bdi>{key.createdByName ?? creatorInWords(key)}</bdi>
-          </dd>
+          </Fact>
         </dl>
       </section>
       {isChangeable(c, key) && (

@@ -14,13 +14,15 @@ import { TextField } from "../../components/fields.tsx";
 import { KeyFields, keyInputOf } from "../../components/key-fields.tsx";
 import { KeyTable } from "../../components/key-list.tsx";
 import { showPage } from "../../components/layout.tsx";
-import { Alert, Empty } from "../../components/notice.tsx";
+import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
+import { Tabs } from "../../components/tabs.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
-import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../../forms.ts";
+import { attempt, Form, type FormError, ownValue, parseInput, readForm, type Sent } from "../../forms.ts";
 import { contextOf, snapshotContext } from "../../operation-contexts.ts";
 import { isLongUnused } from "../../unused-keys.ts";
+import { trailOf } from "../key/frame.tsx";
 
 const shownAtOnce = 100;
 
@@ -60,16 +62,12 @@ keysPages.get("/keys", needs("session"), async (c) => {
       ),
     },
     <>
-      <nav class="filters" aria-label="Keys by status">
-        <a href="/keys" aria-current={status ? undefined : "page"}>
-          all
-        </a>
-        {keyStatuses.map((each) => (
-          <a href={`/keys?status=${each}`} aria-current={each === status ? "page" : undefined}>
-            {each}
-          </a>
-        ))}
-      </nav>
+      <Tabs
+        kind="filters"
+        label="Keys by status"
+        here={status ?? "all"}
+        tabs={[["all", "/keys"], ...keyStatuses.map((each) => [each, `/keys?status=${each}`] as const)]}
+      />
       {shown.length === 0 ? (
         <Empty>
           {status ? (
@@ -120,11 +118,6 @@ const Presets = () => (
     ))}
   </nav>
 );
-
-interface Sent {
-  form?: Form;
-  formError?: FormError;
-}
 
 function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   const preset = ownValue(presets, c.req.query("preset") ?? "") ?? presets.default;
@@ -196,7 +189,13 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
 /** Responds with the page that shows a secret key once. */
 export function showSecret(
   c: PageContext,
-  { title, key, secretKey, call, done }: { title: string; key: Key; secretKey: string; call: string; done?: string },
+  {
+    title,
+    key,
+    secretKey,
+    call,
+    done = "Created. Requests with this key are accepted from now on.",
+  }: { title: string; key: Key; secretKey: string; call: string; done?: string },
 ) {
   const origin = requestOrigin(c);
   const path = `/keys/${key.id}`;
@@ -205,20 +204,10 @@ export function showSecret(
     {
       title,
       section: "API Keys",
-      trail: [
-        ["API Keys", "/keys"],
-        [key.name, path],
-      ],
+      trail: trailOf(key),
     },
     <>
-      <div class="note done" role="status">
-        <p>
-          <span aria-hidden="true">✓</span> {done ?? <>Created. Requests with this key are accepted from now on.</>}
-        </p>
-        <p class="quiet">
-          The same by API: <code>{call}</code>
-        </p>
-      </div>
+      <Done call={call}>{done}</Done>
       <OneTimeSecret label="Secret key" secret={secretKey} variable="API_KEY" file={`${key.id}.env`}>
         <h3>Try it</h3>
         <CodeTabs

@@ -2,9 +2,10 @@ import { Hono } from "hono";
 import { type RateLimitUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
 import { type AccountLimits, readAccountLimits } from "../../../budget/account-limits.ts";
 import { needs } from "../../access/needs.ts";
-import { Columns } from "../../components/columns.tsx";
+import { Columns, NumberCell } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { LimitTable, type ShownLimit } from "../../components/limit-table.tsx";
+import { NameLink } from "../../components/name-link.tsx";
 import { Empty } from "../../components/notice.tsx";
 import type { PageEnv } from "../../context.ts";
 import { integer, share } from "../../format.ts";
@@ -89,19 +90,13 @@ const ByKey = ({ limits, byKey }: AccountLimits) => (
         {byKey.map(({ keyId, keyName, used }) => (
           <tr>
             <th scope="row" class="name" title={keyName ?? keyId}>
-              <a href={`/keys/${keyId}`}>
-                <bdi>{keyName ?? keyId}</bdi>
-              </a>
+              <NameLink href={`/keys/${keyId}`} name={keyName ?? keyId} />
             </th>
             {limits.map(({ per }) => (
-              <td class="number" data-label={`This ${per}`}>
-                {integer(used[per] ?? 0)}
-              </td>
+              <NumberCell label={`This ${per}`}>{integer(used[per] ?? 0)}</NumberCell>
             ))}
             {limits.slice(0, 1).map(({ per, used: all }) => (
-              <td class="number" data-label={`Of all keys, this ${per}`}>
-                {share(used[per] ?? 0, Math.max(all, 1))}
-              </td>
+              <NumberCell label={`Of all keys, this ${per}`}>{share(used[per] ?? 0, Math.max(all, 1))}</NumberCell>
             ))}
           </tr>
         ))}

@@ -21,6 +21,7 @@ import { DifferenceSentence } from "../../components/difference.tsx";
 import { Figures } from "../../components/figures.tsx";
 import { KeyText, Unused } from "../../components/key-list.tsx";
 import { PauseButton, showPage } from "../../components/layout.tsx";
+import { NameLink } from "../../components/name-link.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { chartOf, RequestsChart } from "../../components/requests-chart.tsx";
 import { KeyState, WebhookState, type WebhookStatus, webhookStatus } from "../../components/status.tsx";
@@ -166,10 +167,8 @@ const Attention = ({
             </>
           ) : (
             <>
-              <a href={`/keys/${nearest.key.id}`}>
-                <bdi>{nearest.key.name}</bdi>
-              </a>{" "}
-              has used up its limit per {nearest.per}, so its requests are denied
+              <NameLink href={`/keys/${nearest.key.id}`} name={nearest.key.name} /> has used up its limit per {nearest.per}, so its requests
+              are denied
             </>
           )}{" "}
           {nearest.per === "hour" ? (
@@ -204,11 +203,7 @@ const Attention = ({
       )}
       {expiring.slice(0, eachShown).map((key) => (
         <li class="warn">
-          The key{" "}
-          <a href={`/keys/${key.id}`}>
-            <bdi>{key.name}</bdi>
-          </a>{" "}
-          expires <Ahead timeMs={key.expiresAt ?? now} now={now} />.
+          The key <NameLink href={`/keys/${key.id}`} name={key.name} /> expires <Ahead timeMs={key.expiresAt ?? now} now={now} />.
         </li>
       ))}
       {expiring.length > eachShown && (
@@ -269,9 +264,7 @@ const KeysPanel = ({ keys, called, now }: { keys: Key[]; called: ReadonlySet<str
           <ul class="lines aligned">
             {byUse.slice(0, keysShown).map((key) => (
               <li>
-                <a href={`/keys/${key.id}`}>
-                  <bdi>{key.name}</bdi>
-                </a>
+                <NameLink href={`/keys/${key.id}`} name={key.name} />
                 <KeyText keyRow={key} />
                 <KeyState status={statusOf(key, now)} />
                 <span class="quiet">

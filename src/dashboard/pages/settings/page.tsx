@@ -7,7 +7,8 @@ import { mayManage, roles } from "../../../identity/roles.ts";
 import { listSessions } from "../../../identity/sessions.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
-import { Action, TextField } from "../../components/fields.tsx";
+import { Fact } from "../../components/fact.tsx";
+import { Action, Options, TextField } from "../../components/fields.tsx";
 import { PageScript, showPage } from "../../components/layout.tsx";
 import { MemberTable } from "../../components/members.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
@@ -120,11 +121,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
             <div class="field">
               <label for="role">Role</label>
               <select id="role" name="role" aria-describedby="role-help">
-                {given.map((role) => (
-                  <option value={role} selected={role === (form.optional("role") ?? "viewer")}>
-                    {role}
-                  </option>
-                ))}
+                <Options of={given} chosen={form.optional("role") ?? "viewer"} />
               </select>
               <p class="help" id="role-help">
                 Viewers see everything except secrets and the audit log. Developers also manage keys and webhooks. Admins also invite
@@ -149,22 +146,19 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
           {signedIn?.session === null && <a href="/access">Your accounts and invitations</a>}
         </header>
         <dl class="facts">
-          <dt>Name</dt>
-          <dd>
+          <Fact name="Name">
             <bdi>{account.name}</bdi>
-          </dd>
-          <dt>Email</dt>
-          <dd>{account.email}</dd>
-          <dt>Id</dt>
-          <dd>
+          </Fact>
+          <Fact name="Email">{account.email}</Fact>
+          <Fact name="Id">
             <code>{account.id}</code>
-          </dd>
-          <dt>Maximum limit</dt>
-          <dd>{integer(account.limitCeiling)} requests an hour per key. The team behind this service can change this limit.</dd>
-          <dt>Created</dt>
-          <dd>
+          </Fact>
+          <Fact name="Maximum limit">
+            {integer(account.limitCeiling)} requests an hour per key. The team behind this service can change this limit.
+          </Fact>
+          <Fact name="Created">
             <Moment timeMs={account.createdAt} />
-          </dd>
+          </Fact>
         </dl>
       </section>
       {signedIn && <PageScript name="passkeys" c={c} />}

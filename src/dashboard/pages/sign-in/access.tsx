@@ -5,6 +5,7 @@ import { accessConfig, listMemberships, verifyAccess } from "../../../identity/a
 import { joinByEmail, listReceivedInvitations, type ReceivedInvitation } from "../../../identity/join.ts";
 import { Failure } from "../../../lib/errors/failure.ts";
 import { accessToken } from "../../access/session-cookie.ts";
+import { Fact } from "../../components/fact.tsx";
 import { Page } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { Ahead } from "../../components/time.tsx";
@@ -93,12 +94,10 @@ const OfferPanel = ({
     <input type="hidden" name="return_to" value={returnTo} />
     <input type="hidden" name="invitation" value={invitation.id} />
     <dl class="facts">
-      <dt>Account</dt>
-      <dd>
+      <Fact name="Account">
         <bdi>{accountName}</bdi> <code class="quiet">{invitation.accountId}</code>
-      </dd>
-      <dt>Invited by</dt>
-      <dd>
+      </Fact>
+      <Fact name="Invited by">
         {inviter ? (
           <>
             <bdi>{inviter.name}</bdi> <span class="quiet break">{inviter.email}</span>
@@ -106,13 +105,11 @@ const OfferPanel = ({
         ) : (
           "the team behind this service"
         )}
-      </dd>
-      <dt>Role</dt>
-      <dd>{invitation.role}</dd>
-      <dt>Ends</dt>
-      <dd>
+      </Fact>
+      <Fact name="Role">{invitation.role}</Fact>
+      <Fact name="Ends">
         <Ahead timeMs={invitation.expiresAt} now={now} />
-      </dd>
+      </Fact>
     </dl>
     <button class="main" type="submit">
       <span>

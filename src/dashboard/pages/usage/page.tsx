@@ -14,11 +14,14 @@ import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { Breakdown, breakdownTitles, orders } from "../../components/breakdown.tsx";
 import { DifferenceSentence } from "../../components/difference.tsx";
+import { Fact } from "../../components/fact.tsx";
+import { Options } from "../../components/fields.tsx";
 import { Figures } from "../../components/figures.tsx";
 import { PauseButton, showPage } from "../../components/layout.tsx";
 import { LimitTable } from "../../components/limit-table.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { beforeOf, chartOf, RequestsChart, SeriesTable } from "../../components/requests-chart.tsx";
+import { Tabs } from "../../components/tabs.tsx";
 import { TimeOfDay } from "../../components/time.tsx";
 import { TimesChart } from "../../components/times-chart.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
@@ -32,8 +35,8 @@ import { queryIn } from "../activity/query.ts";
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const entriesShown = 10;
 
-const windowOf = (c: PageContext): WindowName =>
-  (Object.keys(windowHours) as WindowName[]).find((name) => name === c.req.query("window")) ?? "30d";
+const windows = Object.keys(windowHours) as WindowName[];
+const windowOf = (c: PageContext): WindowName => windows.find((name) => name === c.req.query("window")) ?? "30d";
 
 /** The longest time that a span may lie in the past. */
 const longestAgoMs = 400 * dayMs;
@@ -104,34 +107,26 @@ usagePages.get("/usage", needs("session"), async (c) => {
       ),
     },
     <>
-      <nav class="filters" aria-label="Window">
-        {(Object.keys(windowHours) as WindowName[]).map((name) => (
-          <a
-            href={`/usage?${new URLSearchParams({ ...bare, window: name })}`}
-            aria-current={name === window && selected === null ? "page" : undefined}
-          >
-            {windowNames[name]}
-          </a>
-        ))}
+      <Tabs
+        kind="filters"
+        label="Window"
+        here={selected === null ? windowNames[window] : undefined}
+        tabs={windows.map((name) => [windowNames[name], `/usage?${new URLSearchParams({ ...bare, window: name })}`])}
+      >
         <form class="inline" method="get" action="/usage">
           {Object.entries(here).map(([name, value]) => name !== "key_id" && <input type="hidden" name={name} value={value} />)}
           <label class="unseen" for="key_id">
             Key
           </label>
           <select id="key_id" name="key_id">
-            <option value="">all keys</option>
-            {keys.map(({ id }) => (
-              <option value={id} selected={id === keyId}>
-                {names.get(id)}
-              </option>
-            ))}
+            <Options of={[["", "all keys"], ...names]} chosen={keyId} />
           </select>
           <button type="submit">Show</button>
         </form>
         <span class="quiet">
           as of <TimeOfDay timeMs={requireAsOf(context)} />
         </span>
-      </nav>
+      </Tabs>
       {selected && (
         <p class="chips">
           <a href={list} aria-label={`Remove the span ${spanOf(selected)} UTC`}>
@@ -189,17 +184,9 @@ usagePages.get("/usage", needs("session"), async (c) => {
         )}
         <dl class="facts inline">
           {classes.map((name) => (
-            <div>
-              <dt>{name === "4xx" ? "4xx without 429" : name}</dt>
-              <dd>{integer(usage.byClass[name])}</dd>
-            </div>
+            <Fact name={name === "4xx" ? "4xx without 429" : name}>{integer(usage.byClass[name])}</Fact>
           ))}
-          {usage.notReported > 0 && (
-            <div>
-              <dt>not reported</dt>
-              <dd>{integer(usage.notReported)}</dd>
-            </div>
-          )}
+          {usage.notReported > 0 && <Fact name="not reported">{integer(usage.notReported)}</Fact>}
         </dl>
       </section>
       {selected && (
@@ -233,22 +220,10 @@ usagePages.get("/usage", needs("session"), async (c) => {
           </details>
         )}
         <dl class="facts inline">
-          <div>
-            <dt>average</dt>
-            <dd>{milliseconds(usage.avgResponseTimeMs.value)}</dd>
-          </div>
-          <div>
-            <dt>p50</dt>
-            <dd>{milliseconds(usage.p50Ms)}</dd>
-          </div>
-          <div>
-            <dt>p95</dt>
-            <dd>{milliseconds(usage.p95Ms)}</dd>
-          </div>
-          <div>
-            <dt>p99</dt>
-            <dd>{milliseconds(usage.p99Ms)}</dd>
-          </div>
+          <Fact name="average">{milliseconds(usage.avgResponseTimeMs.value)}</Fact>
+          <Fact name="p50">{milliseconds(usage.p50Ms)}</Fact>
+          <Fact name="p95">{milliseconds(usage.p95Ms)}</Fact>
+          <Fact name="p99">{milliseconds(usage.p99Ms)}</Fact>
         </dl>
         <p class="quiet">
           The times cover only admitted requests, because denials are fast and would lower the times. A lower time is better. Percentiles

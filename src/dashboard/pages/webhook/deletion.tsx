@@ -10,7 +10,7 @@ import { idOf, type PageEnv } from "../../context.ts";
 import { counted } from "../../format.ts";
 import { attempt } from "../../forms.ts";
 import { contextOf } from "../../operation-contexts.ts";
-import { webhooksTrail } from "../webhooks/page.tsx";
+import { trailOf } from "../webhooks/page.tsx";
 import { showDeliveries } from "./page.tsx";
 
 /** The page that asks before a webhook is deleted. */
@@ -22,7 +22,7 @@ webhookDeletionPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) =>
   const { waiting, held } = await readHealth(context, webhook.id);
   return showPage(
     c,
-    { title: "Delete a webhook", section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
+    { title: "Delete a webhook", section: "Webhooks", trail: trailOf(webhook) },
     <section class="panel">
       <p>
         Nothing more will be sent to <code class="break">{webhook.url}</code>.{" "}

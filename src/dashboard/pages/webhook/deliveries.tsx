@@ -17,6 +17,7 @@ import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, type FormError, readForm } from "../../forms.ts";
 import { contextOf } from "../../operation-contexts.ts";
+import { trailOf, webhooksTrail } from "../webhooks/page.tsx";
 
 const sentences: Record<Delivery["status"], string> = {
   delivered: "The receiver accepted the event.",
@@ -55,7 +56,7 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
       title: `Delivery of ${delivery.eventType}`,
       section: "Webhooks",
       status: formError ? 409 : 200,
-      trail: [["Webhooks", "/webhooks"], ...(webhook ? [[webhook.url, `/webhooks/${webhook.id}`] as const] : [])],
+      trail: webhook ? trailOf(webhook) : webhooksTrail,
       action: webhook && visitorMay(c, "webhooks") && (
         <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
           Redeliver

@@ -5,7 +5,7 @@ import { type Delivery, deliveryStatuses } from "../../../webhooks/deliveries/re
 import { countRedeliveries, redeliverAll } from "../../../webhooks/redeliveries/redeliver-many.ts";
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { needs } from "../../access/needs.ts";
-import { Action } from "../../components/fields.tsx";
+import { Action, Options } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
@@ -13,6 +13,7 @@ import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { counted, integer } from "../../format.ts";
 import { attempt, readForm } from "../../forms.ts";
 import { contextOf } from "../../operation-contexts.ts";
+import { trailOf } from "../webhooks/page.tsx";
 
 /** The pages that redeliver all deliveries of one webhook that match a filter. */
 export const redeliveryPages = new Hono<PageEnv>();
@@ -30,10 +31,7 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
     {
       title: "Redeliver",
       section: "Webhooks",
-      trail: [
-        ["Webhooks", "/webhooks"],
-        [webhook.url, `/webhooks/${webhook.id}`],
-      ],
+      trail: trailOf(webhook),
     },
     <>
       <Alert formError={"formError" in counting ? counting.formError : undefined} />
@@ -44,21 +42,11 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
         <form class="filters" method="get" action={`/webhooks/${webhook.id}/redeliver`}>
           <label for="status">Status</label>
           <select id="status" name="status">
-            <option value="">failed, held and pending</option>
-            {deliveryStatuses.map((each) => (
-              <option value={each} selected={each === status}>
-                {each}
-              </option>
-            ))}
+            <Options of={[["", "failed, held and pending"], ...deliveryStatuses]} chosen={status} />
           </select>
           <label for="event_type">Type</label>
           <select id="event_type" name="event_type">
-            <option value="">every type</option>
-            {eventCatalogue.types.map((each) => (
-              <option value={each} selected={each === type}>
-                {each}
-              </option>
-            ))}
+            <Options of={[["", "every type"], ...eventCatalogue.types]} chosen={type} />
           </select>
           <button type="submit">Count</button>
         </form>
@@ -108,10 +96,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
         title: "Redeliver",
         section: "Webhooks",
         status: 409,
-        trail: [
-          ["Webhooks", "/webhooks"],
-          ["The webhook", path],
-        ],
+        trail: trailOf({ id: idOf(c), url: "The webhook" }),
       },
       <Alert formError={made.formError} />,
     );

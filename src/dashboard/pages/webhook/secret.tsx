@@ -12,7 +12,7 @@ import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm, type Sent } from "../../forms.ts";
 import { contextOf } from "../../operation-contexts.ts";
-import { showSigningSecret, webhooksTrail } from "../webhooks/page.tsx";
+import { showSigningSecret, trailOf } from "../webhooks/page.tsx";
 
 /** The pages that rotate the signing secret of a webhook. */
 export const webhookSecretPages = new Hono<PageEnv>();
@@ -25,7 +25,7 @@ const showForm = async (c: PageContext, { formError }: Sent = {}) => {
       title: "Rotate the secret",
       section: "Webhooks",
       status: formError ? 422 : 200,
-      trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]],
+      trail: trailOf(webhook),
     },
     <form class="panel form" method="post" action={`/webhooks/${webhook.id}/rotate-secret`}>
       <input type="hidden" name="nonce" value={newNonce()} />

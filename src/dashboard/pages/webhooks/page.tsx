@@ -7,7 +7,7 @@ import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { createWebhook, maxWebhooks } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
-import { Columns } from "../../components/columns.tsx";
+import { Columns, NumberCell } from "../../components/columns.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
@@ -22,6 +22,9 @@ import { attempt, Form, parseInput, readForm, type Sent } from "../../forms.ts";
 import { contextOf } from "../../operation-contexts.ts";
 
 export const webhooksTrail = [["Webhooks", "/webhooks"]] as const;
+
+/** The parents of a page about a webhook. */
+export const trailOf = ({ id, url }: Pick<Webhook, "id" | "url">) => [...webhooksTrail, [url, `/webhooks/${id}`]] as const;
 
 export const webhooksPages = new Hono<PageEnv>();
 
@@ -157,13 +160,9 @@ const WebhookRow = ({ webhook, health, status, now }: ShownWebhook & { now: numb
       <WebhookState status={status} />
     </td>
     <td class="quiet">{webhook.eventTypes.includes("*") ? "all" : counted(webhook.eventTypes.length, "type")}</td>
-    <td class="number" data-label="Success rate">
-      {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}
-    </td>
-    <td class="number" data-label="p95">
-      {milliseconds(health.p95Ms)}
-    </td>
-    <td class="number" data-label="Backlog">
+    <NumberCell label="Success rate">{rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}</NumberCell>
+    <NumberCell label="p95">{milliseconds(health.p95Ms)}</NumberCell>
+    <NumberCell label="Backlog">
       {health.waiting === 0 ? dash : integer(health.waiting)}
       {health.oldestWaitingAt !== null && (
         <span class="quiet">
@@ -171,7 +170,7 @@ const WebhookRow = ({ webhook, health, status, now }: ShownWebhook & { now: numb
           oldest <Age timeMs={health.oldestWaitingAt} now={now} />
         </span>
       )}
-    </td>
+    </NumberCell>
   </tr>
 );
 
@@ -182,7 +181,7 @@ export function showSigningSecret(
 ) {
   return showPage(
     c,
-    { title, section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
+    { title, section: "Webhooks", trail: trailOf(webhook) },
     <>
       <Done call={call}>{done}</Done>
       <OneTimeSecret label="Signing secret" secret={secret} variable="WEBHOOK_SECRET" file={`${webhook.id}.env`}>
