@@ -10,7 +10,7 @@ interface TabsProps {
   children?: Child;
 }
 
-/** Renders links of which one leads to the present page. Each tab is a page of its own. */
+/** Renders links to pages that belong together, and marks the present one. */
 export const Tabs = ({ label, kind = "tabs", tabs, here, children }: TabsProps) => (
   <nav class={kind} aria-label={label}>
     {tabs.map(([name, path]) => (
