@@ -55,13 +55,15 @@ export const csvTitle = `The newest ${maxRows.toLocaleString("en")} rows`;
 /** Without it, Excel reads UTF-8 as text of another encoding. */
 const byteOrderMark = "\ufeff";
 
-type Cells = readonly (string | number | null)[];
-
 /**
- * Formats a table as CSV with a header line. Lines end in CRLF, as RFC 4180 requires. Lets other requests run between two pieces. `cellsOf`: returns the
- * cells of a row.
+ * Formats a table as CSV with a header line. Lines end in CRLF, as RFC 4180 requires. Lets other requests run between two pieces. `columns`: the cell of a
+ * row in each column, by the name of the column.
  */
-export async function csvOf<Row>(columns: readonly string[], rows: readonly Row[], cellsOf: (row: Row) => Cells): Promise<string> {
-  const lineOf = (cells: Cells) => `${cells.map(cell).join(",")}\r\n`;
-  return byteOrderMark + lineOf(columns) + (await linesOf(rows, (row) => lineOf(cellsOf(row))));
+export async function csvOf<Row>(
+  columns: Readonly<Record<string, (row: Row) => string | number | null>>,
+  rows: readonly Row[],
+): Promise<string> {
+  const lineOf = (cells: readonly (string | number | null)[]) => `${cells.map(cell).join(",")}\r\n`;
+  const cellsOf = Object.values(columns);
+  return byteOrderMark + lineOf(Object.keys(columns)) + (await linesOf(rows, (row) => lineOf(cellsOf.map((of) => of(row)))));
 }

@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { confirmPages } from "./access/step-up.tsx";
 import type { PageEnv } from "./context.ts";
+import { activityCsv } from "./pages/activity/csv.ts";
 import { activityPages } from "./pages/activity/page.tsx";
 import { auditPages } from "./pages/audit/page.tsx";
 import { keyPages } from "./pages/key/page.tsx";
@@ -15,6 +16,7 @@ import { memberRemovalPages } from "./pages/settings/member-removal.tsx";
 import { memberPages } from "./pages/settings/members.tsx";
 import { ownSignInPages } from "./pages/settings/own-sign-in.tsx";
 import { settingsPages } from "./pages/settings/page.tsx";
+import { usageCsv } from "./pages/usage/csv.ts";
 import { usagePages } from "./pages/usage/page.tsx";
 import { webhookDeletionPages } from "./pages/webhook/deletion.tsx";
 import { deliveriesPages } from "./pages/webhook/deliveries.tsx";
@@ -31,6 +33,7 @@ export function createPages() {
     confirmPages,
     overview,
     usagePages,
+    usageCsv,
     limitsPages,
     keysPages,
     keyPages,
@@ -45,6 +48,7 @@ export function createPages() {
     webhookDeletionPages,
     webhookSecretPages,
     activityPages,
+    activityCsv,
     requestPages,
     auditPages,
     settingsPages,

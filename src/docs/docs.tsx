@@ -1,14 +1,11 @@
 import { Hono } from "hono";
-import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
 import { maskKeys } from "../credentials/mask-keys.ts";
 import { isAtThisMachine, readVisitor, shareOwner } from "../dashboard/access/session.ts";
 import { mayBeSignedIn } from "../dashboard/access/session-cookie.ts";
-import { framed, maxSearch, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
-import { Empty } from "../dashboard/components/notice.tsx";
+import { framed, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
-import { wantsJson } from "../dashboard/suggestions.ts";
 import type { AppContext } from "../http/context.ts";
 import { withShare } from "../http/cpu-share.ts";
 import { publicOrigin, urlOf } from "../http/request-url.ts";
@@ -16,23 +13,14 @@ import type { Build } from "../http/surface.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
 import { unlessKnown } from "./caching.ts";
+import { docsSearchPages, Search } from "./docs-search.tsx";
 import { PageCache } from "./kept-pages.ts";
 import { library, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
+import { linkTo, markdownHeaders, prefersMarkdown } from "./markdown.ts";
 import { nearestPages } from "./nearest-pages.ts";
 import { readOwnIds, withOwnIds } from "./own-ids.ts";
 import { type BuiltPage, type DocPage, demoKeyPlaceholder, type Heading } from "./page.ts";
-import {
-  type Found,
-  maxFound,
-  maxQueryCharacters,
-  maxQueryWords,
-  maxSuggestions,
-  nameOf,
-  pathOf,
-  queryWordsOf,
-  suggestionOf,
-} from "./search-index.ts";
 
 /** The time that the documentation waits for the session of a member, in milliseconds. */
 const sessionTimeoutMs = 2 * secondMs;
@@ -62,46 +50,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     return c.redirect(`/docs${part[urlOf(c).pathname.slice("/docs/".length) as keyof typeof part] ?? ""}`, 302);
   });
 
-  docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
-    // The search form never sends a query string longer than `maxSearch`. A plain-text response needs far less CPU time than an HTML page.
-    if (urlOf(c).search.length > maxSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
-    const { pages, search } = library();
-    const text = c.req.query("q") ?? "";
-    const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);
-    const isTooLong = text.length > maxQueryCharacters || words.length > maxQueryWords;
-    const origin = publicOrigin(c);
-    const found = isTooLong ? [] : search.find(words).map((each) => ({ ...each, line: servedFrom(each.line, origin) }));
-    if (wantsJson(c)) return c.json({ results: found.slice(0, maxSuggestions).map(suggestionOf) }, 200, uncached);
-    const status = isTooLong ? 400 : 200;
-    if (urlOf(c).pathname.endsWith(".md") || prefersMarkdown(c))
-      return c.body(isTooLong ? `${tooLong}\n` : searchMarkdown(text, found, pages.length), status, markdownHeaders);
-    return showPage(
-      c,
-      { title: "Search the documentation", section: "Documentation", trail: [["Documentation", "/docs"]], status },
-      <>
-        <Search text={text.slice(0, maxQueryCharacters)} />
-        <section class="panel" aria-label="Found">
-          {isTooLong ? (
-            <p role="alert">{tooLong}</p>
-          ) : found.length === 0 ? (
-            <Empty>
-              {words.length === 0 ? "Search for an operation, an error code, an event or a header." : nothingFound(text, pages.length)}
-            </Empty>
-          ) : (
-            <ul class="lines">
-              {found.map((each) => (
-                <li>
-                  <a href={pathOf(each)}>{nameOf(each)}</a> <span class="quiet">{each.page.kind}</span>
-                  <span class="quiet snippet">{each.line}</span>
-                </li>
-              ))}
-            </ul>
-          )}
-          {found.length === maxFound && <p class="quiet">The best {maxFound} results are shown. Add more words to narrow the results.</p>}
-        </section>
-      </>,
-    );
-  });
+  docs.route("/", docsSearchPages);
 
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
     const { pathname } = urlOf(c);
@@ -151,54 +100,8 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
 /** Returns a weak ETag. The response depends only on the Worker version, on the shown origin and on the values in `form`. */
 const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form, publicOrigin(c)].join(".")}"`;
 
-const tooLong = `A search may have at most ${maxQueryCharacters} characters and ${maxQueryWords} words. Shorten it.`;
-
-const markdownHeaders = { "Content-Type": "text/markdown; charset=utf-8", Vary: "Accept" };
-
-/** Returns whether the `Accept` header gives Markdown a higher weight than HTML. */
-const prefersMarkdown = (c: PageContext): boolean =>
-  accepts(c, { header: "Accept", supports: ["text/html", "text/markdown"], default: "text/html", match: byWeight }) === "text/markdown";
-
-/**
- * Returns the supported type with the highest weight. If weights are equal, the type that the client names first wins. Wildcards are
- * ignored, so a client that names no supported type gets HTML.
- */
-function byWeight(accepted: { type: string; q: number }[], { supports, default: usual }: { supports: string[]; default: string }): string {
-  const liked = accepted.filter(({ type, q }) => q > 0 && supports.includes(type)).toSorted((a, b) => b.q - a.q);
-  return liked[0]?.type ?? usual;
-}
-
-const nothingFound = (text: string, count: number) =>
-  `No page contains “${text}”. ${count} pages were searched: guides, operations, events, errors and schemas.`;
-
-const linkTo = ({ title, path, kind }: DocPage) => `- [${title}](${path}.md) (${kind})`;
-
-const searchMarkdown = (text: string, found: readonly Found[], count: number) =>
-  `# Search the documentation\n\n${found.length === 0 ? nothingFound(text, count) : found.map(({ page, line }) => `${linkTo(page)}: ${line}`).join("\n")}\n`;
-
 const missingMarkdown = (pages: readonly DocPage[], path: string) =>
   `# There is no such page\n\nThere is no page at \`${maskKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
-
-const Search = ({ text }: { text: string }) => (
-  <search>
-    <form class="filters" method="get" action="/docs/search">
-      <label class="unseen" for="docs-search">
-        Search the documentation
-      </label>
-      <input
-        id="docs-search"
-        class="grow"
-        name="q"
-        type="search"
-        value={text}
-        maxlength={maxQueryCharacters}
-        placeholder="Search the documentation"
-        data-suggest="/search /docs/search"
-      />
-      <button type="submit">Search</button>
-    </form>
-  </search>
-);
 
 const demoKeyButton = (demoKey: string) =>
   `<p class="buttons"><button type="button" data-demo-key="${demoKey}">Use the demo key</button></p>`;

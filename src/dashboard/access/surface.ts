@@ -11,6 +11,7 @@ import { type Build, createSurfaceApp, isAt, type Surface } from "../../http/sur
 import { errorPage } from "../pages/error/page.tsx";
 import { accessPages } from "../pages/sign-in/access.tsx";
 import { signInPages } from "../pages/sign-in/page.tsx";
+import { setupPages } from "../pages/sign-in/setup.tsx";
 import { leaveIfSignedIn } from "./session.ts";
 
 const bases = ["/login", "/setup", "/access"];
@@ -28,6 +29,7 @@ export function createSignIn(build: Build): Surface {
   );
   app.get("/login", leaveIfSignedIn(build));
   app.route("/", signInPages);
+  app.route("/", setupPages);
   app.route("/", accessPages);
   return { serves: (path) => bases.some((base) => isAt(base, path)), app };
 }

@@ -1,11 +1,10 @@
-import { dayMs, dayStart, hourMs, iso } from "../../lib/time/clock.ts";
+import { dayMs, dayStart, hourMs } from "../../lib/time/clock.ts";
 import { hourName } from "../../lib/time/moments.ts";
-import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import { type Span, stepOf, type WindowName } from "../../usage/windows.ts";
-import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
+import { barTime, integer } from "../format.ts";
 import { Above, Axes, scaleOf } from "./axes.tsx";
-import { NumberCell } from "./columns.tsx";
+import { SeriesTable, spanOfBar } from "./series-table.tsx";
 
 interface RequestsChartProps {
   series: readonly SeriesPoint[];
@@ -105,16 +104,10 @@ const highestShown = (highest: number, line: readonly number[]): number => {
   return highest > 0 && highestOfLine > 4 * highest ? highest : Math.max(highest, highestOfLine);
 };
 
-/** Returns the span that a bar counts. The first and the last bar of a chart may count only a part of their hour or day. */
-export const spanOfBar = (start: number, stepMs: number, covered: Span): Span => ({
-  from: Math.max(start, covered.from),
-  to: Math.min(start + stepMs, covered.to),
-});
-
 const lengthOf = ({ from, to }: Span): number => to - from;
 
 /** Returns the last name of a span that ends with a bar: the day itself, or the end of the hour. */
-export const endName = (start: number, stepMs: number): string => barTime(stepMs === hourMs ? start + hourMs : start, stepMs);
+const endName = (start: number, stepMs: number): string => barTime(stepMs === hourMs ? start + hourMs : start, stepMs);
 
 /** Returns the name of a bar below a chart: a day, or an hour. Midnight has the name of the day that begins. */
 export const tickName =
@@ -147,12 +140,6 @@ function requestsBefore(series: readonly SeriesPoint[], { series: earlier, ms }:
   const byStart = new Map<number, number>();
   for (const { start, requests } of earlier) byStart.set(start, (byStart.get(start) ?? 0) + requests);
   return series.map(({ start }) => byStart.get(start - ms) ?? 0);
-}
-
-/** Returns an address with a span added. */
-export function withSpan(list: string, { from, to }: Span): string {
-  const [path = "", query = ""] = list.split("?");
-  return `${path}?${new URLSearchParams([...new URLSearchParams(query), ["from", iso(from)], ["to", iso(to)]])}`;
 }
 
 /**
@@ -201,59 +188,3 @@ const Bar = ({
     </g>
   );
 };
-
-/** Renders a table of requests and response times, by hour or by day. */
-export const SeriesTable = ({
-  series,
-  stepMs,
-  covered,
-  list,
-}: {
-  series: readonly SeriesPoint[];
-  stepMs: number;
-  covered: Span;
-  list: string;
-}) => (
-  <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
-    <table class="cards">
-      <thead>
-        <tr>
-          <th scope="col">{stepMs === hourMs ? "Hour (UTC)" : "Day (UTC)"}</th>
-          <th scope="col" class="number">
-            Requests
-          </th>
-          <th scope="col" class="number">
-            Success rate
-          </th>
-          <th scope="col" class="number">
-            Average
-          </th>
-          <th scope="col" class="number">
-            p50
-          </th>
-          <th scope="col" class="number">
-            p95
-          </th>
-          <th scope="col" class="number">
-            p99
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {series.map((point) => (
-          <tr>
-            <th scope="row">
-              <a href={withSpan(list, spanOfBar(point.start, stepMs, covered))}>{barTime(point.start, stepMs)}</a>
-            </th>
-            <NumberCell label="Requests">{integer(point.requests)}</NumberCell>
-            <NumberCell label="Success">{rate(rateOf(point))}</NumberCell>
-            <NumberCell label="Average">{exactMilliseconds(point.averageMs)}</NumberCell>
-            <NumberCell label="p50">{milliseconds(point.p50Ms)}</NumberCell>
-            <NumberCell label="p95">{milliseconds(point.p95Ms)}</NumberCell>
-            <NumberCell label="p99">{milliseconds(point.p99Ms)}</NumberCell>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  </section>
-);

@@ -4,7 +4,8 @@ import type { SeriesPoint } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, milliseconds, shortTime } from "../format.ts";
 import { Above, Axes, scaleOf } from "./axes.tsx";
-import { spanOfBar, tickName } from "./requests-chart.tsx";
+import { tickName } from "./requests-chart.tsx";
+import { spanOfBar } from "./series-table.tsx";
 
 interface TimesChartProps {
   /** The figures that describe the chart. */

@@ -50,7 +50,7 @@ it.each<[string, boolean]>([
 });
 
 it("A CSV file keeps leading zeros, large numbers and line breaks as they are", async () => {
-  const csv = await csvOf(["a", "b"], [["030611", 'two\nlines, and "quotes"']], (row) => row);
+  const csv = await csvOf({ a: () => "030611", b: (text: string) => text }, ['two\nlines, and "quotes"']);
   expect(csv).toBe('\ufeffa,b\r\n030611,"two\nlines, and ""quotes"""\r\n');
 });
 

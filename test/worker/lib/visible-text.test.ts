@@ -97,7 +97,7 @@ interface Document {
 
 describe("A CSV export", () => {
   const isQuoted = async (value: string) => {
-    const csv = await csvOf(["a"], [value], (each) => [each]);
+    const csv = await csvOf({ a: (each: string) => each }, [value]);
     return csv.replace(/^\ufeffa\r\n"?/, "").startsWith("'");
   };
 

@@ -1,11 +1,6 @@
 import { Hono } from "hono";
-import { Failure } from "../../../lib/errors/failure.ts";
-import { timeOfId } from "../../../lib/ids.ts";
 import { iso } from "../../../lib/time/clock.ts";
-import { hasStatus } from "../../../log/read/activity-filter.ts";
-import { listActivity, requireComplete } from "../../../log/read/read-activity.ts";
-import { readSeries } from "../../../usage/read-usage.ts";
-import type { Span } from "../../../usage/windows.ts";
+import { listActivity } from "../../../log/read/read-activity.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { Beside } from "../../components/beside.tsx";
@@ -16,52 +11,37 @@ import { Empty } from "../../components/notice.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { Moment } from "../../components/time.tsx";
 import type { PageEnv } from "../../context.ts";
-import { csvHeaders, csvOf, csvTitle, readRows } from "../../csv.ts";
+import { csvTitle } from "../../csv.ts";
 import { counted, integer } from "../../format.ts";
-import { namesOf, readKeyChoices } from "../../key-choices.ts";
-import { contextOf, snapshotContext } from "../../operation-contexts.ts";
+import { namesOf } from "../../key-choices.ts";
+import { contextOf } from "../../operation-contexts.ts";
 import { addressOf, asWords, chipsOf, methods, queryIn, statuses } from "./query.ts";
-import { around, isChosen, lastMonth, ranges, spanOfBars, stepOfBars } from "./spans.ts";
+import { readActivityPage } from "./read.ts";
+import { isChosen, ranges } from "./spans.ts";
 
-const shownAtOnce = 50;
 /** The value of a field for a date and time, in minutes, or in seconds or milliseconds if the time has them. */
 const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefined : iso(timeMs).replace(/(?::00)?(?:\.000)?Z$/, ""));
-
-const isCursor = (text: string) => /^req_[0-9a-f]+~?$/.test(text);
-/** The number of pages to which the reader can go back one by one. */
-const maxPagesBefore = 20;
 
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
-  const context = await snapshotContext(c);
-  const { now } = context;
-  const { query, filter, ignored } = queryIn(c);
-  const isReversed = query.from !== undefined && query.to !== undefined && query.from > query.to;
-  const after = c.req.query("after");
-  const pagesBefore = (c.req.query("before") ?? "")
-    .split(".")
-    .filter((each) => isCursor(each))
-    .slice(-maxPagesBefore);
-  const listed = spanOfBars(query, now);
-  const span = around(listed, now);
-  const readBars = (of: Span) =>
-    readSeries(context, of, stepOfBars(of), {
-      keyId: query.key_id,
-      route: query.route,
-      counts: filter.statuses && ((status) => hasStatus(filter.statuses, status)),
-    }).catch(() => []);
-  const [{ entries, next, lookedBackTo, asOf }, keys, latest] = await Promise.all([
-    listActivity(context, { filter, after: after && isCursor(after) ? after : undefined, limit: shownAtOnce }),
-    readKeyChoices(context),
-    readBars(span),
-  ]);
-  // Without a filter, the list can be older than the last 24 hours.
-  const [newestEntry] = entries;
-  const isAnyTime = query.from === undefined && query.to === undefined;
-  const isOlder = isAnyTime && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
-  const shownSpan = isOlder ? lastMonth(now) : span;
-  const series = isOlder ? await readBars(shownSpan) : latest;
+  const {
+    now,
+    query,
+    ignored,
+    isReversed,
+    after,
+    pagesBefore,
+    listed,
+    shownSpan,
+    isOlder,
+    series,
+    entries,
+    next,
+    lookedBackTo,
+    asOf,
+    keys,
+  } = await readActivityPage(c);
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
   const names = namesOf(keys);
@@ -259,51 +239,4 @@ activityPages.get("/activity/news", needs("session"), async (c) => {
   if (count === 0) return c.body(null, 204);
   const text = fresh === -1 && next !== null ? `${integer(count)} or more new requests` : counted(count, "new request");
   return c.json({ text, href: addressOf("/activity", query) });
-});
-
-activityPages.get("/activity.csv", needs("session"), async (c) => {
-  const { filter, ignored } = queryIn(c);
-  if (ignored.length > 0) throw new Failure("invalid_parameter", `The list cannot be filtered by ${ignored.join(" ")}.`);
-  const context = contextOf(c);
-  const { rows, areAll } = await readRows(async (position) => {
-    const { entries, next } = requireComplete(await listActivity(context, { filter, ...position }));
-    return { rows: entries, next };
-  });
-  const columns = [
-    "id",
-    "at",
-    "method",
-    "path",
-    "route",
-    "status",
-    "error_code",
-    "duration_ms",
-    "key_id",
-    "key_name",
-    "ip",
-    "country",
-    "user_agent",
-    "counted",
-    "count",
-    "not_reported",
-  ];
-  const csv = await csvOf(columns, rows, (entry) => [
-    entry.id,
-    iso(timeOfId(entry.id)),
-    entry.method,
-    entry.path,
-    entry.route,
-    entry.status,
-    entry.errorCode,
-    entry.durationMs,
-    entry.keyId,
-    entry.keyName,
-    entry.ip,
-    entry.country,
-    entry.userAgent,
-    String(entry.counted),
-    entry.count,
-    String(entry.status === null),
-  ]);
-  return c.body(csv, 200, csvHeaders("activity", areAll));
 });

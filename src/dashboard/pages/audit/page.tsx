@@ -148,23 +148,22 @@ const Target = ({ entry: { action, targetId, targetName } }: { entry: ReadAuditE
 
 auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
   const { rows: entries, areAll } = await readRows((position) => listAudit(contextOf(c), { filter: filterOf(c), ...position }));
-  const csv = await csvOf(
-    ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
+  const csv = await csvOf<ReadAuditEntry>(
+    {
+      id: (entry) => entry.id,
+      at: (entry) => iso(timeOfId(entry.id)),
+      action: (entry) => entry.action,
+      target_type: (entry) => entry.targetType,
+      target_id: (entry) => entry.targetId,
+      target_name: (entry) => entry.targetName,
+      actor_type: (entry) => entry.actorType,
+      actor_id: (entry) => entry.actorId,
+      actor_name: (entry) => entry.actorName,
+      ip: (entry) => entry.ip,
+      country: (entry) => entry.country,
+      changes: (entry) => entry.changes.join(" "),
+    },
     entries,
-    (entry) => [
-      entry.id,
-      iso(timeOfId(entry.id)),
-      entry.action,
-      entry.targetType,
-      entry.targetId,
-      entry.targetName,
-      entry.actorType,
-      entry.actorId,
-      entry.actorName,
-      entry.ip,
-      entry.country,
-      entry.changes.join(" "),
-    ],
   );
   return c.body(csv, 200, csvHeaders("audit", areAll));
 });

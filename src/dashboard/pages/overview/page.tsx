@@ -1,19 +1,6 @@
 import { Hono } from "hono";
-import type { ReadContext } from "../../../accounts/actor.ts";
-import { highestOf, type NearestLimit, nearestLimit, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
-import { readAccountLimits } from "../../../budget/account-limits.ts";
 import { servesSamples } from "../../../db/registry/manifests.ts";
 import { type Key, statusOf } from "../../../keys/key.ts";
-import { dayMs } from "../../../lib/time/clock.ts";
-import { listActivity } from "../../../log/read/read-activity.ts";
-import { readCells } from "../../../usage/read-breakdown.ts";
-import { readUsage } from "../../../usage/read-usage.ts";
-import { requireAsOf } from "../../../usage/usage-snapshot.ts";
-import { usageWindowsAt } from "../../../usage/windows.ts";
-import { readAttemptCounts } from "../../../webhooks/subscriptions/health.ts";
-import { listWebhooks } from "../../../webhooks/subscriptions/read-webhooks.ts";
-import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
-import { maxWebhooks } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
 import { ActivityTable } from "../../components/activity-table.tsx";
@@ -24,47 +11,21 @@ import { PauseButton, showPage } from "../../components/layout.tsx";
 import { NameLink } from "../../components/name-link.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { chartOf, RequestsChart } from "../../components/requests-chart.tsx";
-import { KeyState, WebhookState, type WebhookStatus, webhookStatus } from "../../components/status.tsx";
-import { Age, Ahead, Moment, TimeOfDay } from "../../components/time.tsx";
+import { KeyState, WebhookState } from "../../components/status.tsx";
+import { Age, Ahead, TimeOfDay } from "../../components/time.tsx";
 import type { PageEnv } from "../../context.ts";
-import { countdown, counted } from "../../format.ts";
-import { readKeyChoices } from "../../key-choices.ts";
-import { contextOf, snapshotContext } from "../../operation-contexts.ts";
+import { counted } from "../../format.ts";
 import { remember } from "../../preferences.ts";
-import { readDifference } from "../../read-difference.ts";
-
-/** The guide for a first request. The quick start uses the sample resources. */
-const firstGuide = servesSamples ? "/docs/guides/quick-start" : "/docs/guides/authentication";
-
 import { isLongUnused } from "../../unused-keys.ts";
+import { Attention, expiresSoonMs, FirstSteps, firstGuide } from "./attention.tsx";
+import { readOverview, type ShownWebhook } from "./read.ts";
 
-const entriesShown = 10;
 const keysShown = 6;
-const expiresSoonMs = 14 * dayMs;
-/** The number of lines about failing webhooks, and about keys that expire soon. */
-const eachShown = 3;
-
 /** The start page: the usage figures, the latest requests, and the state of keys and webhooks. */
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
-  const context = await snapshotContext(c);
-  const { now } = context;
-  const { window, previous } = usageWindowsAt("30d", now);
-  const [usage, usages, shared, { entries }, keys, webhooks, cells, formerCells] = await Promise.all([
-    readUsage(context, { window: "30d" }),
-    // If a guard does not respond, only the rate-limit figure is missing.
-    readLiveUsages(context).catch(() => null),
-    readAccountLimits(contextOf(c)).catch(() => null),
-    listActivity(context, { filter: {}, limit: entriesShown }),
-    readKeyChoices(context),
-    readWebhooks(context),
-    readCells(context, window),
-    readCells(context, previous),
-  ]);
-  const highest = usages && highestOf(usages, now);
-  const nearest = nearestLimit(usages ?? [], shared?.limits ?? []);
-  const { difference, limit } = await readDifference(context, window, cells, formerCells);
+  const { now, asOf, window, usage, highest, nearest, entries, keys, webhooks, called, difference, limit } = await readOverview(c);
   return showPage(
     c,
     { title: "Overview", section: "Overview" },
@@ -74,7 +35,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
         <Attention keys={keys} webhooks={webhooks} nearest={nearest} now={now} />
         <Figures usage={usage} highest={highest} nearest={nearest} now={now} />
         <p class="quiet">
-          As of <TimeOfDay timeMs={requireAsOf(context)} />.
+          As of <TimeOfDay timeMs={asOf} />.
           {account.sampleUntil !== null && (
             <>
               {" "}
@@ -124,7 +85,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           </div>
         </section>
         <div class="stack">
-          <KeysPanel keys={keys} called={new Set(cells.map(({ keyId }) => keyId))} now={now} />
+          <KeysPanel keys={keys} called={called} now={now} />
           <WebhooksPanel webhooks={webhooks} now={now} />
           <section class="panel" aria-labelledby="docs">
             <h2 id="docs">Documentation</h2>
@@ -138,104 +99,6 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     </>,
   );
 });
-
-/** Renders what needs somebody: a limit that is used up, a failing webhook, a key that expires soon. Renders nothing if nothing does. */
-const Attention = ({
-  keys,
-  webhooks,
-  nearest,
-  now,
-}: {
-  keys: readonly Key[];
-  webhooks: readonly ShownWebhook[];
-  nearest: NearestLimit | null;
-  now: number;
-}) => {
-  const failing = webhooks.filter(({ status }) => status === "failing");
-  const expiring = keys
-    .filter((key) => statusOf(key, now) === "active" && key.expiresAt !== null && key.expiresAt - now < expiresSoonMs)
-    .toSorted((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
-  const isUsedUp = nearest !== null && nearest.used >= nearest.limit;
-  if (!isUsedUp && failing.length + expiring.length === 0) return null;
-  return (
-    <ul class="attention" aria-label="What needs attention">
-      {isUsedUp && (
-        <li class="bad">
-          {nearest.key === null ? (
-            <>
-              <a href="/limits">All keys together</a> have used up their limit per {nearest.per}, so all requests are denied
-            </>
-          ) : (
-            <>
-              <NameLink href={`/keys/${nearest.key.id}`} name={nearest.key.name} /> has used up its limit per {nearest.per}, so its requests
-              are denied
-            </>
-          )}{" "}
-          {nearest.per === "hour" ? (
-            `for ${countdown(nearest.resetsAt, now)}`
-          ) : (
-            <>
-              until <Moment timeMs={nearest.resetsAt} />
-            </>
-          )}
-          .
-        </li>
-      )}
-      {failing.slice(0, eachShown).map((webhook) => (
-        <li class="bad">
-          The webhook{" "}
-          <a class="break" href={`/webhooks/${webhook.id}`}>
-            {webhook.url}
-          </a>{" "}
-          is failing.
-          {webhook.failingSince !== null && (
-            <>
-              {" "}
-              The first failed attempt was <Age timeMs={webhook.failingSince} now={now} />.
-            </>
-          )}
-        </li>
-      ))}
-      {failing.length > eachShown && (
-        <li class="bad">
-          <a href="/webhooks">{counted(failing.length - eachShown, "other webhook is failing", "other webhooks are failing")}</a>.
-        </li>
-      )}
-      {expiring.slice(0, eachShown).map((key) => (
-        <li class="warn">
-          The key <NameLink href={`/keys/${key.id}`} name={key.name} /> expires <Ahead timeMs={key.expiresAt ?? now} now={now} />.
-        </li>
-      ))}
-      {expiring.length > eachShown && (
-        <li class="warn">
-          <a href="/keys">{counted(expiring.length - eachShown, "other key expires", "other keys expire")} soon</a>.
-        </li>
-      )}
-    </ul>
-  );
-};
-
-/** Renders the first steps of a new account and marks the completed steps. Renders nothing if all steps are complete. */
-const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
-  const steps = [
-    { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },
-    { isDone: isCalled, text: "Make a first request", path: firstGuide },
-    { isDone: webhooks.length > 0, text: "Add a webhook", path: "/webhooks/new" },
-  ];
-  if (steps.every(({ isDone }) => isDone)) return null;
-  return (
-    <section class="panel steps" aria-labelledby="steps">
-      <h2 id="steps">First steps</h2>
-      <ol>
-        {steps.map(({ isDone, text, path }) => (
-          <li class={isDone ? "done" : ""}>
-            <span aria-hidden="true">{isDone ? "✓" : "○"}</span> {isDone ? <>{text} (done)</> : <a href={path}>{text}</a>}
-          </li>
-        ))}
-      </ol>
-    </section>
-  );
-};
 
 /** Renders the keys of the account. `called`: the ids of the keys with requests. */
 const KeysPanel = ({ keys, called, now }: { keys: Key[]; called: ReadonlySet<string>; now: number }) => {
@@ -288,21 +151,6 @@ const KeysPanel = ({ keys, called, now }: { keys: Key[]; called: ReadonlySet<str
     </section>
   );
 };
-
-/** A webhook with its state. */
-type ShownWebhook = Webhook & { status: WebhookStatus };
-
-async function readWebhooks(context: ReadContext): Promise<ShownWebhook[]> {
-  const webhooks = await listWebhooks(context, { limit: maxWebhooks });
-  const counts = await readAttemptCounts(
-    context,
-    webhooks.map(({ id }) => id),
-  );
-  return webhooks.map((webhook) => ({
-    ...webhook,
-    status: webhookStatus(webhook, counts.get(webhook.id) ?? { attempts: 0, succeeded: 0 }),
-  }));
-}
 
 const order = { failing: 0, degraded: 1, disabled: 2, active: 3 };
 

@@ -1,15 +1,9 @@
 import { Hono } from "hono";
-import { highestOf, nearestLimit, readKeyUsage, readLiveUsages } from "../../../admission/rate-limit-usage.ts";
-import { readAccountLimits } from "../../../budget/account-limits.ts";
-import { readKeyRow } from "../../../keys/read-keys.ts";
-import { dayMs, dayStart, hourMs, hourStart, iso } from "../../../lib/time/clock.ts";
-import { listActivity } from "../../../log/read/read-activity.ts";
+import { hourStart, iso } from "../../../lib/time/clock.ts";
 import { classes } from "../../../usage/figures.ts";
-import { busiestOf, readHours } from "../../../usage/hours.ts";
-import { type Dimension, readCells, sharesBy } from "../../../usage/read-breakdown.ts";
-import { readSeries, readUsage } from "../../../usage/read-usage.ts";
-import { requireAsOf, requireLatest, type UsageSnapshot } from "../../../usage/usage-snapshot.ts";
-import { type Covered, type Span, spansAt, stepOf, type WindowName, windowHours } from "../../../usage/windows.ts";
+import { busiestOf } from "../../../usage/hours.ts";
+import { type Dimension, sharesBy } from "../../../usage/read-breakdown.ts";
+import type { WindowName } from "../../../usage/windows.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { Breakdown, breakdownTitles, orders } from "../../components/breakdown.tsx";
@@ -20,60 +14,41 @@ import { Figures } from "../../components/figures.tsx";
 import { PauseButton, showPage } from "../../components/layout.tsx";
 import { LimitTable } from "../../components/limit-table.tsx";
 import { Empty } from "../../components/notice.tsx";
-import { beforeOf, chartOf, RequestsChart, SeriesTable } from "../../components/requests-chart.tsx";
+import { beforeOf, RequestsChart } from "../../components/requests-chart.tsx";
+import { SeriesTable } from "../../components/series-table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { TimeOfDay } from "../../components/time.tsx";
 import { TimesChart } from "../../components/times-chart.tsx";
-import type { PageContext, PageEnv } from "../../context.ts";
-import { csvHeaders, csvOf } from "../../csv.ts";
+import type { PageEnv } from "../../context.ts";
 import { counted, integer, milliseconds, spanOf } from "../../format.ts";
-import { namesOf, readKeyChoices } from "../../key-choices.ts";
-import { contextOf, snapshotContext } from "../../operation-contexts.ts";
-import { readDifference } from "../../read-difference.ts";
-import { queryIn } from "../activity/query.ts";
+import { namesOf } from "../../key-choices.ts";
+import { readUsagePage, windows } from "./read.ts";
 
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
-const entriesShown = 10;
-
-const windows = Object.keys(windowHours) as WindowName[];
-const windowOf = (c: PageContext): WindowName => windows.find((name) => name === c.req.query("window")) ?? "30d";
-
-/** The longest time that a span may lie in the past. */
-const longestAgoMs = 400 * dayMs;
-
-/** Returns the span in the query, rounded to whole hours. Returns null if there is none, or if it is not a span of the past. */
-function selectedIn(c: PageContext, now: number): Span | null {
-  const { from: first, to: last } = queryIn(c).query;
-  if (first === undefined || last === undefined) return null;
-  const from = Math.max(hourStart(first), hourStart(now - longestAgoMs));
-  const to = Math.min(hourStart(last + hourMs - 1), hourStart(now) + hourMs);
-  return from < to ? { from, to } : null;
-}
-
 export const usagePages = new Hono<PageEnv>();
 
 usagePages.get("/usage", needs("session"), async (c) => {
-  const window = windowOf(c);
-  const context = await snapshotContext(c);
-  const { now } = context;
-  const selected = selectedIn(c, now);
-  const covered: Covered = selected ?? window;
-  const spans = spansAt(covered, now);
-  const keyId = c.req.query("key_id") || undefined;
-  const key = keyId === undefined ? null : await readKeyRow(context, keyId);
-  const [usage, usages, shared, keys, hours, cells, formerCells, around, log] = await Promise.all([
-    readUsage(context, { window: covered, keyId }),
-    // If a guard does not respond, only the rate-limit figure is missing.
-    (keyId === undefined ? readLiveUsages(context) : readKeyUsage(context, keyId).then((ofKey) => [ofKey])).catch(() => null),
-    readAccountLimits(contextOf(c)).catch(() => null),
-    readKeyChoices(context),
-    readHours(context, { window: covered, keyId }),
-    readCells(context, spans.window, keyId),
-    readCells(context, spans.previous, keyId),
-    selected && readSeriesAround(context, selected, keyId),
-    selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
-  ]);
-  const limit = usages && highestOf(usages, now);
+  const read = await readUsagePage(c);
+  const {
+    now,
+    asOf,
+    window,
+    selected,
+    spans,
+    keyId,
+    key,
+    usage,
+    limit,
+    nearest,
+    keys,
+    hours,
+    cells,
+    formerCells,
+    log,
+    chart,
+    difference,
+    denying,
+  } = read;
   const names = namesOf(keys);
   const order = orders.find((each) => each === c.req.query("sort"));
   const bare = { window, ...(keyId && { key_id: keyId }), ...(order && { sort: order }) };
@@ -82,9 +57,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
   const list = `/usage?${new URLSearchParams(bare)}`;
   const title = selected ? spanOf(selected) : `Last ${windowNames[window]}`;
   const before = selected ? beforeOf(spans.window.from - spans.previous.from) : `in the ${windowNames[window]} before`;
-  const { difference, limit: denying } = await readDifference(context, spans.window, cells, formerCells);
   const total = usage.totalRequests.value;
-  const chart = around ?? chartOf(usage, window);
   const breakdown = (by: Dimension) => (
     <Breakdown by={by} shares={sharesBy(by, cells)} names={names} order={order} address={address} span={spans.window} keyId={keyId} />
   );
@@ -124,7 +97,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <button type="submit">Show</button>
         </form>
         <span class="quiet">
-          as of <TimeOfDay timeMs={requireAsOf(context)} />
+          as of <TimeOfDay timeMs={asOf} />
         </span>
       </Tabs>
       {selected && (
@@ -158,7 +131,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         <Figures
           usage={usage}
           highest={limit}
-          nearest={nearestLimit(usages ?? [], shared?.limits ?? [])}
+          nearest={nearest}
           now={now}
           busiest={busiestOf(hours)}
           title={`API Usage - ${title}`}
@@ -251,39 +224,4 @@ usagePages.get("/usage", needs("session"), async (c) => {
       </section>
     </>,
   );
-});
-
-/** Returns the chart around a selected span: the hours of its days if it is short, and else the days of the span. */
-async function readSeriesAround(context: UsageSnapshot, selected: Span, keyId: string | undefined) {
-  const covered = { from: dayStart(selected.from), to: Math.min(dayStart(selected.to + dayMs - 1), hourStart(context.now) + hourMs) };
-  const stepMs = stepOf(covered);
-  const { previous } = spansAt(covered, context.now);
-  const [series, earlier] = await Promise.all([
-    readSeries(context, covered, stepMs, { keyId }),
-    readSeries(context, previous, stepMs, { keyId }),
-  ]);
-  return { series, stepMs, covered, earlier: { series: earlier, ms: covered.from - previous.from } };
-}
-
-usagePages.get("/usage.csv", needs("session"), async (c) => {
-  const context = await snapshotContext(c);
-  requireLatest(context);
-  const keyId = c.req.query("key_id") || undefined;
-  if (keyId !== undefined) await readKeyRow(context, keyId);
-  const { series } = await readUsage(context, { window: selectedIn(c, context.now) ?? windowOf(c), keyId });
-  const csv = await csvOf(
-    ["start", "requests", "successes", "not_reported", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
-    series,
-    (point) => [
-      iso(point.start),
-      point.requests,
-      point.successes,
-      point.notReported,
-      point.averageMs,
-      point.p50Ms,
-      point.p95Ms,
-      point.p99Ms,
-    ],
-  );
-  return c.body(csv, 200, csvHeaders("usage", true));
 });

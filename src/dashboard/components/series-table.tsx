@@ -1,0 +1,74 @@
+import { hourMs, iso } from "../../lib/time/clock.ts";
+import { rateOf } from "../../usage/figures.ts";
+import type { SeriesPoint } from "../../usage/read-usage.ts";
+import type { Span } from "../../usage/windows.ts";
+import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
+import { NumberCell } from "./columns.tsx";
+
+/** Returns the span that a bar counts. The first and the last bar of a chart may count only a part of their hour or day. */
+export const spanOfBar = (start: number, stepMs: number, covered: Span): Span => ({
+  from: Math.max(start, covered.from),
+  to: Math.min(start + stepMs, covered.to),
+});
+
+/** Returns an address with a span added. */
+function withSpan(list: string, { from, to }: Span): string {
+  const [path = "", query = ""] = list.split("?");
+  return `${path}?${new URLSearchParams([...new URLSearchParams(query), ["from", iso(from)], ["to", iso(to)]])}`;
+}
+
+/** Renders a table of requests and response times, by hour or by day. */
+export const SeriesTable = ({
+  series,
+  stepMs,
+  covered,
+  list,
+}: {
+  series: readonly SeriesPoint[];
+  stepMs: number;
+  covered: Span;
+  list: string;
+}) => (
+  <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
+    <table class="cards">
+      <thead>
+        <tr>
+          <th scope="col">{stepMs === hourMs ? "Hour (UTC)" : "Day (UTC)"}</th>
+          <th scope="col" class="number">
+            Requests
+          </th>
+          <th scope="col" class="number">
+            Success rate
+          </th>
+          <th scope="col" class="number">
+            Average
+          </th>
+          <th scope="col" class="number">
+            p50
+          </th>
+          <th scope="col" class="number">
+            p95
+          </th>
+          <th scope="col" class="number">
+            p99
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {series.map((point) => (
+          <tr>
+            <th scope="row">
+              <a href={withSpan(list, spanOfBar(point.start, stepMs, covered))}>{barTime(point.start, stepMs)}</a>
+            </th>
+            <NumberCell label="Requests">{integer(point.requests)}</NumberCell>
+            <NumberCell label="Success">{rate(rateOf(point))}</NumberCell>
+            <NumberCell label="Average">{exactMilliseconds(point.averageMs)}</NumberCell>
+            <NumberCell label="p50">{milliseconds(point.p50Ms)}</NumberCell>
+            <NumberCell label="p95">{milliseconds(point.p95Ms)}</NumberCell>
+            <NumberCell label="p99">{milliseconds(point.p99Ms)}</NumberCell>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </section>
+);
