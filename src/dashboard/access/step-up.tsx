@@ -6,6 +6,7 @@ import { confirmSession, type Proof, stepUpMs } from "../../identity/sessions.ts
 import { authenticationOptions, verifyAuthentication } from "../../identity/webauthn.ts";
 import { Failure } from "../../lib/errors/failure.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../monitoring/sign-in-failures.ts";
+import { Submit } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { type PageContext, type PageEnv, requireSignedIn } from "../context.ts";
@@ -80,9 +81,7 @@ const askToSignInAgain = (c: PageContext, form: Form) =>
       {form.entries().map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
-      <button class="main" type="submit">
-        Continue
-      </button>
+      <Submit>Continue</Submit>
     </form>,
   );
 
@@ -101,9 +100,9 @@ const askToConfirm = (c: PageContext, form: Form, formError?: FormError) =>
           .entries()
           .map(([name, value]) => (confirmationFields.includes(name) ? null : <input type="hidden" name={name} value={value} />))}
         <input type="hidden" name="confirm_response" value="" data-response />
-        <button class="main" type="submit" data-needs-script hidden>
+        <Submit data-needs-script hidden>
           Confirm with a passkey
-        </button>
+        </Submit>
         <p class="field-error" role="alert" data-error hidden />
         <div class="field">
           <label for="confirm_code">Recovery code</label>

@@ -1,7 +1,6 @@
 import type { Child } from "hono/jsx";
 import { hourMs } from "../../lib/time/clock.ts";
 import { short } from "../format.ts";
-import { Chart } from "./chart.tsx";
 
 const width = 900;
 /** The height of a chart, and of a chart above a list, in pixels. */
@@ -73,7 +72,9 @@ function isNamed(start: number, index: number, starts: readonly number[]): boole
   return start % ((hoursApart.find((hours) => hours >= apart) ?? 48) * hourMs) === 0;
 }
 
-/** Renders a chart over time, with axes around `children`. `id` must be unique on the page. */
+/**
+ * Renders a chart over time, with axes around `children`. It stretches to the available width, and its labels do not. `id` must be unique on the page.
+ */
 export const Axes = ({
   id,
   title,
@@ -95,36 +96,45 @@ export const Axes = ({
   textOf?: (value: number) => string;
   children: Child;
 }) => (
-  <Chart
-    id={id}
-    title={title}
-    description={description}
-    width={width}
-    height={scale.height}
-    values={linesOf(scale).map((share) => (
-      <text class="tick" x="100%" y={scale.y(scale.max * share) + 4} text-anchor="end">
-        {textOf(scale.max * share)}
-      </text>
-    ))}
-    names={starts.map((start, index) =>
-      isNamed(start, index, starts) ? (
-        <text
-          class="tick"
-          x={isAtEnd(index, starts.length) ? "100%" : `${((scale.middle(index) / width) * 100).toFixed(1)}%`}
-          y={14}
-          text-anchor={isAtEnd(index, starts.length) ? "end" : "middle"}
-        >
-          {nameOf(start)}
+  <div class="plot">
+    <svg class="values" aria-hidden="true" height={scale.height}>
+      {linesOf(scale).map((share) => (
+        <text class="tick" x="100%" y={scale.y(scale.max * share) + 4} text-anchor="end">
+          {textOf(scale.max * share)}
         </text>
-      ) : null,
-    )}
-  >
-    <pattern id="part" width={6} height={6} patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-      <line class="hatch" x1={0} x2={0} y1={0} y2={6} />
-    </pattern>
-    {linesOf(scale).map((share) => (
-      <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.max * share)} y2={scale.y(scale.max * share)} />
-    ))}
-    {children}
-  </Chart>
+      ))}
+    </svg>
+    <svg
+      class="area"
+      viewBox={`0 0 ${width} ${scale.height}`}
+      height={scale.height}
+      preserveAspectRatio="none"
+      role="img"
+      aria-labelledby={`${id}-title ${id}-desc`}
+    >
+      <title id={`${id}-title`}>{title}</title>
+      <desc id={`${id}-desc`}>{description}</desc>
+      <pattern id="part" width={6} height={6} patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <line class="hatch" x1={0} x2={0} y1={0} y2={6} />
+      </pattern>
+      {linesOf(scale).map((share) => (
+        <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.max * share)} y2={scale.y(scale.max * share)} />
+      ))}
+      {children}
+    </svg>
+    <svg class="names" aria-hidden="true" height={20}>
+      {starts.map((start, index) =>
+        isNamed(start, index, starts) ? (
+          <text
+            class="tick"
+            x={isAtEnd(index, starts.length) ? "100%" : `${((scale.middle(index) / width) * 100).toFixed(1)}%`}
+            y={14}
+            text-anchor={isAtEnd(index, starts.length) ? "end" : "middle"}
+          >
+            {nameOf(start)}
+          </text>
+        ) : null,
+      )}
+    </svg>
+  </div>
 );

@@ -1,6 +1,7 @@
 import { orNull } from "../../lib/errors/failure.ts";
 import type { PageContext } from "../context.ts";
 import { readRequestDetails } from "../pages/request/read.ts";
+import { ButtonLink } from "./fields.tsx";
 import { RequestView } from "./request-view.tsx";
 
 interface BesideProps {
@@ -14,38 +15,32 @@ interface BesideProps {
 /** Renders one request beside the list, or says that no entry has its id. */
 export async function Beside({ c, id, closed, now }: BesideProps) {
   const details = await readRequestDetails(c, id).catch(orNull);
-  if (details === null)
-    return (
-      <>
-        <header>
-          <h2 id="beside" tabindex={-1}>
-            There is no such entry
-          </h2>
-          <p class="buttons">
-            <a class="button" href={closed} data-close>
-              Close
-            </a>
-          </p>
-        </header>
-        <p role="alert">
-          No entry of the log has the id <code class="break">{id}</code>.
-        </p>
-      </>
-    );
   return (
     <>
       <header>
         <h2 id="beside" tabindex={-1}>
-          {details.entry.method} <span class="break">{details.entry.path}</span>
+          {details === null ? (
+            "There is no such entry"
+          ) : (
+            <>
+              {details.entry.method} <span class="break">{details.entry.path}</span>
+            </>
+          )}
         </h2>
         <p class="buttons">
-          <a href={`/activity/${id}`}>Open as a page</a>
-          <a class="button" href={closed} data-close>
+          {details && <a href={`/activity/${id}`}>Open as a page</a>}
+          <ButtonLink href={closed} data-close>
             Close
-          </a>
+          </ButtonLink>
         </p>
       </header>
-      <RequestView c={c} details={details} now={now} />
+      {details === null ? (
+        <p role="alert">
+          No entry of the log has the id <code class="break">{id}</code>.
+        </p>
+      ) : (
+        <RequestView c={c} details={details} now={now} />
+      )}
     </>
   );
 }

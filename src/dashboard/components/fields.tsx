@@ -133,9 +133,29 @@ export const Options = ({
   </>
 );
 
+type Kind = "plain" | "main" | "danger";
+
+/** Renders a link that looks like a button. */
+export const ButtonLink = ({
+  kind,
+  children,
+  ...link
+}: PropsWithChildren<{ kind?: Kind; href: string; title?: string; [data: string]: unknown }>) => (
+  <a class={kind ? `button ${kind}` : "button"} {...link}>
+    {children}
+  </a>
+);
+
+/** Renders the button that sends a form. */
+export const Submit = ({ kind = "main", children, ...button }: PropsWithChildren<{ kind?: Kind; [data: string]: unknown }>) => (
+  <button class={kind} type="submit" {...button}>
+    {children}
+  </button>
+);
+
 interface ActionProps {
   action: string;
-  kind?: "plain" | "main" | "danger";
+  kind?: Kind;
   hidden?: Record<string, string>;
   /** The accessible name of the button, if its text does not say enough. */
   label?: string | undefined;

@@ -6,7 +6,7 @@ import type { PageContext } from "../context.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { counted, integer } from "../format.ts";
 import type { MadeDelivery, RequestDetails } from "../pages/request/read.ts";
-import { Action, fieldId } from "./fields.tsx";
+import { Action, ButtonLink, fieldId } from "./fields.tsx";
 
 /** What can be done about a denied request or a failed delivery: a button, or a sentence if nothing is left to do or the visitor may not do it. */
 type Fix = { sentence: Child } | { button: (isOnly: boolean) => Child };
@@ -32,9 +32,9 @@ function fixOfKey(c: PageContext, { entry, key }: RequestDetails, missingScope: 
     if (!mayTouch(c, added)) return { sentence: `${whoMayTouch(added)} can add the scope ${missingScope}.` };
     return {
       button: () => (
-        <a class="button main" href={`${settingsOf(key)}?add=${encodeURIComponent(missingScope)}#change`}>
+        <ButtonLink kind="main" href={`${settingsOf(key)}?add=${encodeURIComponent(missingScope)}#change`}>
           Add scope {missingScope}
-        </a>
+        </ButtonLink>
       ),
     };
   }

@@ -31,6 +31,22 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
   </>
 );
 
+/** Renders a page of one panel, for people who are not signed in. `after`: what follows the panel. */
+export const NoticePage = ({
+  title,
+  heading = title,
+  after,
+  children,
+}: PropsWithChildren<{ title: string; heading?: string; after?: Child }>) => (
+  <Page title={title}>
+    <main class="panel notice">
+      <h1>{heading}</h1>
+      {children}
+    </main>
+    {after}
+  </Page>
+);
+
 /** Loads one of the project's own scripts. Because of the nonce, the Content-Security-Policy allows the script. */
 export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console" | "log"; c: PageContext }) => (
   <script type="module" src={assets[`${name}.js`]} nonce={c.get("secureHeadersNonce")} />

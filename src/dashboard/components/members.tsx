@@ -2,7 +2,7 @@ import type { Member } from "../../identity/member.ts";
 import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import type { PageContext } from "../context.ts";
 import { Columns } from "./columns.tsx";
-import { Options } from "./fields.tsx";
+import { ButtonLink, Options } from "./fields.tsx";
 import { Age } from "./time.tsx";
 
 /** Returns whether a member can neither leave nor get another role, because the account would have no owner. */
@@ -36,9 +36,9 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
                   </select>
                   <button type="submit">Change role</button>
                 </form>
-                <a class="button danger" href={`/settings/members/${member.id}/remove`}>
+                <ButtonLink kind="danger" href={`/settings/members/${member.id}/remove`}>
                   Remove<span class="unseen"> {member.name}</span>
-                </a>
+                </ButtonLink>
               </div>
             )}
           </td>

@@ -1,4 +1,5 @@
 import type { Child } from "hono/jsx";
+import { ButtonLink } from "./fields.tsx";
 
 /**
  * Renders a secret that is shown only once. The secret is masked until the reader selects "Show the secret". The reader can copy or
@@ -59,9 +60,9 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
       to get a new secret.
     </p>
     <p>
-      <a class="button main" href={path}>
+      <ButtonLink kind="main" href={path}>
         Continue
-      </a>
+      </ButtonLink>
     </p>
   </section>
 );

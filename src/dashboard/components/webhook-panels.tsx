@@ -6,7 +6,7 @@ import type { Webhook } from "../../webhooks/subscriptions/webhook.ts";
 import { counted, milliseconds, rate } from "../format.ts";
 import { DeliveryTable } from "./delivery-table.tsx";
 import { Fact } from "./fact.tsx";
-import { Options } from "./fields.tsx";
+import { ButtonLink, Options } from "./fields.tsx";
 import { Empty } from "./notice.tsx";
 import { WebhookState, webhookStatus } from "./status.tsx";
 import { Tabs } from "./tabs.tsx";
@@ -113,9 +113,7 @@ export const DeliveriesPanel = ({
                 {counted(health.waiting, "delivery is", "deliveries are")} pending. “Redeliver all” sends each event once.
               </span>
             )}
-            <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
-              Redeliver all
-            </a>
+            <ButtonLink href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>Redeliver all</ButtonLink>
           </p>
         )}
       </header>

@@ -23,6 +23,7 @@ import type { TeamContext } from "../../team/context.ts";
 import { operatorOf, operatorTokens } from "../../team/operator-tokens.ts";
 import type { TeamEnv } from "../../team/team-router.ts";
 import { maxTokens, readTokens } from "../../team/tokens/manage-tokens.ts";
+import { Submit } from "../components/fields.tsx";
 import { Page } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { readForm } from "../forms.ts";
@@ -97,9 +98,7 @@ export const showSignIn = (
             The token opens this page for an hour. On a laptop, the token is <code>OPERATOR_TOKEN</code> in <code>.dev.vars</code>.
           </p>
         </div>
-        <button class="main" type="submit">
-          Open
-        </button>
+        <Submit>Open</Submit>
       </form>
     </section>,
   );

@@ -4,7 +4,7 @@ import { listActivity } from "../../../log/read/read-activity.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { Beside } from "../../components/beside.tsx";
-import { Options } from "../../components/fields.tsx";
+import { ButtonLink, Options, Submit } from "../../components/fields.tsx";
 import { PageScript, PauseButton, showPage } from "../../components/layout.tsx";
 import { LogChart } from "../../components/log-chart.tsx";
 import { Empty } from "../../components/notice.tsx";
@@ -59,9 +59,9 @@ activityPages.get("/activity", needs("session"), async (c) => {
       action: (
         <>
           <PauseButton />
-          <a class="button" href={addressOf("/activity.csv", query)} title={csvTitle}>
+          <ButtonLink href={addressOf("/activity.csv", query)} title={csvTitle}>
             Download CSV
-          </a>
+          </ButtonLink>
         </>
       ),
     },
@@ -122,9 +122,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
           <label for="to">To (UTC)</label>
           <input id="to" name="to" type="datetime-local" step="any" value={inField(query.to)} />
         </div>
-        <button class="main" type="submit">
-          Filter
-        </button>
+        <Submit>Filter</Submit>
       </form>
       <div class="toolbar">
         <nav class="filters" aria-label="Time range">

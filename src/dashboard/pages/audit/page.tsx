@@ -4,6 +4,7 @@ import { iso } from "../../../lib/time/clock.ts";
 import { type AuditFilter, actorNameOf, listAudit, type ReadAuditEntry } from "../../../outbox/audit.ts";
 import { needs } from "../../access/needs.ts";
 import { Columns } from "../../components/columns.tsx";
+import { Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { Moment } from "../../components/time.tsx";
@@ -63,9 +64,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
         </div>
         {filter.from !== undefined && <input type="hidden" name="from" value={iso(filter.from)} />}
         {filter.to !== undefined && <input type="hidden" name="to" value={iso(filter.to)} />}
-        <button class="main" type="submit">
-          Filter
-        </button>
+        <Submit>Filter</Submit>
         {Object.values(filter).some(Boolean) && <a href="/settings/audit">Clear the filter</a>}
       </form>
       {(filter.from !== undefined || filter.to !== undefined) && (

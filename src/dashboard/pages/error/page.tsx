@@ -3,7 +3,7 @@ import type { AppContext } from "../../../http/context.ts";
 import { retryAfter } from "../../../http/problem.ts";
 import { urlOf } from "../../../http/request-url.ts";
 import { type Failure, failures } from "../../../lib/errors/failure.ts";
-import { Page, showPage } from "../../components/layout.tsx";
+import { NoticePage, showPage } from "../../components/layout.tsx";
 import type { PageContext } from "../../context.ts";
 
 /** Responds with the error page for failures outside the API. The page shows the reason, links to other pages, and the request id. */
@@ -30,13 +30,5 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
   // Show the navigation if the visitor is known.
   const known = c as unknown as PageContext;
   if (known.get("visitor")) return showPage(known, { title, status }, <section class="panel">{what}</section>);
-  return c.html(
-    <Page title={title}>
-      <main class="panel notice">
-        <h1>{title}</h1>
-        {what}
-      </main>
-    </Page>,
-    status,
-  );
+  return c.html(<NoticePage title={title}>{what}</NoticePage>, status);
 }

@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 import { type Key, statusOf } from "../../../keys/key.ts";
 import { mayTouch, visitorMay } from "../../access/permissions.tsx";
-import { Action } from "../../components/fields.tsx";
+import { Action, ButtonLink } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Note } from "../../components/notice.tsx";
 import { Tabs } from "../../components/tabs.tsx";
@@ -66,14 +66,10 @@ export function showTab(
         <>
           {key.state === "active" && <Action action={`/keys/${key.id}/disable`}>Disable</Action>}
           {key.state === "disabled" && isChangeable(c, key) && <Action action={`/keys/${key.id}/enable`}>Enable</Action>}
-          {isChangeable(c, key) && (
-            <a class="button" href={`/keys/${key.id}/rotate`}>
-              Rotate
-            </a>
-          )}
-          <a class="button danger" href={`/keys/${key.id}/revoke`}>
+          {isChangeable(c, key) && <ButtonLink href={`/keys/${key.id}/rotate`}>Rotate</ButtonLink>}
+          <ButtonLink kind="danger" href={`/keys/${key.id}/revoke`}>
             Revoke
-          </a>
+          </ButtonLink>
         </>
       ),
     },

@@ -6,7 +6,7 @@ import { hourMs } from "../../../lib/time/clock.ts";
 import { readKeyTraffic } from "../../../log/read/key-traffic.ts";
 import { needs } from "../../access/needs.ts";
 import { Columns } from "../../components/columns.tsx";
-import { Action } from "../../components/fields.tsx";
+import { Action, ButtonLink } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Moment } from "../../components/time.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
@@ -77,9 +77,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
         <Action action={`/keys/${key.id}/revoke`} kind="danger">
           Revoke
         </Action>
-        <a class="button" href={`/keys/${key.id}`}>
-          Keep it
-        </a>
+        <ButtonLink href={`/keys/${key.id}`}>Keep it</ButtonLink>
       </div>
     </section>,
   );

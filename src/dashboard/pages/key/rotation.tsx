@@ -7,6 +7,7 @@ import { KeyRotation } from "../../../keys/schemas.ts";
 import { secondMs } from "../../../lib/time/clock.ts";
 import { needs } from "../../access/needs.ts";
 import { requireGrantableScopes } from "../../access/permissions.tsx";
+import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { OverlapField } from "../../components/overlap-field.tsx";
 import { ShownBefore } from "../../components/secret.tsx";
@@ -41,12 +42,8 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
       <p>The key gets a new secret, which is shown once. The name, scopes, limit and used requests of the key stay the same.</p>
       <OverlapField help="The old secret also works for this time, so that you can move your clients to the new secret step by step." />
       <div class="buttons">
-        <button class="main" type="submit">
-          Rotate
-        </button>
-        <a class="button" href={`/keys/${key.id}`}>
-          Cancel
-        </a>
+        <Submit>Rotate</Submit>
+        <ButtonLink href={`/keys/${key.id}`}>Cancel</ButtonLink>
       </div>
     </form>,
   );

@@ -10,7 +10,7 @@ import { needs } from "../../access/needs.ts";
 import { grantableScopes, requireGrantableScopes } from "../../access/permissions.tsx";
 import { askForStepUp } from "../../access/step-up.tsx";
 import { Fact } from "../../components/fact.tsx";
-import { TextField } from "../../components/fields.tsx";
+import { Submit, TextField } from "../../components/fields.tsx";
 import { KeyFields, keyInputOf } from "../../components/key-fields.tsx";
 import { KeyText } from "../../components/key-list.tsx";
 import { Moment } from "../../components/time.tsx";
@@ -79,9 +79,7 @@ async function showSettings(c: PageContext, { form = new Form(), formError }: Se
             >
               <TextField form={form} formError={formError} name="name" label="Name" value={key.name} required maxlength={100} />
             </KeyFields>
-            <button class="main" type="submit">
-              Save
-            </button>
+            <Submit>Save</Submit>
           </form>
         </section>
       )}

@@ -10,7 +10,7 @@ import { readDailyRequests } from "../../../usage/daily-requests.ts";
 import { needs } from "../../access/needs.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../../access/permissions.tsx";
 import { CodeTabs } from "../../components/code-tabs.tsx";
-import { TextField } from "../../components/fields.tsx";
+import { ButtonLink, Submit, TextField } from "../../components/fields.tsx";
 import { KeyFields, keyInputOf } from "../../components/key-fields.tsx";
 import { KeyTable } from "../../components/key-list.tsx";
 import { showPage } from "../../components/layout.tsx";
@@ -56,9 +56,9 @@ keysPages.get("/keys", needs("session"), async (c) => {
       title: "API Keys",
       section: "API Keys",
       action: visitorMay(c, "keys") && (
-        <a class="button main" href="/keys/new">
+        <ButtonLink kind="main" href="/keys/new">
           Create key
-        </a>
+        </ButtonLink>
       ),
     },
     <>
@@ -143,9 +143,7 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
             autofocus={formError === undefined}
           />
         </KeyFields>
-        <button class="main" type="submit">
-          Create key
-        </button>
+        <Submit>Create key</Submit>
       </form>
     </>,
   );

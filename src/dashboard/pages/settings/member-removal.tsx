@@ -10,6 +10,7 @@ import { listWebhooksOfMember } from "../../../webhooks/subscriptions/list-webho
 import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { needs } from "../../access/needs.ts";
 import { showForbidden } from "../../access/permissions.tsx";
+import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { KeyText, Unused } from "../../components/key-list.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { KeyState } from "../../components/status.tsx";
@@ -73,7 +74,7 @@ async function showRemoval(c: PageContext, member: Member) {
         {keys.length > 0 && <KeysOfMember keys={keys} hasMore={found.length > maxKeys} isOwn={isOwn(c, member)} now={context.now} />}
         <p class="buttons">
           {(keys.length > 0 || !isFormer(member)) && (
-            <button class="danger" type="submit">
+            <Submit kind="danger">
               {isFormer(member) ? (
                 "Revoke the ticked keys"
               ) : (
@@ -81,11 +82,9 @@ async function showRemoval(c: PageContext, member: Member) {
                   Remove <bdi>{member.name}</bdi>
                 </span>
               )}
-            </button>
+            </Submit>
           )}
-          <a class="button" href="/settings">
-            Cancel
-          </a>
+          <ButtonLink href="/settings">Cancel</ButtonLink>
         </p>
       </form>
     </section>,

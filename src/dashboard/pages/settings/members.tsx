@@ -8,6 +8,7 @@ import { Failure } from "../../../lib/errors/failure.ts";
 import { needs } from "../../access/needs.ts";
 import { showForbidden } from "../../access/permissions.tsx";
 import { relyingParty } from "../../access/relying-party.ts";
+import { ButtonLink } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { CopyButton } from "../../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../../context.ts";
@@ -63,9 +64,7 @@ memberPages.post("/settings/invitations", needs("members", "always"), async (c) 
         </>
       )}
       <p>
-        <a class="button" href="/settings">
-          Back to the settings
-        </a>
+        <ButtonLink href="/settings">Back to the settings</ButtonLink>
       </p>
     </section>,
   );

@@ -8,7 +8,7 @@ import { listSessions } from "../../../identity/sessions.ts";
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
 import { Fact } from "../../components/fact.tsx";
-import { Action, Options, TextField } from "../../components/fields.tsx";
+import { Action, ButtonLink, Options, Submit, TextField } from "../../components/fields.tsx";
 import { PageScript, showPage } from "../../components/layout.tsx";
 import { MemberTable } from "../../components/members.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
@@ -66,11 +66,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       title: "Settings",
       section: "Settings",
       status: formError ? 422 : 200,
-      action: visitorMay(c, "audit") && (
-        <a class="button" href="/settings/audit">
-          Audit log
-        </a>
-      ),
+      action: visitorMay(c, "audit") && <ButtonLink href="/settings/audit">Audit log</ButtonLink>,
     },
     <>
       {outcome && (
@@ -128,9 +124,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
                 viewers and developers, end their sessions and read the audit log. Owners do everything.
               </p>
             </div>
-            <button class="main" type="submit">
-              Invite
-            </button>
+            <Submit>Invite</Submit>
           </form>
         )}
       </section>

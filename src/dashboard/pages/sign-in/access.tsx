@@ -6,7 +6,8 @@ import { joinByEmail, listReceivedInvitations, type ReceivedInvitation } from ".
 import { Failure } from "../../../lib/errors/failure.ts";
 import { accessToken } from "../../access/session-cookie.ts";
 import { Fact } from "../../components/fact.tsx";
-import { Page } from "../../components/layout.tsx";
+import { Submit } from "../../components/fields.tsx";
+import { NoticePage } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { Ahead } from "../../components/time.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
@@ -37,46 +38,43 @@ async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo:
   const [memberships, offers] = await Promise.all([listMemberships(db, email), listReceivedInvitations(db, email, now)]);
   if (memberships.length === 0 && offers.length === 0) return uninvitedPage(c);
   return c.html(
-    <Page title="Your accounts">
-      <main class="panel notice">
-        <h1>Your accounts</h1>
-        {c.req.query("unsent") && (
-          <p role="alert">No account was selected, so your form was not processed. Choose an account, and send the form again.</p>
-        )}
-        <Alert formError={formError} />
-        <p>
-          You are signed in as <span class="break">{email}</span>.
-        </p>
-        {memberships.length > 0 && (
-          <form method="post" action="/access/account">
-            <input type="hidden" name="return_to" value={returnTo} />
-            <ul class="lines">
-              {memberships.map(({ account, member }) => (
-                <li>
+    <NoticePage title="Your accounts">
+      {c.req.query("unsent") && (
+        <p role="alert">No account was selected, so your form was not processed. Choose an account, and send the form again.</p>
+      )}
+      <Alert formError={formError} />
+      <p>
+        You are signed in as <span class="break">{email}</span>.
+      </p>
+      {memberships.length > 0 && (
+        <form method="post" action="/access/account">
+          <input type="hidden" name="return_to" value={returnTo} />
+          <ul class="lines">
+            {memberships.map(({ account, member }) => (
+              <li>
+                <span>
+                  <bdi>{account.name}</bdi> <span class="quiet">{member.role}</span> <code class="quiet">{account.id}</code>
+                </span>
+                <button type="submit" name="account" value={account.id}>
                   <span>
-                    <bdi>{account.name}</bdi> <span class="quiet">{member.role}</span> <code class="quiet">{account.id}</code>
+                    Open <bdi>{account.name}</bdi>
                   </span>
-                  <button type="submit" name="account" value={account.id}>
-                    <span>
-                      Open <bdi>{account.name}</bdi>
-                    </span>
-                  </button>
-                </li>
-              ))}
-            </ul>
-          </form>
-        )}
-        {offers.length > 0 && (
-          <>
-            <h2>Invitations</h2>
-            <p>You join an account only when you press the button beside its name. Join only accounts that you know.</p>
-            {offers.map((offer) => (
-              <OfferPanel offer={offer} returnTo={returnTo} now={now} />
+                </button>
+              </li>
             ))}
-          </>
-        )}
-      </main>
-    </Page>,
+          </ul>
+        </form>
+      )}
+      {offers.length > 0 && (
+        <>
+          <h2>Invitations</h2>
+          <p>You join an account only when you press the button beside its name. Join only accounts that you know.</p>
+          {offers.map((offer) => (
+            <OfferPanel offer={offer} returnTo={returnTo} now={now} />
+          ))}
+        </>
+      )}
+    </NoticePage>,
     formError ? 422 : 200,
   );
 }
@@ -111,11 +109,11 @@ const OfferPanel = ({
         <Ahead timeMs={invitation.expiresAt} now={now} />
       </Fact>
     </dl>
-    <button class="main" type="submit">
+    <Submit>
       <span>
         Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? "the team behind this service"}</bdi>
       </span>
-    </button>
+    </Submit>
   </form>
 );
 

@@ -6,7 +6,8 @@ import { openSession, type Proof } from "../../../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../../monitoring/sign-in-failures.ts";
 import { relyingParty } from "../../access/relying-party.ts";
 import { setSession } from "../../access/session-cookie.ts";
-import { Page, PageScript } from "../../components/layout.tsx";
+import { Submit } from "../../components/fields.tsx";
+import { NoticePage, PageScript } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { type FormError, readForm } from "../../forms.ts";
@@ -27,38 +28,34 @@ signInPages.use("/login/*", passkeysOnly);
 
 function showLogin(c: PageContext, { returnTo = "/", formError }: SignInOptions) {
   return c.html(
-    <Page title="Sign in">
-      <main class="panel notice">
-        <h1>Sign in</h1>
-        <p>
-          This is the developer overview at <strong>{urlOf(c).host}</strong>. Your passkey decides which account opens.
-        </p>
-        {c.req.query("unsent") && (
-          <p role="alert">Your session had ended, so your form was not processed. Sign in, and send the form again.</p>
-        )}
-        <Alert formError={formError} />
-        <form class="form" method="post" action="/login" data-passkey="sign-in">
-          <input type="hidden" name="return_to" value={returnTo} />
-          <input type="hidden" name="response" value="" data-response />
-          <button class="main" type="submit" data-needs-script hidden>
-            Sign in with a passkey
-          </button>
-          <PasskeyHelp />
-          <p class="field-error" role="alert" data-error hidden />
-        </form>
-        <noscript>
-          <p>Passkeys need JavaScript, but recovery codes work without it.</p>
-        </noscript>
-        <p>
-          <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
-        </p>
-        <p class="quiet">
-          Cannot sign in? An owner or admin of the account can invite you. The team behind this service can create a new setup link.
-        </p>
-        {c.get("isLocal") && <p class="quiet">Without --sign-in, this overview belongs to every user and program of this machine.</p>}
-      </main>
-      <PageScript name="passkeys" c={c} />
-    </Page>,
+    <NoticePage title="Sign in" after={<PageScript name="passkeys" c={c} />}>
+      <p>
+        This is the developer overview at <strong>{urlOf(c).host}</strong>. Your passkey decides which account opens.
+      </p>
+      {c.req.query("unsent") && (
+        <p role="alert">Your session had ended, so your form was not processed. Sign in, and send the form again.</p>
+      )}
+      <Alert formError={formError} />
+      <form class="form" method="post" action="/login" data-passkey="sign-in">
+        <input type="hidden" name="return_to" value={returnTo} />
+        <input type="hidden" name="response" value="" data-response />
+        <Submit data-needs-script hidden>
+          Sign in with a passkey
+        </Submit>
+        <PasskeyHelp />
+        <p class="field-error" role="alert" data-error hidden />
+      </form>
+      <noscript>
+        <p>Passkeys need JavaScript, but recovery codes work without it.</p>
+      </noscript>
+      <p>
+        <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
+      </p>
+      <p class="quiet">
+        Cannot sign in? An owner or admin of the account can invite you. The team behind this service can create a new setup link.
+      </p>
+      {c.get("isLocal") && <p class="quiet">Without --sign-in, this overview belongs to every user and program of this machine.</p>}
+    </NoticePage>,
     formError ? 403 : 200,
   );
 }
@@ -89,26 +86,21 @@ signInPages.post("/login", async (c) => {
 
 function showRecovery(c: PageContext, { returnTo = "/", formError, status = 200 }: SignInOptions & { status?: 200 | 403 | 429 }) {
   return c.html(
-    <Page title="Use a recovery code">
-      <main class="panel notice">
-        <h1>Use a recovery code</h1>
-        <Alert formError={formError} />
-        <form class="form" method="post" action="/login/recovery">
-          <input type="hidden" name="return_to" value={returnTo} />
-          <div class="field">
-            <label for="code">Recovery code</label>
-            <input id="code" name="code" required autocomplete="one-time-code" autocapitalize="none" spellcheck={false} />
-          </div>
-          <p class="help">Enter one of the eight recovery codes that you got when you joined. Each code works once.</p>
-          <button class="main" type="submit">
-            Sign in
-          </button>
-        </form>
-        <p>
-          <a href={`/login?return_to=${encodeURIComponent(returnTo)}`}>Sign in with a passkey instead</a>
-        </p>
-      </main>
-    </Page>,
+    <NoticePage title="Use a recovery code">
+      <Alert formError={formError} />
+      <form class="form" method="post" action="/login/recovery">
+        <input type="hidden" name="return_to" value={returnTo} />
+        <div class="field">
+          <label for="code">Recovery code</label>
+          <input id="code" name="code" required autocomplete="one-time-code" autocapitalize="none" spellcheck={false} />
+        </div>
+        <p class="help">Enter one of the eight recovery codes that you got when you joined. Each code works once.</p>
+        <Submit>Sign in</Submit>
+      </form>
+      <p>
+        <a href={`/login?return_to=${encodeURIComponent(returnTo)}`}>Sign in with a passkey instead</a>
+      </p>
+    </NoticePage>,
     status,
   );
 }

@@ -6,7 +6,8 @@ import { Failure } from "../../../lib/errors/failure.ts";
 import { visibleText } from "../../../lib/inputs/values.ts";
 import { relyingParty } from "../../access/relying-party.ts";
 import { setSession } from "../../access/session-cookie.ts";
-import { Page, PageScript } from "../../components/layout.tsx";
+import { ButtonLink, Submit } from "../../components/fields.tsx";
+import { NoticePage, PageScript } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { RecoveryCodes } from "../../components/recovery-codes.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
@@ -24,36 +25,30 @@ setupPages.use("/setup/*", passkeysOnly);
 
 function showSetup(c: PageContext, formError?: FormError) {
   return c.html(
-    <Page title="Join">
-      <main class="panel notice">
-        <h1>Set up your sign-in</h1>
-        <Alert formError={formError} />
-        {!formError && (
-          <form class="form" method="post" action="/setup" data-passkey="join" hidden>
-            <p data-joining />
-            <input type="hidden" name="token" value="" data-token />
-            <input type="hidden" name="response" value="" data-response />
-            <div class="field">
-              <label for="name">Your name</label>
-              <input id="name" name="name" required maxlength={100} autocomplete="name" />
-            </div>
-            <div class="field" data-email>
-              <label for="email">Your email address</label>
-              <input id="email" name="email" type="email" required maxlength={254} autocomplete="email" />
-            </div>
-            <button class="main" type="submit">
-              Create passkey
-            </button>
-            <PasskeyHelp />
-          </form>
-        )}
-        <p class="field-error" role="alert" data-error hidden />
-        <noscript>
-          <p>You need JavaScript to create a passkey. Allow JavaScript for this page, then reload.</p>
-        </noscript>
-      </main>
-      <PageScript name="passkeys" c={c} />
-    </Page>,
+    <NoticePage title="Join" heading="Set up your sign-in" after={<PageScript name="passkeys" c={c} />}>
+      <Alert formError={formError} />
+      {!formError && (
+        <form class="form" method="post" action="/setup" data-passkey="join" hidden>
+          <p data-joining />
+          <input type="hidden" name="token" value="" data-token />
+          <input type="hidden" name="response" value="" data-response />
+          <div class="field">
+            <label for="name">Your name</label>
+            <input id="name" name="name" required maxlength={100} autocomplete="name" />
+          </div>
+          <div class="field" data-email>
+            <label for="email">Your email address</label>
+            <input id="email" name="email" type="email" required maxlength={254} autocomplete="email" />
+          </div>
+          <Submit>Create passkey</Submit>
+          <PasskeyHelp />
+        </form>
+      )}
+      <p class="field-error" role="alert" data-error hidden />
+      <noscript>
+        <p>You need JavaScript to create a passkey. Allow JavaScript for this page, then reload.</p>
+      </noscript>
+    </NoticePage>,
     formError ? 403 : 200,
   );
 }
@@ -110,19 +105,15 @@ setupPages.post("/setup", async (c) => {
     const claimed = await acceptInvitation(unboundOutbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
     await setSession(c, claimed.token);
     return c.html(
-      <Page title="Your recovery codes">
-        <main class="panel notice">
-          <h1>Your recovery codes</h1>
-          <p role="status">You have joined the account, and you are signed in.</p>
-          <RecoveryCodes codes={claimed.codes} />
-          <p>
-            <a class="button main" href="/">
-              I have saved the codes: go to the overview
-            </a>
-          </p>
-        </main>
-        <PageScript name="overview" c={c} />
-      </Page>,
+      <NoticePage title="Your recovery codes" after={<PageScript name="overview" c={c} />}>
+        <p role="status">You have joined the account, and you are signed in.</p>
+        <RecoveryCodes codes={claimed.codes} />
+        <p>
+          <ButtonLink kind="main" href="/">
+            I have saved the codes: go to the overview
+          </ButtonLink>
+        </p>
+      </NoticePage>,
     );
   } catch (error) {
     return showSetup(c, formErrorOf(error));

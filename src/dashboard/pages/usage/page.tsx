@@ -9,7 +9,7 @@ import { ActivityTable } from "../../components/activity-table.tsx";
 import { Breakdown, breakdownTitles, orders } from "../../components/breakdown.tsx";
 import { DifferenceSentence } from "../../components/difference.tsx";
 import { Fact } from "../../components/fact.tsx";
-import { Options } from "../../components/fields.tsx";
+import { ButtonLink, Options } from "../../components/fields.tsx";
 import { Figures } from "../../components/figures.tsx";
 import { PauseButton, showPage } from "../../components/layout.tsx";
 import { LimitTable } from "../../components/limit-table.tsx";
@@ -70,12 +70,8 @@ usagePages.get("/usage", needs("session"), async (c) => {
       action: (
         <>
           <PauseButton />
-          <a class="button" href="/limits">
-            Limits
-          </a>
-          <a class="button" href={address({}).replace("/usage?", "/usage.csv?")}>
-            Download CSV
-          </a>
+          <ButtonLink href="/limits">Limits</ButtonLink>
+          <ButtonLink href={address({}).replace("/usage?", "/usage.csv?")}>Download CSV</ButtonLink>
         </>
       ),
     },

@@ -4,7 +4,7 @@ import { readHealth } from "../../../webhooks/subscriptions/health.ts";
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { deleteWebhook } from "../../../webhooks/subscriptions/write-webhooks.ts";
 import { needs } from "../../access/needs.ts";
-import { Action } from "../../components/fields.tsx";
+import { Action, ButtonLink } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { counted } from "../../format.ts";
@@ -33,9 +33,7 @@ webhookDeletionPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) =>
         <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">
           Delete
         </Action>
-        <a class="button" href={`/webhooks/${webhook.id}`}>
-          Keep it
-        </a>
+        <ButtonLink href={`/webhooks/${webhook.id}`}>Keep it</ButtonLink>
       </div>
     </section>,
   );

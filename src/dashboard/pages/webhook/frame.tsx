@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { mayReadEvents, visitorMay } from "../../access/permissions.tsx";
-import { Action } from "../../components/fields.tsx";
+import { Action, ButtonLink } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Note } from "../../components/notice.tsx";
 import { Tabs } from "../../components/tabs.tsx";
@@ -76,12 +76,10 @@ export function showTab(
           ) : (
             <Action action={`/webhooks/${id}/disable`}>Disable</Action>
           )}
-          <a class="button" href={`/webhooks/${id}/rotate-secret`}>
-            Rotate secret
-          </a>
-          <a class="button danger" href={`/webhooks/${id}/delete`}>
+          <ButtonLink href={`/webhooks/${id}/rotate-secret`}>Rotate secret</ButtonLink>
+          <ButtonLink kind="danger" href={`/webhooks/${id}/delete`}>
             Delete
-          </a>
+          </ButtonLink>
         </>
       ),
     },

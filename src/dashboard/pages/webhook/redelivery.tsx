@@ -5,7 +5,7 @@ import { type Delivery, deliveryStatuses } from "../../../webhooks/deliveries/re
 import { countRedeliveries, redeliverAll } from "../../../webhooks/redeliveries/redeliver-many.ts";
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { needs } from "../../access/needs.ts";
-import { Action, Options } from "../../components/fields.tsx";
+import { Action, ButtonLink, Options } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
@@ -70,9 +70,7 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
               Redeliver all
             </Action>
           )}
-          <a class="button" href={`/webhooks/${webhook.id}`}>
-            Back to the webhook
-          </a>
+          <ButtonLink href={`/webhooks/${webhook.id}`}>Back to the webhook</ButtonLink>
         </div>
       </section>
     </>,

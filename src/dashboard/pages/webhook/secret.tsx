@@ -4,6 +4,7 @@ import { rotateWebhookSecret } from "../../../webhooks/subscriptions/change-webh
 import { readWebhook } from "../../../webhooks/subscriptions/read-webhooks.ts";
 import { WebhookRotation } from "../../../webhooks/subscriptions/schemas.ts";
 import { needs } from "../../access/needs.ts";
+import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { OverlapField } from "../../components/overlap-field.tsx";
@@ -33,12 +34,8 @@ const showForm = async (c: PageContext, { formError }: Sent = {}) => {
       <p>The webhook gets a new signing secret, which is shown once.</p>
       <OverlapField help="During this time, each request has a signature for the old secret and for the new secret." />
       <div class="buttons">
-        <button class="main" type="submit">
-          Rotate secret
-        </button>
-        <a class="button" href={`/webhooks/${webhook.id}/settings`}>
-          Cancel
-        </a>
+        <Submit>Rotate secret</Submit>
+        <ButtonLink href={`/webhooks/${webhook.id}/settings`}>Cancel</ButtonLink>
       </div>
     </form>,
   );

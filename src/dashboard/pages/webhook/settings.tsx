@@ -5,6 +5,7 @@ import { WebhookPatch } from "../../../webhooks/subscriptions/schemas.ts";
 import type { Webhook } from "../../../webhooks/subscriptions/webhook.ts";
 import { needs } from "../../access/needs.ts";
 import { askForStepUp } from "../../access/step-up.tsx";
+import { Submit } from "../../components/fields.tsx";
 import { WebhookFields, webhookInputOf } from "../../components/webhook-fields.tsx";
 import { WebhookSettings } from "../../components/webhook-panels.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
@@ -30,9 +31,7 @@ const showSettings = async (c: PageContext, { form = new Form(), formError }: Se
           <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
             <input type="hidden" name="revision" value={webhook.revision} />
             <WebhookFields form={form} formError={formError} ticked={form.ticked("event_types") ?? webhook.eventTypes} webhook={webhook} />
-            <button class="main" type="submit">
-              Save
-            </button>
+            <Submit>Save</Submit>
           </form>
         </section>
       )}

@@ -8,6 +8,7 @@ import { createWebhook, maxWebhooks } from "../../../webhooks/subscriptions/writ
 import { needs } from "../../access/needs.ts";
 import { visitorMay } from "../../access/permissions.tsx";
 import { Columns, NumberCell } from "../../components/columns.tsx";
+import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
 import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
@@ -44,9 +45,9 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
       title: "Webhooks",
       section: "Webhooks",
       action: visitorMay(c, "webhooks") && (
-        <a class="button main" href="/webhooks/new">
+        <ButtonLink kind="main" href="/webhooks/new">
           Add webhook
-        </a>
+        </ButtonLink>
       ),
     },
     <>
@@ -92,9 +93,7 @@ const showForm = (c: PageContext, { form = new Form(), formError }: Sent = {}) =
       <form class="panel form" method="post" action="/webhooks">
         <input type="hidden" name="nonce" value={newNonce()} />
         <WebhookFields form={form} formError={formError} ticked={form.all("event_types")} />
-        <button class="main" type="submit">
-          Add webhook
-        </button>
+        <Submit>Add webhook</Submit>
       </form>
     </>,
   );
@@ -186,9 +185,7 @@ export function showSigningSecret(
       <Done call={call}>{done}</Done>
       <OneTimeSecret label="Signing secret" secret={secret} variable="WEBHOOK_SECRET" file={`${webhook.id}.env`}>
         <p>
-          <a class="button" href={`/webhooks/${webhook.id}`}>
-            Go to the webhook
-          </a>
+          <ButtonLink href={`/webhooks/${webhook.id}`}>Go to the webhook</ButtonLink>
         </p>
       </OneTimeSecret>
       <VerifySnippets url={webhook.url} />
