@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { originOf } from "../../../http/client-address.ts";
 import { urlOf } from "../../../http/request-url.ts";
-import { authenticationOptions, verifyAuthentication } from "../../../identity/webauthn.ts";
 import { openSession, type Proof } from "../../../identity/sessions.ts";
+import { authenticationOptions, verifyAuthentication } from "../../../identity/webauthn.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../../monitoring/sign-in-failures.ts";
 import { relyingParty } from "../../access/relying-party.ts";
 import { setSession } from "../../access/session-cookie.ts";

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { acceptInvitation, readInvitation, readParties } from "../../../identity/join.ts";
 import type { Invitation } from "../../../identity/open-invitations.ts";
-import { registrationOptions, verifyRegistration } from "../../../identity/passkeys.ts";
+import { registrationOptions, verifyRegistration } from "../../../identity/webauthn.ts";
 import { Failure } from "../../../lib/errors/failure.ts";
 import { visibleText } from "../../../lib/inputs/values.ts";
 import { relyingParty } from "../../access/relying-party.ts";
