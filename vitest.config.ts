@@ -72,7 +72,7 @@ export default defineConfig(async () => ({
                 WEBHOOK_ENCRYPTION_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
                 IMPORT_SECRETS: "pepper:a-pepper-of-the-tests",
-                // The tests use the sample resources, also if the team has switched them off.
+                // The tests use the sample resources, even if the team has switched them off.
                 SAMPLE_RESOURCES: "on",
                 // Overrides the key that `npm start` stores in .dev.vars.
                 DEMO_API_KEY: "",

@@ -22,6 +22,10 @@ const notUsed: [RegExp, string][] = [
   [/\bgenuine keys?\b/i, '"verified key"'],
   [/\bmovers\b/i, '"biggest change"'],
   [/\bvitals\b/i, '"status"'],
+  [/\bin force\b/i, '"active"'],
+  [/\banew\b/i, '"again"'],
+  [/\bbroken off\b/i, '"interrupted"'],
+  [/\balso if\b/i, '"even if"'],
   [/\bheld bytes\b/i, '"body budget"'],
 ];
 const commentStart: [RegExp, string] = [/^Answers\b/, '"Returns" or "Responds with"'];

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 import { isLoopback } from "../src/lib/net/loopback.ts";
 
-// A webhook receiver for local work and tests. The first segment of the request path determines the response.
+// A webhook receiver for local development and tests. The first segment of the request path determines the response.
 
 export interface Received {
   path: string;

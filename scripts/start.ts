@@ -68,7 +68,7 @@ async function prepare(fresh: boolean, empty: boolean): Promise<string> {
   if (existsSync(restoringFile))
     throw new CommandError(
       "refused",
-      "The local data are incomplete, because a restore was broken off. Run npm run restore again, or start with new data: npm start -- --fresh",
+      "The local data are incomplete, because a restore was interrupted. Run npm run restore again, or start with new data: npm start -- --fresh",
     );
   ensureStateDirectory();
   // Delete any requests that an earlier start recorded in this folder.

@@ -10,7 +10,7 @@ export interface RetryOptions {
   /** The total time limit for all attempts and waits, in milliseconds. Default: 120,000. */
   totalTimeoutMs?: number;
   /**
-   * The longest wait between two attempts, in milliseconds. If the service asks for a longer wait, the call rejects at once, without a retry.
+   * The longest wait between two attempts, in milliseconds. If the service asks for a longer wait, the call rejects immediately, without a retry.
    * Default: 60,000.
    */
   maxWaitMs?: number;

@@ -288,14 +288,14 @@ export interface paths {
         post?: never;
         /**
          * Revoke a key
-         * @description Permanently revokes a key. The revocation is in force when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`. Requires a key with the scope `keys:write`.
+         * @description Permanently revokes a key. The revocation is active when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`. Requires a key with the scope `keys:write`.
          */
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
         /**
          * Change a key
-         * @description Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes a key, disables it or enables it again. New restrictions are active when the response is sent. Additional permissions are active within two seconds. If the key is revoked, the response is 409 `conflict`. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Report a leaked key
-         * @description Reports a secret key that was found in public. The response is 202 once the report has taken effect, and also if there is no such key. If the report cannot be stored, the response is 503. If your address has sent too many keys that do not exist, the response is 429. Send the report again after either. If the secret is the current secret of a key, the key is revoked. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens. Requires no key.
+         * @description Reports a secret key that was found in public. The response is 202 once the report has taken effect, and even if there is no such key. If the report cannot be stored, the response is 503. If your address has sent too many keys that do not exist, the response is 429. Send the report again after either. If the secret is the current secret of a key, the key is revoked. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;

@@ -191,7 +191,7 @@ function configPath(env: string): string {
 
 /** What an upload binds to the Worker beyond the configuration of its environment. */
 export interface Bound {
-  /** The ids of the databases by their names, as far as they are known. Without an id, wrangler binds the database of the version before. */
+  /** The ids of the databases by their names, if they are known. Without an id, wrangler binds the database of the version before. */
   databaseIds?: ReadonlyMap<string, string>;
   secrets?: SecretsOf | null;
 }

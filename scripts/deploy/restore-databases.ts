@@ -56,7 +56,7 @@ export async function restoreDatabases(
     if ((await tablesIn(deployment, database)) > 0)
       throw new CommandError(
         "refused",
-        `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, or if a restore was broken off, delete it first: npx wrangler d1 delete ${database.name}`,
+        `Nothing is changed. The database ${database.name} has tables already. If it should be replaced, or if a restore was interrupted, delete it first: npx wrangler d1 delete ${database.name}`,
       );
   const databases = deployment.databases.map(({ name }) => name).filter((name) => !ids.has(name));
   for (const { args } of creations(deployment, { databases, queues: [] })) await wrangler(args, deployment, { show: true });

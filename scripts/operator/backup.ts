@@ -121,7 +121,7 @@ async function makeBackup(given: Given): Promise<void> {
   await print(given, manifest, said);
 }
 
-/** Returns the manifest of a backup that was broken off, or begins a new one. Throws `CommandError` if the folder has another or a complete backup. */
+/** Returns the manifest of a backup that was interrupted, or begins a new one. Throws `CommandError` if the folder has another or a complete backup. */
 async function beginOrContinue({ client }: Given, deployment: Deployment, folder: string): Promise<Manifest> {
   const manifest = readManifest(folder);
   if (manifest !== null) {

@@ -1,7 +1,7 @@
 // What a client can choose in a request, and by which it could try to pass a proxy. `operator check-proxy` sends these to a proxy of the team, and the tests send
 // them through nginx and Caddy.
 
-/** A request as its bytes go out. `headers` keep their spelling and their order. */
+/** The raw bytes of a request. `headers` keep their spelling and their order. */
 export interface Probe {
   name: string;
   method: string;

@@ -34,7 +34,7 @@ async function showStatus(given: Given): Promise<void> {
     ["Accounts", `${body.accounts ?? "unknown"}${body.suspended_accounts > 0 ? `, ${body.suspended_accounts} suspended` : ""}`],
     [
       "Live keys",
-      `${body.live_keys ?? "unknown"}${body.waiting_keys > 0 ? `, ${body.waiting_keys} with a change that is not in force yet` : ""}`,
+      `${body.live_keys ?? "unknown"}${body.waiting_keys > 0 ? `, ${body.waiting_keys} with a change that is not active yet` : ""}`,
     ],
     ...body.databases.map((each: { name: string; bytes: number; bytes_left: number }): [string, string] => [
       `Database ${each.name}`,

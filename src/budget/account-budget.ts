@@ -86,7 +86,7 @@ export class AccountBudget extends DurableObject<Env> {
 
   /** Hands units to a guard. Returns null if the guard has to begin again: its message is of an earlier incarnation, or there is no such account. */
   async ask(keyId: string, question: Ask): Promise<BudgetAnswer | null> {
-    // A guard can know newer limits, if the call that sets them was broken off. The limits in D1 are then newer, too.
+    // A guard can know newer limits, if the call that sets them was interrupted. The limits in D1 are then newer, too.
     const isBehind = this.#config === null || this.#config.version < question.version;
     const config = isBehind ? await this.#load() : this.#config;
     const reported = config && this.#reported(keyId, question);

@@ -54,7 +54,7 @@ const bodies = new BodyBudget(16 * 1024 * 1024);
 
 /**
  * Opens a claim on the body budget of the account. Asks the guard first whether the key could come in now, which counts nothing. A request that could not gets its
- * denial at once, so that it holds no memory.
+ * denial immediately, so that it holds no memory.
  */
 export async function claimForKey(c: AppContext): Promise<Claim | Response> {
   const { keyId, request } = c.get("credential");

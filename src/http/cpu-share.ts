@@ -68,7 +68,8 @@ export const shares = {
   team: new CpuShares({ isOpenToNew: true }),
 };
 
-const tooMany = () => new Failure("unavailable", "Too many pages, lists, exports and searches run at once. Try again in a moment.");
+const tooMany = () =>
+  new Failure("unavailable", "Too many pages, lists, exports and searches are running at the same time. Try again in a moment.");
 
 /** Runs work in the share of an owner. Throws `unavailable` if too many wait, or if there is no place within five seconds. */
 export async function withShare<Result>(c: AppContext, { kind, name }: Owner, work: () => Promise<Result>): Promise<Result> {

@@ -32,11 +32,7 @@ export async function pushAccount(push: PushAccount, accountId: string): Promise
       "The push of an account",
     );
   } catch (cause) {
-    throw new Failure(
-      "unavailable",
-      "The limits are stored, but they are not yet in force. They take effect as soon as the budget and all guards of the account can be reached.",
-      { cause },
-    );
+    throw new Failure("unavailable", "The limits are saved and take effect once the account's budget and guards respond.", { cause });
   }
 }
 
@@ -91,7 +87,7 @@ export async function pushWaitingAccounts(
       await pushAccount(push, id);
       done++;
     } catch (error) {
-      console.error("the limits of an account are not yet in force:", messagesOf(error));
+      console.error("the limits of an account are not yet active:", messagesOf(error));
     }
   }
   return { done, last: waiting.length < limit ? null : (waiting.at(-1) ?? null) };

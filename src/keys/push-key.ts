@@ -40,11 +40,7 @@ export async function pushKey(push: Push, keyId: string): Promise<void> {
       "The push of a key",
     );
   } catch (cause) {
-    throw new Failure(
-      "unavailable",
-      "The change is stored, but it is not yet in force. The change takes effect as soon as the guard of the key can be reached.",
-      { cause },
-    );
+    throw new Failure("unavailable", "The change is saved and takes effect once the key's guard responds.", { cause });
   }
 }
 
@@ -105,7 +101,7 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
     if (Date.now() + pauseMs > giveUpAt)
       throw new Failure(
         "unavailable",
-        "The change is stored, but it is not yet in force for all keys, because some guards cannot be reached. The change takes effect as soon as all guards can be reached.",
+        "The change is saved and takes effect for each key once its guard responds. Some guards do not respond right now.",
       );
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }

@@ -13,10 +13,10 @@ import { raiseVersions } from "./raise-versions.ts";
 
 // D1 can be restored to an earlier state with Time Travel, but the guards cannot. After such a restore, a guard can have a configuration
 // that the row of its key never had. In this case, the guard is right. A revoked key stays revoked, and a disabled key stays disabled until
-// it is enabled. The newer secret of the key stays in force. All other settings come from the row, because the row holds the values that
+// it is enabled. The newer secret of the key stays active. All other settings come from the row, because the row holds the values that
 // the account sees.
 
-/** Returns whether the row lacks a change that is in force in the guard. */
+/** Returns whether the row lacks a change that is active in the guard. */
 const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
   inForce.version > row.version ||
   (inForce.version === row.version && inForce.revision !== row.revision) ||
@@ -35,7 +35,7 @@ export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, r
 
 /**
  * Writes the guard's newer settings into the row. The new version is higher than the version in the row and the version in the guard. If
- * the row has changed since it was read, another change is on its way to the guard. In this case, writes nothing.
+ * the row has changed since it was read, another change is in flight to the guard. In this case, writes nothing.
  */
 export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Promise<void> {
   const now = Date.now();
@@ -77,7 +77,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
       when: isUnchanged(db, apiKeys, row),
     },
   );
-  if (wrote(written)) console.warn(`the row of ${row.id} was behind its guard and has taken over what the guard has in force`);
+  if (wrote(written)) console.warn(`the row of ${row.id} was behind its guard and has taken over what its guard has`);
 }
 
 const stricter = (one: KeyRow["state"], other: KeyRow["state"]): KeyRow["state"] => {

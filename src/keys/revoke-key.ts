@@ -39,7 +39,7 @@ export const revokeKey = (context: KeyContext, id: string, precondition: Precond
 /**
  * Revokes the keys of the account that `read` returns, and pushes them to their guards. Skips keys that are already revoked. `write` commits
  * the revocation in one batch, and may add to it. If one of the keys changes in the meantime, reads the keys again. If the revocation is stored
- * but not yet in force, throws `unavailable`. A scheduled job then pushes the keys again.
+ * but not yet active, throws `unavailable`. A scheduled job then pushes the keys again.
  */
 export async function revokeKeys(
   context: KeyContext,

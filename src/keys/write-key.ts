@@ -75,7 +75,7 @@ function changesOf({ limitsFrom, ...members }: Partial<KeyRow>): string[] {
 /**
  * Updates a key, and pushes the updated key to its guard. If another write changes the key or the acting key in the meantime, reads both keys
  * again and repeats the attempt. The acting key is the key that makes the change. Throws `not_found`, `precondition_failed` or `forbidden`. If
- * the change is stored but not yet in force, throws `unavailable`. A receiver can get the event before the guard gets the change.
+ * the change is saved but not yet active, throws `unavailable`. A receiver can get the event before the guard gets the change.
  */
 export function writeKey(context: KeyContext, id: string, { precondition, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = context;

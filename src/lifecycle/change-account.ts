@@ -57,7 +57,7 @@ const maxChanged = 50;
  * Changes an account in one write. `patchOf` returns the change of the account as it was read, and may throw if the account must not be changed. The new
  * values and limits apply to every request that starts after the promise has resolved. Keys with the limits of their plan get its new limits. Other keys whose
  * limits exceed the highest limits are lowered. Returns the ids of the changed keys. Throws `not_found`, `invalid_body` if there is no such plan, and `conflict`
- * if another account has the external id. Throws `unavailable` if the change is stored but not yet in force, for example because one call cannot change so many
+ * if another account has the external id. Throws `unavailable` if the change is saved but not yet active, for example because one call cannot change so many
  * keys. The same call again then goes on.
  */
 export async function changeAccount(
@@ -157,7 +157,7 @@ const wordOf = {
 } as const;
 
 /**
- * Puts the stored terms of an account in force: pushes its limits, hides log entries that are past their retention, and changes the limits of at most `atMost`
+ * Applies the stored terms of an account: pushes its limits, hides log entries that are past their retention, and changes the limits of at most `atMost`
  * keys. When all of this is done, notes the version of the plan. Returns the ids of the lowered keys, and the number of all changed keys. `isDone` is false if
  * more keys must be changed.
  */

@@ -117,7 +117,7 @@ export async function applyPlans(
 }
 
 /**
- * Gives the accounts of a plan its latest terms, one account after another, until `endsAt` or until the limits of `maxKeys` keys were changed. The terms apply
+ * Applies the latest terms of a plan to its accounts, one after another, until `endsAt` or until the limits of `maxKeys` keys have changed. The terms apply
  * to an account from the moment that its row says so. An account whose budget or guards cannot be reached is left for a later call.
  */
 export async function applyPlan(

@@ -8,7 +8,7 @@ import type { DeploymentStatus, RecentRequests } from "./deployment-status.ts";
 const repeatEveryMs = 4 * hourMs;
 /** An alert that begins and ends again and again is announced at most once in this time, in milliseconds. */
 const quietMs = 30 * minuteMs;
-/** The requests of the last minutes are counted from samples of this age, in milliseconds. */
+/** The requests of the last few minutes are counted from samples of this age, in milliseconds. */
 const windowMs = 5 * minuteMs;
 
 /** The state of one condition. All times are in milliseconds since the epoch. */
@@ -18,7 +18,7 @@ export interface AlertState {
   since: number;
   /** When the beginning of the alert was last announced, or null. */
   announcedAt: number | null;
-  /** When the condition ended, or null if it holds. An ended condition is kept until its end was announced and the quiet time is over. */
+  /** When the condition ended, or null if it holds. A condition that has ended is kept until its end has been announced and the quiet time is over. */
   endedAt: number | null;
   /** Whether the receiver knows of the alert: its beginning was announced, and not yet its end. */
   isOpen: boolean;

@@ -27,7 +27,7 @@ export interface Condition {
   part: Part | null;
   /** What the alert is about if there can be several, for example the name of a job. Otherwise an empty string. */
   about: string;
-  /** `page`: somebody has to act now. `ticket`: somebody has to act on a working day. */
+  /** `page`: somebody has to act now. `ticket`: somebody has to act by the next business day. */
   severity: "page" | "ticket";
   /** The condition must hold for this time before it is an alert, in milliseconds. */
   forMs: number;
@@ -48,7 +48,7 @@ const minRequests = 100;
 /** What the conditions are about: the status of the deployment, and what is not part of it. */
 export interface Facts extends DeploymentStatus {
   now: number;
-  /** The requests of the last minutes, or null if they are not known. */
+  /** The requests of the last few minutes, or null if they are not known. */
   recent: RecentRequests | null;
   /** When the version was deployed, in milliseconds since the epoch, or null if nobody knows it. */
   deployedAt: number | null;

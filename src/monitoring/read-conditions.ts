@@ -11,7 +11,7 @@ import { findNeedingLost, type Needing } from "./signers.ts";
 
 type ConditionsEnv = WriterEnv & Pick<Env, "VERSION">;
 
-/** Returns the conditions that hold now, for pages and for `operator status`. `recent`: the requests of the last minutes, or null if they are not known. */
+/** Returns the conditions that hold now, for pages and for `operator status`. `recent`: the requests of the last few minutes, or null if they are not known. */
 export async function readConditions(
   db: Db,
   env: ConditionsEnv,

@@ -29,7 +29,7 @@ export async function readRecentRequests(db: Db, env: WriterEnv, now: number): P
     const [earlier, counted] = await Promise.all([before, countRequests(env)]);
     return sampled(earlier, counted, now).recent;
   } catch (error) {
-    console.error("cannot read the requests of the last minutes:", messagesOf(error));
+    console.error("cannot read the requests of the last few minutes:", messagesOf(error));
     return null;
   }
 }

@@ -30,7 +30,7 @@ export const isTooMany = async (c: TeamContext): Promise<boolean> => {
 const tooManyTokens = () =>
   new Failure(
     "too_many_attempts",
-    "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
+    "Too many requests with a wrong token came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
     { headers: { "Retry-After": String(Math.ceil((minuteMs - (Date.now() % minuteMs)) / secondMs)) } },
   );
 

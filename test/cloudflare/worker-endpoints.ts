@@ -147,7 +147,7 @@ async function deploy({ runtime }: EndpointContext, script: Script, versions: Sh
   return deployment;
 }
 
-/** Makes a version of an upload. Secrets that the upload does not contain come from the version that it names, or the latest one. */
+/** Makes a version of an upload. Secrets that an upload leaves out are inherited from the version that the upload names, or from the latest version. */
 function newVersion({ account }: EndpointContext, script: Script, { metadata, modules }: Upload): Version {
   const before = latestOf(script);
   const inherited = ({ name, version_id }: Binding): Binding => {

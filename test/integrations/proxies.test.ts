@@ -63,7 +63,7 @@ async function startTraefik(token: string): Promise<Service> {
   return { url, folder: "", stop, kill: stop };
 }
 
-/** Waits for the next hour if the current one could end during a test. The limit of the hour would then begin anew. */
+/** Waits for the next hour if the current one could end during a test. The limit of the hour would then start again. */
 async function awayFromHour(): Promise<void> {
   const left = 3_600_000 - (Date.now() % 3_600_000);
   if (left < 90_000) await new Promise((resolve) => setTimeout(resolve, left));

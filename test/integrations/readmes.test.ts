@@ -152,7 +152,7 @@ describe("While the Worker is stopped", () => {
     expect(entries.length).toBeGreaterThanOrEqual(2);
   });
 
-  it("figures equal what each service counted, also if the Worker was killed in the middle, and nothing is doubled", async () => {
+  it("figures equal what each service counted, even if the Worker was killed in the middle, and nothing is doubled", async () => {
     const token = await operator.makeToken("verify");
     const env = { OVERVIEW_URL: `http://localhost:${worker.port}`, SERVICE_TOKEN: token };
     const all = await Promise.all(

@@ -58,7 +58,7 @@ describe("A backup", () => {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
 
-  long("contains the databases, and goes on where it was broken off", longOptions, async () => {
+  long("contains the databases, and goes on where it was interrupted", longOptions, async () => {
     // Rows that refer to others, texts with semicolons, and a segment of the log that is too long for one statement of D1.
     const flooding = await original.api("POST", "/keys", { name: "Flooding; with a semicolon", scopes: ["users:read", "tasks:write"] });
     for (let sent = 0; sent < 4000; sent += 50)
@@ -120,7 +120,7 @@ describe("A backup", () => {
       cwd: clone,
       env: { ...process.env, PORT: String(await freePort()) },
     });
-    expect([started.code, started.err]).toEqual([4, expect.stringContaining("a restore was broken off")]);
+    expect([started.code, started.err]).toEqual([4, expect.stringContaining("a restore was interrupted")]);
   });
 
   long("is refused by restore if a file is damaged, or lacks a database", longOptions, async () => {

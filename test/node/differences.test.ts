@@ -26,12 +26,12 @@ describe("The main difference between two times", () => {
     expect(mainDifference([requests(9, { status: 429 })], [])).toBeNull();
   });
 
-  it("is the key whose requests were denied, also if its traffic grew", () => {
+  it("is the key whose requests were denied, even if its traffic grew", () => {
     const now = [requests(600), requests(2000, { key: "key_b" }), requests(687, { key: "key_b", status: 429 })];
     expect(mainDifference(now, usual)).toEqual({ kind: "denied", by: "key", values: ["key_b"], statuses: [429], now: 687, before: 0 });
   });
 
-  it("is two dozen denied requests, also if the traffic of the key is new", () => {
+  it("is two dozen denied requests, even if the traffic of the key is new", () => {
     const now = [requests(60, { key: "key_b" }), requests(24, { key: "key_b", status: 429 })];
     expect(mainDifference(now, [])).toEqual({ kind: "denied", by: "key", values: ["key_b"], statuses: [429], now: 24, before: 0 });
   });

@@ -99,7 +99,7 @@ describe("The secret that replaces the older one", () => {
     expect(() => replacementFor(signing, needed, places(["a"], ["b"]), 1)).toThrow("is still needed by 3 keys");
     const lost = [use("c", 3, true, true), use("a", 0), use("b", 1, false)];
     expect(() => replacementFor(signing, lost, places(["a"], ["c"]), 0)).toThrow("has lost the secret b, which 1 key still needs");
-    // The next name could be that of the lost one, also if nothing needs it now.
+    // The next name could be that of the lost one, even if nothing needs it now.
     const empty = { ...places(["a"], []), WEBHOOK_ENCRYPTION_SECRETS: ["a"] };
     expect(() => replacementFor(signing, [use("a", 3, true, true)], empty, 0)).toThrow("no readable secret in KEY_SIGNING_SECRETS_2");
   });

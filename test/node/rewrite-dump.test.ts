@@ -51,7 +51,7 @@ CREATE TRIGGER t AFTER INSERT ON tasks BEGIN DELETE FROM tasks WHERE id = 'none'
   ).toEqual(["plans", "tasks", "users"]);
 });
 
-it("Each value of an export of D1 keeps its bytes, also if it is long, and with any characters", async () => {
+it("Each value of an export of D1 keeps its bytes, even if it is long, and with any characters", async () => {
   const texts = [
     "",
     "it's; CREATE TABLE x;\r\n-- '",

@@ -47,7 +47,7 @@ describe("Without the sample resources", () => {
     expect(await textOf("/keys/new")).not.toMatch(/(?:users|tasks|analytics):(?:read|write)/);
   });
 
-  it("a key keeps its older scopes of them, also if a client sends them back", async () => {
+  it("a key keeps its older scopes of them, even if a client sends them back", async () => {
     const { key } = await worker.api("GET", "/me");
     expect(key.scopes).toContain("users:read");
     const change = (scopes: string[]) => worker.api("PATCH", `/keys/${key.id}`, { scopes });

@@ -252,7 +252,7 @@ it("A key change whose guard is unreachable is stored and gets 503, and the cron
   await call("GET", "/api/v1/me", { key: other.key });
   const { status, body } = await callWith({ KEY_GUARD: guardsWithout(other.keyId) }, "DELETE", `/api/v1/keys/${other.keyId}`, key);
   expect([status, body.code]).toEqual([503, "unavailable"]);
-  expect(body.detail).toContain("stored, but it is not yet in force");
+  expect(body.detail).toContain("saved and takes effect");
   expect((await call("GET", "/api/v1/me", { key: other.key })).status).toBe(200);
   await cron();
   expect((await call("GET", "/api/v1/me", { key: other.key })).body.code).toBe("revoked_key");

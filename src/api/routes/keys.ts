@@ -140,7 +140,7 @@ routes.openapi(read, async (c) => {
 const change = createRoute({
   ...patch("/keys/{id}", "updateKey", "Change a key"),
   description:
-    "Changes a key, disables it or enables it again. New restrictions are in force when the response is sent. Additional permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. Sends the event `key.updated`.",
+    "Changes a key, disables it or enables it again. New restrictions are active when the response is sent. Additional permissions are active within two seconds. If the key is revoked, the response is 409 `conflict`. Sends the event `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
@@ -159,7 +159,7 @@ routes.openapi(change, async (c) => {
 const revoke = createRoute({
   ...del("/keys/{id}", "revokeKey", "Revoke a key"),
   description:
-    "Permanently revokes a key. The revocation is in force when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`.",
+    "Permanently revokes a key. The revocation is active when the response is sent. A revoked key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict"),

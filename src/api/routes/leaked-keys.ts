@@ -23,7 +23,7 @@ export const routes = createRouter();
 const revoke = createRoute({
   ...post("/keys/revoke-leaked", "revokeLeakedKey", "Report a leaked key"),
   description:
-    "Reports a secret key that was found in public. The response is 202 once the report has taken effect, and also if there is no such key. If the report cannot be stored, the response is 503. If your address has sent too many keys that do not exist, the response is 429. Send the report again after either. If the secret is the current secret of a key, the key is revoked. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens.",
+    "Reports a secret key that was found in public. The response is 202 once the report has taken effect, and even if there is no such key. If the report cannot be stored, the response is 503. If your address has sent too many keys that do not exist, the response is 429. Send the report again after either. If the secret is the current secret of a key, the key is revoked. If you report the previous secret during an overlap, only the previous secret stops working. If you report an old secret whose overlap has ended, nothing happens.",
   tags: ["Keys"],
   ...publicRoute,
   ...failsWith("too_many_unknown_keys"),

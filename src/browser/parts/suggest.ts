@@ -105,7 +105,7 @@ function optionOf({ kind, name, path }: Suggestion, id: string): HTMLLIElement {
   what.className = "quiet";
   what.textContent = kind;
   option.append(title, " ", what);
-  // A press moves the focus, and the list closes without it. Therefore go at once.
+  // A press moves the focus, and the list closes without it. Therefore go immediately.
   option.addEventListener("pointerdown", (event) => {
     event.preventDefault();
     option.click();

@@ -95,7 +95,7 @@ const askToConfirm = (c: PageContext, form: Form, formError?: FormError) =>
     <>
       <Alert formError={formError} />
       <form class="panel form" method="post" action={c.req.path} data-passkey="confirm">
-        <p>This action needs a recent sign-in. Confirm that it is you. You are not asked again for ten minutes. Your input is kept.</p>
+        <p>This action needs a recent sign-in. Confirm that it is you. You will not be asked again for ten minutes. Your input is kept.</p>
         {form
           .entries()
           .map(([name, value]) => (confirmationFields.includes(name) ? null : <input type="hidden" name={name} value={value} />))}

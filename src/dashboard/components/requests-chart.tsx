@@ -165,7 +165,7 @@ const Bar = ({
   isSelected?: boolean;
 }) => {
   const inset = step > 6 ? 1.5 : 0.5;
-  /** The requests that did not fail, as far as it is known. */
+  /** The requests that did not fail, if it is known. */
   const known = point.successes + point.notReported;
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (

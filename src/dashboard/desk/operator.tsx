@@ -150,7 +150,10 @@ operatorPages.post("/operator/session", async (c) => {
   if (token === null) {
     const isTooOften = await isTooMany(c);
     return isTooOften
-      ? showSignIn(c, "Too many wrong tokens came from your IP address. Wait a minute, then try again.", { status: 429, returnTo })
+      ? showSignIn(c, "Too many requests with a wrong token came from your IP address. Wait a minute, then try again.", {
+          status: 429,
+          returnTo,
+        })
       : showSignIn(c, "This is not an operator token.", { returnTo });
   }
   const [db, now] = [connect(c.env.DB), Date.now()];

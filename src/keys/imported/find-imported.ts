@@ -101,7 +101,7 @@ export async function findImported(db: Db, secrets: ImportSecrets, text: string,
     return found;
   } catch (cause) {
     if (cause instanceof Failure) throw cause;
-    throw new Failure("unavailable", "The service cannot look for this API key right now. Try again in a moment.", { cause });
+    throw new Failure("unavailable", "The service cannot look up this API key right now. Try again in a moment.", { cause });
   }
 }
 

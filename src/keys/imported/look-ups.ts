@@ -17,7 +17,7 @@ const pollMs = 25;
 export type LookUpAll<Found> = (texts: readonly string[]) => Promise<(Found | null)[]>;
 
 /**
- * The look-ups of an isolate. While one statement runs, all further texts wait for the next one, so a flood of made-up text costs few statements and delays nobody
+ * The lookups of an isolate. While one statement runs, all further texts wait for the next one, so a flood of made-up text costs few statements and delays nobody
  * for long. Requests share data here, but never promises: a request must not wait for the I/O of another one.
  */
 export class LookUps<Found> {
@@ -29,7 +29,7 @@ export class LookUps<Found> {
   readonly #running = new Map<number, { since: number; hashes: ReadonlySet<string> }>();
   #started = 0;
 
-  /** Returns what was found for a text before. What was found once never changes. */
+  /** Returns what was found for a text before. A result never changes after it has been found. */
   known(hash: string): Found | undefined {
     return this.#found.get(hash);
   }

@@ -56,7 +56,8 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "More than ten wrong operator tokens came from one IP address within a minute.",
     what: "Wait a minute, then try again. The right token is accepted at any time.",
     header: "Retry-After",
-    detail: "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
+    detail:
+      "Too many requests with a wrong token came from your IP address. Wait a minute, then try again. The right token is accepted at any time.",
   },
   account_suspended: {
     why: "The team behind this service has suspended the account.",

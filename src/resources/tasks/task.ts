@@ -6,7 +6,7 @@ export type Task = typeof tasks.$inferSelect;
 export const taskStatuses = ["todo", "in_progress", "done", "cancelled"] as const;
 export const priorities = ["low", "normal", "high", "urgent"] as const;
 
-/** The members of a task that a client may set. */
+/** The fields of a task that a client can set. */
 export type TaskContent = Pick<Task, "title" | "description" | "status" | "priority" | "assigneeId" | "labels" | "dueAt">;
 
 export const searchTextOf = ({ title, description }: Pick<Task, "title" | "description">) => folded(`${title}\n${description}`);

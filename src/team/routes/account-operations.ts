@@ -25,7 +25,7 @@ const reached = { keys: z.int().meta({ description: "The number of keys that the
 const suspend = createRoute({
   ...post("/accounts/{id}/suspend", "suspendAccount", "Suspend an account"),
   description:
-    "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is in force when the response is sent.",
+    "Denies requests with the account's keys, holds its deliveries, and lets its members only read. It is active when the response is sent.",
   ...operation,
   responses: teamResult("The account is suspended.", reached),
 });
@@ -34,7 +34,7 @@ routes.openapi(suspend, async (c) => respondJson(c, { keys: await suspendAccount
 
 const resume = createRoute({
   ...post("/accounts/{id}/resume", "resumeAccount", "Resume an account"),
-  description: "Ends a suspension. It is in force when the response is sent.",
+  description: "Ends a suspension. It is active when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
   responses: teamResult("The account is active.", reached),

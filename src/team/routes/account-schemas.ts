@@ -34,7 +34,7 @@ export const AccountData = z
     pending_limits: z
       .array(limitData)
       .nullable()
-      .meta({ description: "Limits that are stored but not yet in force, or null.", example: null }),
+      .meta({ description: "Limits that are saved but not yet active, or null.", example: null }),
     limit_ceiling: z.int().meta({ description: "The highest limit per hour of a key.", example: 5000 }),
     max_live_keys: z.int().meta({ description: "The maximum number of live keys.", example: 50 }),
     key_limits: z.array(limitData).meta({ description: "The highest limits of a key.", example: [] }),

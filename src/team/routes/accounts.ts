@@ -203,7 +203,7 @@ routes.openapi(read, async (c) => {
 const change = createRoute({
   ...patch("/accounts/{id}", "updateAccount", "Change an account"),
   description:
-    "Changes an account. When the response is sent, the new limits and values are in force for all of its keys. `plan_id`, `limits`, `limit_ceiling`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
+    "Changes an account. When the response is sent, the new limits and values are active for all of its keys. `plan_id`, `limits`, `limit_ceiling`, `max_live_keys`, `retention_days` and `on_unavailable` need the scope `operate`.",
   tags,
   ...requireTokenScope("accounts:write", "path"),
   ...failsWith("conflict"),

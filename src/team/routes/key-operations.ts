@@ -30,7 +30,7 @@ const onKey = async (c: TeamContext, id: string, action: string, patch: KeyPatch
 
 const revokeById = createRoute({
   ...post("/keys/{id}/revoke", "revokeKeyById", "Revoke a key, also one that D1 has lost"),
-  description: "Revokes a key for good. It is in force when the response is sent.",
+  description: "Revokes a key for good. It is active when the response is sent.",
   ...operation,
   responses: { 200: teamJson(Done, "The key is revoked.") },
 });
@@ -43,7 +43,7 @@ routes.openapi(revokeById, async (c) => {
 
 const disable = createRoute({
   ...post("/keys/{id}/disable", "disableKey", "Disable a key"),
-  description: "Denies requests with the key until it is enabled again. It is in force when the response is sent.",
+  description: "Denies requests with the key until it is enabled again. It is active when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
   responses: { 200: teamJson(Done, "The key is disabled.") },
@@ -53,7 +53,7 @@ routes.openapi(disable, (c) => onKey(c, c.req.valid("param").id, "key.disabled",
 
 const enable = createRoute({
   ...post("/keys/{id}/enable", "enableKey", "Enable a key"),
-  description: "Enables a disabled key. It is in force when the response is sent.",
+  description: "Enables a disabled key. It is active when the response is sent.",
   ...operation,
   ...failsWith("conflict"),
   responses: { 200: teamJson(Done, "The key is active.") },

@@ -169,7 +169,7 @@ routes.openapi(read, async (c) => {
 
 const change = createRoute({
   ...patch("/keys/{id}", "updateKey", "Change a key"),
-  description: "Changes a key. When the response is sent, new restrictions are in force.",
+  description: "Changes a key. When the response is sent, new restrictions are active.",
   tags,
   ...requireTokenScope(scopeOf.key, "handler"),
   ...failsWith("conflict", "limit_reached"),

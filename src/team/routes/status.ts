@@ -18,7 +18,7 @@ export const routes = createTeamRouter();
 
 /** An account or a key is near a limit from this share on, in percent. */
 const nearPercent = 80;
-const recentRequests = "the requests of the last minutes, and those that failed";
+const recentRequests = "the requests of the last few minutes, and those that failed";
 const mostShown = 10;
 
 const count = (description: string) => z.int().meta({ description, example: 0 });
@@ -39,7 +39,7 @@ const StatusData = z
     accounts: countOfMain("The accounts."),
     suspended_accounts: countOfMain("The accounts that are suspended."),
     live_keys: countOfMain("The keys that are active and not expired."),
-    waiting_keys: countOfMain("The keys with a change that is not in force yet."),
+    waiting_keys: countOfMain("The keys with a change that is not active yet."),
     databases: listOf("The databases.", {
       name: z.string().meta({ description: "The binding of the database.", example: "DB" }),
       bytes: z.int().meta({ description: "Its size.", example: 1_000_000 }),

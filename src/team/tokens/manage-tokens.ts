@@ -111,7 +111,7 @@ async function push(call: () => Promise<void>): Promise<void> {
   try {
     await withDeadline(call(), pushTimeoutMs, "The push of a service token");
   } catch (cause) {
-    throw new Failure("unavailable", "The change is stored, but it is not yet in force. Send the request again.", { cause });
+    throw new Failure("unavailable", "The change is saved, but it is not active yet. Send the request again.", { cause });
   }
 }
 

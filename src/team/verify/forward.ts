@@ -72,7 +72,7 @@ export function parseTokenHeader(text: string): { token: string; options: Forwar
 export const invalidOptions = (): Failure =>
   new Failure("invalid_header", `The header ${tokenHeader} must hold one service token, and then options: svc_...; scope=NAME; cost=N.`);
 
-/** The request that a proxy has received, as far as its headers say. */
+/** The request that a proxy has received, from what its headers say. */
 export interface ForwardedRequest {
   key: string;
   /** The headers that may hold a key, with their values as they were sent. */

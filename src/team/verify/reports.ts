@@ -27,7 +27,7 @@ const outcomes: Record<Reported, Outcome> = {
 };
 
 /**
- * Completes the log entries of admitted requests with the responses that the team's own API has sent. Returns one answer for each report, in order.
+ * Adds the responses that the team's own API has sent to the log entries of admitted requests. Returns one answer for each report, in order.
  * The first report of an entry wins. If a log writer cannot be reached, its reports get 503, and the caller can send them again.
  */
 export async function report(env: Env, accountIds: readonly string[] | null, rows: readonly unknown[]): Promise<ReportAnswer[]> {

@@ -90,7 +90,10 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
     due: ({ set: written }) => (wrote(written) ? [{ id: deliveryId, delayMs: 0 }] : []),
   });
   if (!wrote(set))
-    throw new Failure("conflict", "The delivery is not waiting for an attempt. Either an attempt is in progress, or no attempt follows.");
+    throw new Failure(
+      "conflict",
+      "The delivery is not waiting for an attempt. Either an attempt is in progress, or no further attempt is scheduled.",
+    );
   return before.attempts.length;
 }
 

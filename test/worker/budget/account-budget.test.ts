@@ -113,7 +113,7 @@ describe("The limit that all keys of an account share", () => {
     }
   });
 
-  it("is in force for keys that were used before, and for keys that are made later", async () => {
+  it("is active for keys that were used before, and for keys that are made later", async () => {
     const { accountId, ...tenant } = await makeTenant();
     expect(await sendAll([tenant], 30)).toMatchObject({ admitted: 30 });
     await setLimits(accountId, [{ per: "hour", limit: 10 }]);

@@ -107,7 +107,7 @@ describe("The page of a request", () => {
     expect(await shown(owner, overLimit)).toContain("The limit of the key is 9 per hour now.");
   });
 
-  it("shows every redelivery up to the last one, also if a delivery was repeated twice", async () => {
+  it("shows every redelivery up to the last one, even if a delivery was repeated twice", async () => {
     const { accountId, key } = await makeTenant();
     const browser = browse(accountId);
     const url = receiver + newPath("fail");

@@ -139,7 +139,7 @@ describe("The replacement of the recovery codes", () => {
     expect(await spendRecoveryCode(db, code, Date.now())).toMatchObject({ member: { id: person.member.id } });
   });
 
-  it("ends these sessions also if no new codes can be made today", async () => {
+  it("ends these sessions even if no new codes can be made today", async () => {
     const { person, own } = await makeMember();
     const openedWithCode = await signIn(await spend(person));
     await insertOwnAuditEntries(person, "recovery_codes.made", 20);

@@ -320,7 +320,7 @@ describe("Secrets of a registered form", () => {
   });
 });
 
-it("An imported key in the path of its own request is masked, also if its form has a short prefix", async () => {
+it("An imported key in the path of its own request is masked, even if its form has a short prefix", async () => {
   const tenant = await makeTenant();
   const secret = (await makeForm("zq"))();
   await importInto(tenant.accountId, { name: "Old", hash: sha256(secret), algorithm: "sha256", scopes: [] });
@@ -437,7 +437,7 @@ describe("A made-up credential", () => {
 });
 
 describe("The forms of imported keys", () => {
-  it("are at most twenty, also if many are registered at once", async () => {
+  it("are at most twenty, even if many are registered at once", async () => {
     const listed = async () => (await operate("GET", "/key-forms?limit=100")).body.data as { id: string }[];
     const before = (await listed()).length;
     const answers = await Promise.all(

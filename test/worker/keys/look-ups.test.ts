@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LookUps } from "../../../src/keys/imported/look-ups.ts";
 
-describe("The look-ups of an isolate", () => {
+describe("The lookups of an isolate", () => {
   it("look for all texts that wait in one statement, and for each text once", async () => {
     const lookUps = new LookUps<string>();
     const statements: string[][] = [];

@@ -263,7 +263,7 @@ describe("The removal of a member", () => {
     const away = { getByName: () => ({ configure: () => Promise.reject(new Error("no route")) }) };
     const bindings = { ...env, KEY_GUARD: away as unknown as typeof env.KEY_GUARD };
     const unavailable = await removeMember(owner, leaver, [firstKey, secondKey].map(keyIdOf), bindings);
-    expect([unavailable.status, unavailable.text.includes("stored, but it is not yet in force")]).toEqual([503, true]);
+    expect([unavailable.status, unavailable.text.includes("saved and takes effect")]).toEqual([503, true]);
     expect([(await leaver.get("/keys")).status, await isAccepted(firstKey)]).toEqual([303, true]);
     await cron();
     expect([await isAccepted(firstKey), await isAccepted(secondKey)]).toEqual([false, false]);

@@ -32,7 +32,7 @@ describe("The counters of a log writer", () => {
     expect((await env.ACTIVITY_WRITER.getByName(name).counts()).served).toEqual(counted.served);
   });
 
-  it("count a batch once, also if an isolate sends it again", async () => {
+  it("count a batch once, even if an isolate sends it again", async () => {
     const { writer, tenant } = await makeOwned();
     const batch = batchOf(entriesOf(tenant, 3));
     await writer.write(batch, "version-1");

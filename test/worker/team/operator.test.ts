@@ -90,7 +90,7 @@ describe("The operator API", () => {
     expect(JSON.stringify(keys)).not.toContain(body.secret_key.slice(-20));
   });
 
-  it("says that a new ceiling is not yet in force while more keys must be lowered than one call can lower", async () => {
+  it("says that a new ceiling is not yet active while more keys must be lowered than one call can lower", async () => {
     const { accountId } = await makeTenant();
     await operate("PATCH", `/accounts/${accountId}`, { max_live_keys: 100 });
     for (let made = 0; made < 59; made++) await makeKey(accountId, { scopes: [] });
@@ -171,7 +171,7 @@ describe("The secrets of the Worker", () => {
   });
 });
 
-it("The names of the secrets are known by age, also if the Worker has none", () => {
+it("The names of the secrets are known by age, even if the Worker has none", () => {
   const env = { KEY_SIGNING_SECRETS: `a:${"x".repeat(32)}`, KEY_SIGNING_SECRETS_2: `b:${"y".repeat(32)}` };
   expect(namesByAge(env, "KEY_SIGNING_SECRETS")).toEqual(["b", "a"]);
   expect(namesByAge({ KEY_SIGNING_SECRETS: env.KEY_SIGNING_SECRETS }, "KEY_SIGNING_SECRETS")).toEqual(["a"]);

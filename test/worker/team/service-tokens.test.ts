@@ -66,7 +66,7 @@ describe("A service token", () => {
     expect((await postForm("/setup/options", fields)).status).toBe(ofMade);
   });
 
-  it("ends together with the token that created it, also if it is created just after the revocation", async () => {
+  it("ends together with the token that created it, even if it is created just after the revocation", async () => {
     const { body: maker } = await operate("POST", "/tokens", { name: "Maker", scopes: ["accounts:read", "tokens:write"] });
     const make = async () =>
       (await operate("POST", "/tokens", { name: "Made", scopes: ["accounts:read"] }, maker.token)).body as { id: string; token: string };

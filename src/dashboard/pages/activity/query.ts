@@ -86,7 +86,7 @@ export const asWords = (query: ActivityQuery) =>
     })
     .join(" ");
 
-/** A filter that is in force, for a reader. `without`: the query without this filter. */
+/** An active filter, for a reader. `without`: the query without this filter. */
 export interface FilterChip {
   name: string;
   value: string;
@@ -103,7 +103,7 @@ const words: Record<string, string> = {
   to: "To",
 };
 
-/** Returns the filters that are in force, one chip for each. `keyNames`: the names of keys by their ids. */
+/** Returns the active filters, one chip for each. `keyNames`: the names of keys by their ids. */
 export const chipsOf = (query: ActivityQuery, keyNames: ReadonlyMap<string, string>): FilterChip[] =>
   Object.entries(words).flatMap(([name, word]) => {
     const value = query[name as keyof ActivityQuery];

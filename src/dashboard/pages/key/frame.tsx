@@ -11,7 +11,7 @@ import { contextOf } from "../../operation-contexts.ts";
 
 /** Maps each value of the `done` query parameter to a message and the matching API call. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
-  changed: ({ id }) => ["Changed. Restrictions are in force now, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
+  changed: ({ id }) => ["Changed. Restrictions are active now, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
   disabled: ({ id }) => [
     "Disabled. Requests with this key are refused until you enable the key again.",
     `PATCH /api/v1/keys/${id} {"status": "disabled"}`,

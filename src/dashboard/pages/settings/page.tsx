@@ -33,7 +33,7 @@ const outcomes: Record<string, string> = {
   "others-ended": "Your other sessions have ended. Their browsers must sign in again.",
   "passkey-added": "The passkey was added. You can sign in with this passkey from now on.",
   "passkey-removed": "The passkey was removed. You can no longer sign in with this passkey, and the sessions that used it have ended.",
-  confirmed: "Confirmed. You are not asked again for ten minutes, so continue with your task.",
+  confirmed: "Confirmed. You will not be asked again for ten minutes, so continue with your task.",
 };
 
 /** Redirects to the settings page. The page shows the message for `done`. */

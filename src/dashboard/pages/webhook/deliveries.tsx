@@ -103,7 +103,7 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
         <Timeline delivery={delivery} now={now} />
         {webhook && visitorMay(c, "webhooks") && (
           <p class="help">
-            {delivery.status === "pending" && "“Try now” makes the next attempt at once. "}“Redeliver” sends the event again, as a new
+            {delivery.status === "pending" && "“Try now” makes the next attempt immediately. "}“Redeliver” sends the event again, as a new
             delivery with attempts of its own.
           </p>
         )}

@@ -69,7 +69,7 @@ export const showDeliveries = async (c: PageContext, { formError }: Sent = {}) =
           id="test"
           made={test.attempts.at(0)}
           what="The test event"
-          waiting="A test event is on its way. The response appears below, among the deliveries."
+          waiting="A test event is being sent. The response appears below, among the deliveries."
           call={`POST /api/v1/webhooks/${webhook.id}/test`}
         />
       )}
