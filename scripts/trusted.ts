@@ -42,6 +42,9 @@ export function trustedFiles(): { path: string; lines: number }[] {
   return [...found].toSorted().map((path) => ({ path, lines: (texts.get(path) ?? "").split("\n").length - 1 }));
 }
 
+/** Breaks a list item into lines of at most 150 characters. */
+const wrapped = (item: string): string => item.replaceAll(/(.{1,150})(?: |$)/g, "$1\n  ").trimEnd();
+
 const start = "<!-- written by npm run generate -->";
 const end = "<!-- end of what is written -->";
 
@@ -52,7 +55,7 @@ export function withTrustedFiles(document: string): string {
   const sum = (some: typeof files) => some.reduce((lines, each) => lines + each.lines, 0);
   const lines = [...byFolder].map(([folder, some]) => {
     const names = some.map(({ path }) => path.slice(folder.length + 1).replace(/\.tsx?$/, ""));
-    return `- \`${folder}\` (${sum(some)}): ${names.join(", ")}`;
+    return wrapped(`- \`${folder}\` (${sum(some)}): ${names.join(", ")}`);
   });
   const before = document.slice(0, document.indexOf(start) + start.length);
   const total = `${files.length} files of \`src\`, ${sum(files)} lines:`;
