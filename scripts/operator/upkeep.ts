@@ -18,8 +18,8 @@ export const owners: Record<string, Command> = {
 };
 
 export const guards: Record<string, Command> = {
-  "line-up": {
-    form: "line-up",
+  reconcile: {
+    form: "reconcile",
     what: "reconcile all keys with their guards, after D1 was restored to an earlier time",
     args: 0,
     run: reconcileGuards,

@@ -161,7 +161,7 @@ describe("A backup", () => {
     const copy = await startIn(clone, "--sign-in");
     stopCopy = copy.stop;
     const { port } = copy;
-    const reconciled = await operator(clone, port, "guards", "line-up");
+    const reconciled = await operator(clone, port, "guards", "reconcile");
     expect([reconciled.code, reconciled.code === 0 ? "" : reconciled.err]).toEqual([0, ""]);
     // Webhooks: the copy sends nothing to receivers of customers.
     const disabled = await ask(port, original.key, `/webhooks/${webhook.id}`);

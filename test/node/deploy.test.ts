@@ -298,7 +298,7 @@ test("A backup fills new databases if somebody has deleted the old ones, and the
   databases.splice(0);
   expect(succeeded(await restore("production"))).toMatch(/developer-overview: (\d+) of \1 accounts, (\d+) of \2 live keys\./);
   await deploy();
-  await operate("guards", "line-up");
+  await operate("guards", "reconcile");
   expect((await fetch(`${team.origin}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
   const rowOf = async (name: string, sql: string) =>
     (await cloudflare.runtime.database(databases.find((each) => each.name === name)?.uuid ?? "")).prepare(sql).first();

@@ -416,7 +416,7 @@ describe("A runbook", () => {
     // The guards know newer states of the keys than the restored D1.
     expect([await me(before.secret_key), await me(after.secret_key)]).toEqual(["revoked_key", 200]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("active");
-    const { reconciled, unreachable } = await succeedWith("guards", "line-up", "--json");
+    const { reconciled, unreachable } = await succeedWith("guards", "reconcile", "--json");
     expect([reconciled, unreachable]).toEqual([[before.id], []]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("revoked");
     // The restored D1 does not contain the key that was created after the backup. An operator who knows the key's id can revoke the key.
