@@ -384,7 +384,7 @@ describe("A runbook", () => {
     const variables = join(worker.folder, ".dev.vars");
     const complete = readFileSync(variables, "utf8");
     const { places } = await succeedWith("secrets", "list", "--json");
-    const place = Object.keys(places).find((each) => each.startsWith("WEBHOOK_SEALING") && places[each].includes("c"));
+    const place = Object.keys(places).find((each) => each.startsWith("WEBHOOK_ENCRYPTION") && places[each].includes("c"));
     await worker.restart(() => writeFileSync(variables, complete.replace(new RegExp(`^${place}=.*$`, "m"), `${place}="unreadable"`)));
     const listed = await succeedWith("secrets", "list");
     expect(listed).toContain(`${place} has no readable secret`);
