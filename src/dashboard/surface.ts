@@ -1,10 +1,8 @@
 import type { Hono } from "hono";
 import { requestContext } from "../http/request-context.ts";
-import { requestLine } from "../http/request-line.ts";
 import { requireResponse } from "../http/require-response.ts";
 import { sameOrigin } from "../http/same-origin.ts";
 import { pageSecurityHeaders } from "../http/security-headers.ts";
-import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 import { requireAccess } from "./access/access.ts";
 import type { PageEnv } from "./context.ts";
@@ -17,13 +15,7 @@ import { errorPage } from "./pages/error/page.tsx";
  */
 export function createDashboard(build: Build, more: readonly Hono<PageEnv>[]): Surface {
   const app = createSurfaceApp(errorPage);
-  app.use(
-    requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
-    pageSecurityHeaders,
-    sameOrigin,
-    requireResponse,
-    ...requireAccess(build),
-  );
+  app.use(requestContext({ isLocal: build.isLocal }), pageSecurityHeaders, sameOrigin, requireResponse, ...requireAccess(build));
   app.route("/", createPages());
   for (const pages of more) app.route("/", pages);
   return { serves: () => true, app };

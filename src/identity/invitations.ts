@@ -89,7 +89,6 @@ export async function invite(
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
   const when = sql`(${isNew} AND ${taken} < ${maxMembers})`;
   const { made } = await commit({
-    result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
     audit: [auditEntry(context, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
     statements: { made: insertWhere(db, invitations, invitation, when) },
@@ -111,7 +110,6 @@ export async function withdrawInvitation(context: WriteContext, id: string): Pro
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
   const { ended } = await commit({
     whenFull: "write",
-    result: null,
     events: [],
     audit: [auditEntry(context, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
     statements: { ended: db.delete(invitations).where(open).returning({ id: invitations.id }) },

@@ -78,7 +78,6 @@ export async function removeMember(
   try {
     await commit({
       whenFull: "write",
-      result: null,
       events: [memberRemoved(member, now), ...more.events],
       audit: [auditEntry(context, "member.removed", { type: "member", id, name: member.name }), ...(more.audit ?? [])],
       statements: {
@@ -107,7 +106,6 @@ export async function changeRole(context: WriteContext, member: Member, role: Ro
     // The list `roles` starts with the highest role, so a higher index means a demotion. A demotion is possible even when the account's
     // storage is full.
     whenFull: roles.indexOf(role) > roles.indexOf(member.role) ? "write" : "deny",
-    result: null,
     events: [],
     audit: [auditEntry(context, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
     statements: {

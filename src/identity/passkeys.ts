@@ -35,7 +35,6 @@ const auditIdOf = ({ id }: Pick<Passkey, "id">): string => hashOf(id).slice(0, 3
 export async function addPasskey(context: WriteContext, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
   const { db, now, commit } = context;
   await commit({
-    result: null,
     events: [],
     audit: [auditEntry(context, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
     statements: {
@@ -74,7 +73,6 @@ export async function removePasskey(context: WriteContext, acting: Acting, id: s
   const when = sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) > 1 AND EXISTS (SELECT 1 FROM passkeys WHERE id = ${id})`;
   const { removed } = await commit({
     whenFull: "write",
-    result: null,
     events: [],
     audit: [auditEntry(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
     statements: {

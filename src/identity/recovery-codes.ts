@@ -97,7 +97,6 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
   try {
     await commit({
       whenFull: "reserve",
-      result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.made", target)],
       statements: {
@@ -111,7 +110,6 @@ export async function replaceRecoveryCodes(context: WriteContext, acting: Acting
     if (!isOneTooMany(error, "recovery_codes.made")) throw error;
     await commit({
       whenFull: "write",
-      result: null,
       events: [],
       audit: [auditEntry(context, "recovery_codes.ended", target)],
       statements: { endBefore },

@@ -208,7 +208,6 @@ export async function endSession(context: WriteContext, id: string, member: Memb
   const endable = and(eq(sessions.id, id), endableBy(member));
   const { ended } = await commit({
     whenFull: "unrecorded",
-    result: null,
     events: [],
     auditWhen: sql`(${takesOwn(context, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
     audit: [auditEntry(context, "session.ended", { type: "session", id, name: null })],
@@ -224,7 +223,6 @@ export async function endOtherSessions(context: WriteContext, { member, session 
   const others = and(eq(sessions.memberId, member.id), ne(sessions.id, session.id));
   await context.commit({
     whenFull: "unrecorded",
-    result: null,
     events: [],
     auditWhen: takesOwn(context, "session.ended"),
     audit: [auditEntry(context, "session.ended", { type: "member", id: member.id, name: member.name })],

@@ -1,12 +1,10 @@
 import { shareCpu } from "../../http/cpu-share.ts";
 import { receiveForm } from "../../http/form-limit.ts";
 import { requestContext } from "../../http/request-context.ts";
-import { requestLine } from "../../http/request-line.ts";
 import { requireResponse } from "../../http/require-response.ts";
 import { sameOrigin } from "../../http/same-origin.ts";
 import { pageSecurityHeaders } from "../../http/security-headers.ts";
 import { strangerOf } from "../../http/share-owner.ts";
-import { standardHeaders } from "../../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../../http/surface.ts";
 import { errorPage } from "../pages/error/page.tsx";
 import { accessPages } from "../pages/sign-in/access.tsx";
@@ -20,7 +18,7 @@ const bases = ["/login", "/setup", "/access"];
 export function createSignIn(build: Build): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(
-    requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
+    requestContext({ isLocal: build.isLocal }),
     pageSecurityHeaders,
     receiveForm(strangerOf),
     sameOrigin,

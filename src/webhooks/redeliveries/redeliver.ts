@@ -70,7 +70,6 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
   const before = await readReadable(context, deliveryId);
   const { set } = await commit({
     accountId: actor.accountId,
-    result: null,
     events: [],
     statements: {
       set: db

@@ -112,7 +112,6 @@ export function deleteWebhook(
   return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
     const { deleted } = await commit({
       whenFull: "write",
-      result: null,
       events: [],
       audit: [auditEntry(context, "webhook.deleted", auditTarget(before))],
       statements: {
