@@ -202,14 +202,12 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
  * may be signed in to another account.
  */
 export async function requireSameWorker(deployment: Deployment): Promise<void> {
-  const [deployments, health] = await Promise.all([
-    readDeployments(deployment),
-    fetch(`${deployment.origin}/health`, { signal: AbortSignal.timeout(10_000) })
-      .then((response) => response.json() as Promise<{ releaseId?: string }>)
-      .catch((error: Error) => {
-        throw new CommandError("unreachable", `Nothing is done. ${deployment.origin}/health does not respond: ${error.message}`);
-      }),
-  ]);
+  const health = await fetch(`${deployment.origin}/health`, { signal: AbortSignal.timeout(10_000) })
+    .then((response) => response.json() as Promise<{ releaseId?: string }>)
+    .catch((error: Error) => {
+      throw new CommandError("unreachable", `Nothing is done. ${deployment.origin}/health does not respond: ${error.message}`);
+    });
+  const deployments = await readDeployments(deployment);
   const shares = deployments?.[0] ?? [];
   if (shares.some(({ id }) => id === health.releaseId)) return;
   throw new CommandError(
