@@ -22,7 +22,7 @@ export interface LogWay {
   p99: number;
   /** The share of time in which D1 was busy with the log, from 0 to 1. */
   busyShare: number;
-  /** The time in milliseconds that the log writers need to store all waiting flushes. The time starts at the end of the load and of the disturbance. */
+  /** The time in milliseconds that the log writers need to store all pending flushes. The time starts at the end of the load and of the disturbance. */
   drainedMs: number;
 }
 
@@ -71,7 +71,7 @@ async function run(url: string, d1: SlowD1, { name, begin }: { name: string; beg
 }
 
 /**
- * Waits until the log writers have stored all waiting flushes. Returns the elapsed time in milliseconds. If the wait takes more than three minutes,
+ * Waits until the log writers have stored all pending flushes. Returns the elapsed time in milliseconds. If the wait takes more than three minutes,
  * returns infinity.
  */
 async function untilDrained(url: string): Promise<number> {

@@ -97,7 +97,7 @@ export function mergeReport(budget: Budget, id: string, { nonce, shares }: Guard
   return { ...budget, windows, holders: new Map(budget.holders).set(id, { nonce, retired, rows }) };
 }
 
-/** The maximum number of guards among which the remaining is divided. Further guards get only what their requests need. */
+/** The maximum number of guards among which the remaining units are divided. Further guards get only what their requests need. */
 const maxHolders = 64;
 
 /**

@@ -211,7 +211,7 @@ export class AccountUnits {
     if (!isEnough) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
   }
 
-  /** Returns the holding. A guard without one begins a new incarnation, whose nonce is on disk before the budget merges of it. */
+  /** Returns the holding. A guard without one begins a new incarnation, whose nonce is on disk before the budget learns of it. */
   #newHolding(): Holding {
     if (this.#holding) return this.#holding;
     this.#holding = { nonce: crypto.randomUUID(), shares: [] };

@@ -6,7 +6,7 @@ import type { LastUses } from "./store-totals.ts";
 /** The rollups of an account that are in its log writer. D1 may have some of them too. */
 export interface OpenRollups {
   memtable: HourlyRollups;
-  /** The waiting flushes. If the log in D1 has this flush or a later one, the flush is already in D1. */
+  /** The pending flushes. If the log in D1 has this flush or a later one, the flush is already in D1. */
   waiting: readonly { number: number; rollups: HourlyRollups }[];
   /** The number of the account's last flush. If D1 has a later flush, the log writer must be asked again. */
   flush: number;

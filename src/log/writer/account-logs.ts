@@ -180,7 +180,7 @@ export class AccountLogs {
     for (const id of log.memtable.entries.keys()) if (id < startId) log.memtable.remove(id);
   }
 
-  /** Raises the numbers of an account's waiting flushes, so that the oldest flush `first` has the number after `last`, which is the last flush in D1. */
+  /** Raises the numbers of an account's pending flushes, so that the oldest flush `first` has the number after `last`, which is the last flush in D1. */
   renumberAfter(first: PendingFlush, last: number): void {
     const log = this.of(first.accountId);
     const by = last + 1 - first.number;

@@ -12,7 +12,7 @@ const accountsAtOnce = 50;
 const bytesAtOnce = 1_000_000;
 const timeoutMs = 10 * secondMs;
 
-/** Returns the oldest waiting flush of each account, as many as fit into one batch. */
+/** Returns the oldest pending flush of each account, as many as fit into one batch. */
 export function nextFlushes(logs: AccountLogs): PendingFlush[] {
   const flushes: PendingFlush[] = [];
   let bytes = 0;

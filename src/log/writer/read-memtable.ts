@@ -9,7 +9,7 @@ import { entriesIn, sorted } from "../segments/segment.ts";
 import type { AccountLog, AccountLogs } from "./account-logs.ts";
 import type { PendingFlush } from "./recorded-flushes.ts";
 
-// Reads what D1 does not have yet: the memtable of an account and its waiting flushes. A reader asks the log writer first, and then reads D1. A flush that
+// Reads what D1 does not have yet: the memtable of an account and its pending flushes. A reader asks the log writer first, and then reads D1. A flush that
 // D1 stores in between is therefore in both answers, but no flush is in neither.
 
 /** Returns the rollups of an account that D1 may not have yet. */
@@ -34,7 +34,7 @@ export interface UsedKey {
   id: string;
 }
 
-/** Returns the keys with admitted requests in a memtable or a waiting flush, sorted by account and key, after the key `after`. */
+/** Returns the keys with admitted requests in a memtable or a pending flush, sorted by account and key, after the key `after`. */
 export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): UsedKey[] {
   const keys = [...logs.accounts].flatMap(([account, log]) => [...readOpenUses(logs, log).keys()].map((id) => ({ account, id })));
   const position = ({ account, id }: UsedKey) => `${account}/${id}`;
@@ -45,7 +45,7 @@ export function readUsedKeys(logs: AccountLogs, after: UsedKey, limit: number): 
 /** The number of entries of a memtable that are compared with a filter in one piece. */
 const entriesAtOnce = 4000;
 
-/** Searches the memtable and the waiting flushes of an account, as they are when the search begins. */
+/** Searches the memtable and the pending flushes of an account, as they are when the search begins. */
 export async function searchMemtable(logs: AccountLogs, log: AccountLog, wanted: Query): Promise<Found> {
   const { startId } = log.state;
   const query = wanted.from === null || wanted.from < startId ? { ...wanted, from: startId } : wanted;
@@ -81,7 +81,7 @@ export async function searchMemtable(logs: AccountLogs, log: AccountLog, wanted:
 
 const newestFirst = (entries: readonly Entry[]): Entry[] => sorted(entries).reverse();
 
-/** Returns the segments of waiting flushes, sorted by their last id, highest first. */
+/** Returns the segments of pending flushes, sorted by their last id, highest first. */
 const waitingSegments = (waiting: readonly PendingFlush[]) =>
   waiting
     .flatMap((flush) => flush.segments.map((segment, part) => ({ ...segment, flush, part })))

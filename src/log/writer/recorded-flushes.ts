@@ -18,7 +18,7 @@ export interface NewFlush extends NewTotals {
 }
 
 /**
- * What the memory holds of a recorded flush that D1 has not confirmed yet. Its contents stay on disk, because a log writer has thousands of waiting flushes
+ * What the memory holds of a recorded flush that D1 has not confirmed yet. Its contents stay on disk, because a log writer has thousands of pending flushes
  * after an outage of D1.
  */
 export interface PendingFlush extends Pick<NewFlush, "accountId" | "number" | "id" | "at" | "completeTo"> {

@@ -47,7 +47,7 @@ export async function reportAll(
   return reports.map((report) => outcomes[decided.indexOf(report)] ?? "unavailable");
 }
 
-/** Returns an entry that was flushed, or null if there is none. Searches the waiting flushes first: D1 may store one of them in the meantime. */
+/** Returns an entry that was flushed, or null if there is none. Searches the pending flushes first: D1 may store one of them in the meantime. */
 async function findFlush({ logs, db }: { logs: AccountLogs; db: Db }, { accountId, id }: Entry): Promise<Entry | null> {
   const query = { filter: {}, before: justAfter(id), from: id, limit: 1 };
   const waiting = await searchMemtable(logs, logs.of(accountId), query);

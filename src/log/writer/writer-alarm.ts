@@ -100,7 +100,7 @@ export class WriterAlarm {
     }
   }
 
-  /** Stores the waiting flushes in D1, the oldest flush of each account first. Throws if D1 does not respond. */
+  /** Stores the pending flushes in D1, the oldest flush of each account first. Throws if D1 does not respond. */
   async storeWaiting(endsAt = Date.now() + maxAlarmMs): Promise<void> {
     for (let batches = 0; batches < maxBatches && Date.now() < endsAt; batches++) {
       const flushes = nextFlushes(this.#logs);

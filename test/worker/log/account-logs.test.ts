@@ -133,7 +133,7 @@ class Log {
     }
   }
 
-  /** Adds up the figures: the totals in D1, the waiting flushes that D1 does not have, and the memtable. */
+  /** Adds up the figures: the totals in D1, the pending flushes that D1 does not have, and the memtable. */
   async figures(): Promise<HourlyRollups> {
     const open = readOpenRollups(this.logs, this.own);
     const { results } = await env.ACTIVITY_0.prepare("SELECT start, keys FROM hour_totals WHERE account_id = ?")
