@@ -58,10 +58,12 @@ describe("The CI workflows", () => {
     expect([ended.code, lines.at(0), lines.at(-1), lines.includes("the reason")]).toEqual([code, "```", "```", true]);
   });
 
-  it("run each part of .ci/run", () => {
+  it("run each part of .ci/run, which refuses any other", async () => {
     const script = readFileSync(join(root, ".ci/run"), "utf8");
     const { jobs } = parse(workflow("check.yml")) as { jobs: { check: { strategy: { matrix: { part: string[] } } } } };
-    expect(/\$\{\*:-([a-z -]+)\}/.exec(script)?.[1]?.split(" ")).toEqual(jobs.check.strategy.matrix.part);
+    expect(/^all="([a-z -]+)"$/m.exec(script)?.[1]?.split(" ")).toEqual(jobs.check.strategy.matrix.part);
+    const { code, err } = await run("bash", [join(root, ".ci/run"), "chekc"]);
+    expect([code, err]).toEqual([2, expect.stringContaining("There is no part chekc.")]);
   });
 
   it("audit all dependencies of a deploy, including development dependencies", () => {
