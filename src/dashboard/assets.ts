@@ -6,5 +6,5 @@ export const assets = {
   "log.js": "/assets/log.LYV46E5V.js",
   "overview.js": "/assets/overview.YJ2MP2GG.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
-  "style.css": "/assets/style.RLLAOBEO.css",
+  "style.css": "/assets/style.OSWVB7I2.css",
 } as const;

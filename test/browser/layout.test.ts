@@ -232,14 +232,14 @@ it.each(loaded)("Nothing moves while a page loads on a machine that is four time
 });
 
 /**
- * Splits HTML into 24 pieces, and after the start of each list of options, because such a list grows with each option.
+ * Splits HTML into 24 pieces, and after the start of each list of options and after each label, because both grow with what follows.
  * Each piece ends before a tag, because a text that is cut moves on any page: its last word may need another line.
  */
 function piecesOf(html: string): string[] {
   const size = html.length / 24;
   const even = Array.from({ length: 23 }, (_, index) => html.indexOf("<", (index + 1) * size));
-  const emptyLists = [...html.matchAll(/(?<=<select[^>]*>)<option/g)].map(({ index }) => index);
-  const cuts = [...new Set([...even, ...emptyLists])].filter((cut) => cut > 0).toSorted((a, b) => a - b);
+  const growing = [...html.matchAll(/(?<=<select[^>]*>)<option|(?<=<\/label>)<(?:select|input)/g)].map(({ index }) => index);
+  const cuts = [...new Set([...even, ...growing])].filter((cut) => cut > 0).toSorted((a, b) => a - b);
   return [0, ...cuts].map((cut, index) => html.slice(cut, cuts[index]));
 }
 
