@@ -17,7 +17,7 @@ import { copyOf, freePort, removeProject } from "./project.ts";
 // the runtime at each step of a delivery and at random times. Tasks are created until the last kill, however long the kills take.
 
 const { fewestChanges, pauseBetweenKills, rounds } = inject("isLong")
-  ? { fewestChanges: 2000, pauseBetweenKills: 40, rounds: 7 }
+  ? { fewestChanges: 1000, pauseBetweenKills: 40, rounds: 3 }
   : { fewestChanges: 100, pauseBetweenKills: 12, rounds: 1 };
 const concurrency = 8;
 const leaseMs = 60_000;
