@@ -3,6 +3,7 @@ import { find, type Json, type JsonObject, resolve } from "../../src/api/openapi
 import { laptop } from "../../src/api/openapi/servers.ts";
 import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { Problem } from "../../src/api/route-parts/responses.ts";
+import { routesOf } from "../../src/api/route-policies.ts";
 import { type ApiRouter, createRouter } from "../../src/api/router.ts";
 import { addErrorResponses } from "./error-responses.ts";
 import { addEventRequests } from "./event-requests.ts";
@@ -10,7 +11,6 @@ import { addEventSchemas } from "./event-schemas.ts";
 import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { externalDocs, info, tags } from "./info.ts";
-import { addLinks } from "./links.ts";
 import { portable } from "./portable.ts";
 import { addScopes } from "./scopes.ts";
 import { shareParts } from "./shared-parts.ts";
@@ -24,7 +24,6 @@ export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
   addEventRequests(document);
   openResponses(document);
   addExamples(document);
-  addLinks(document);
   addScopes(document);
   shareParts(document);
   return document;
@@ -35,25 +34,51 @@ export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
  * responses against these schemas.
  */
 export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
-  const registry = createRouter().openAPIRegistry;
-  for (const { openAPIRegistry } of routers) {
-    for (const definition of openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
-  }
-  registry.register("Problem", Problem);
-  registry.registerComponent("securitySchemes", securityScheme, {
-    type: "http",
-    scheme: "bearer",
-    description: "An API key, `dvo_...`. Each operation names the scope that it needs.",
+  const document = documentOf({
+    base: apiBase,
+    routes: routers.flatMap(routesOf),
+    problem: Problem,
+    schemes: {
+      [securityScheme]: {
+        type: "http",
+        scheme: "bearer",
+        description: "An API key, `dvo_...`. Each operation names the scope that it needs.",
+      },
+    },
+    headers,
+    head: { info, servers: [laptop], tags, externalDocs },
   });
-  for (const [name, definition] of Object.entries(headers)) registry.registerComponent("headers", name, definition);
-  const documented = createRouter();
-  documented.openAPIRegistry = registry;
-  const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [laptop], tags, externalDocs });
-  const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [apiBase + path, item]));
-  const document = JSON.parse(JSON.stringify({ ...made, paths }, portable)) as JsonObject;
   addEventSchemas(document);
   addErrorResponses(document);
   return document;
+}
+
+type Registry = ApiRouter["openAPIRegistry"];
+type Components = NonNullable<ReturnType<ApiRouter["getOpenAPI31Document"]>["components"]>;
+
+/** The parts of an API's document. */
+interface Parts {
+  /** The path below which the routes are mounted. */
+  base: string;
+  routes: readonly Parameters<Registry["registerPath"]>[0][];
+  /** The schema of problem responses. */
+  problem: Parameters<Registry["register"]>[1];
+  schemes: NonNullable<Components["securitySchemes"]>;
+  headers: NonNullable<Components["headers"]>;
+  head: Omit<Parameters<ApiRouter["getOpenAPI31Document"]>[0], "openapi">;
+}
+
+/** Returns an OpenAPI 3.1.0 document as plain JSON, without the problem responses of its operations. */
+export function documentOf({ base, routes, problem, schemes, headers, head }: Parts): JsonObject {
+  const documented = createRouter();
+  const registry = documented.openAPIRegistry;
+  for (const route of routes) registry.registerPath(route);
+  registry.register("Problem", problem);
+  for (const [name, scheme] of Object.entries(schemes)) registry.registerComponent("securitySchemes", name, scheme);
+  for (const [name, header] of Object.entries(headers)) registry.registerComponent("headers", name, header);
+  const made = documented.getOpenAPI31Document({ openapi: "3.1.0", ...head });
+  const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [base + path, item]));
+  return JSON.parse(JSON.stringify({ ...made, paths }, portable)) as JsonObject;
 }
 
 /**

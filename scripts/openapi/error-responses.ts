@@ -10,35 +10,44 @@ import { type FailureCode, failureCodes, failures } from "../../src/lib/errors/f
 // route of an operation names all its other problems with `failsWith`.
 
 const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended", "ip_not_allowed"] as const;
-export const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
+const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
 
-/** Returns all error codes with which an operation of `/api/v1` may respond. */
-export function errorCodesOf(path: string, operation: Operation): FailureCode[] {
-  const security = operation.security as Record<string, string[]>[];
-  const scopes = security[0]?.[securityScheme];
-  const parameters = (operation.parameters ?? []).map(({ name, in: where }) => `${where} ${name}`);
-  const has = (parameter: string) => parameters.includes(parameter);
-  const own = (operation["x-error-codes"] ?? []) as FailureCode[];
-  // Every report of a leaked key gets the same response, so this operation has only the error codes that its route names.
-  if (scopes === undefined && operation.requestBody) return own;
-  const codes: FailureCode[] = [
-    ...(scopes === undefined ? [] : ofKeys),
-    ...(scopes?.length ? (["insufficient_scope"] as const) : []),
-    ...(scopes === undefined || operation["x-counted"] === false ? [] : (["rate_limit_exceeded"] as const)),
-    ...(scopes === undefined ? [] : (["too_many_unknown_keys"] as const)),
-    ...(operation["x-cost"] === undefined ? [] : (["cost_exceeds_limit"] as const)),
+const parametersOf = ({ parameters = [] }: Operation): string[] => parameters.map(({ name, in: where }) => `${where} ${name}`);
+
+/** Returns the error codes that follow from the path, the parameters and the body of an operation, and those that its route names. */
+export function codesOfInput(path: string, operation: Operation): FailureCode[] {
+  const parameters = parametersOf(operation);
+  return [
     "invalid_parameter",
-    ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
+    ...(parameters.includes("query cursor") ? (["invalid_cursor"] as const) : []),
     ...(parameters.some((parameter) => parameter.startsWith("header ")) ? (["invalid_header"] as const) : []),
-    ...(has("header If-Match") ? (["precondition_failed"] as const) : []),
-    ...(has("header Idempotency-Key") ? (["request_in_progress", "idempotency_key_reused", "limit_reached"] as const) : []),
+    ...(parameters.includes("header If-Match") ? (["precondition_failed"] as const) : []),
+    ...(parameters.includes("header Idempotency-Key") ? (["request_in_progress", "idempotency_key_reused"] as const) : []),
     ...(operation.requestBody ? ofBodies : []),
     ...(path.includes("{") ? (["not_found"] as const) : []),
     "internal_error",
     "unavailable",
-    ...own,
+    ...((operation["x-error-codes"] ?? []) as FailureCode[]),
   ];
-  return failureCodes.filter((code) => codes.includes(code));
+}
+
+/** Sorts error codes, each of them once, by their order in `failureCodes`. */
+export const inOrder = (codes: readonly FailureCode[]): FailureCode[] => failureCodes.filter((code) => codes.includes(code));
+
+/** Returns all error codes with which an operation of `/api/v1` may respond. */
+function codesOfApi(path: string, operation: Operation): FailureCode[] {
+  const security = operation.security as Record<string, string[]>[];
+  const scopes = security[0]?.[securityScheme];
+  // Every report of a leaked key gets the same response, so this operation has only the error codes that its route names.
+  if (scopes === undefined && operation.requestBody) return (operation["x-error-codes"] ?? []) as FailureCode[];
+  return inOrder([
+    ...(scopes === undefined ? [] : ([...ofKeys, "too_many_unknown_keys"] as const)),
+    ...(scopes?.length ? (["insufficient_scope"] as const) : []),
+    ...(scopes === undefined || operation["x-counted"] === false ? [] : (["rate_limit_exceeded"] as const)),
+    ...(operation["x-cost"] === undefined ? [] : (["cost_exceeds_limit"] as const)),
+    ...(parametersOf(operation).includes("header Idempotency-Key") ? (["limit_reached"] as const) : []),
+    ...codesOfInput(path, operation),
+  ]);
 }
 
 /** The additional response headers of each status. */
@@ -66,7 +75,7 @@ export interface ErrorResponses {
 }
 
 const ofApi: ErrorResponses = {
-  codesOf: errorCodesOf,
+  codesOf: codesOfApi,
   hasRateLimit: ({ security }) => (security as unknown[]).length > 0,
   why: {},
   detail: {},

@@ -2,17 +2,14 @@ import packageJson from "../../package.json" with { type: "json" };
 import type { JsonObject, Operation } from "../../src/api/openapi/document.ts";
 import { problemWith } from "../../src/api/route-parts/responses.ts";
 import { routesOf } from "../../src/api/route-policies.ts";
-import { createRouter } from "../../src/api/router.ts";
-import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import { type FailureCode, failureCodes } from "../../src/lib/errors/failure.ts";
 import { forwardOperation } from "../../src/team/routes/forward.ts";
 import { forwardScheme, type TeamRouter, teamBase, teamScheme } from "../../src/team/team-router.ts";
 import { tokenScopes } from "../../src/team/tokens/token.ts";
-import { openResponses } from "./document.ts";
-import { addErrorResponses, type ErrorResponses, ofBodies } from "./error-responses.ts";
+import { documentOf, openResponses } from "./document.ts";
+import { addErrorResponses, codesOfInput, type ErrorResponses, inOrder } from "./error-responses.ts";
 import { addExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
-import { portable } from "./portable.ts";
 
 const description = `The team that runs a deployment calls this API: from its own API, from the command line, and from scripts. Customers use the API at \`/api/v1\`.
 
@@ -42,21 +39,6 @@ const tags = [
   { name: "Service tokens", description: "Tokens for your own programs." },
 ];
 
-/** The headers of the team API, which the document describes. */
-const usedHeaders = [
-  "X-Request-Id",
-  "ETag",
-  "Link",
-  "Location",
-  "Idempotent-Replayed",
-  "Retry-After",
-  "WWW-Authenticate",
-  "Accept-Post",
-  "Accept-Patch",
-  "Accept-Encoding",
-  ...rateLimitHeaders,
-] as const;
-
 const nextHeader = {
   description: "The cursor of the next page of an export. The last page has no `X-Next` header.",
   schema: { type: "string" as const },
@@ -64,24 +46,13 @@ const nextHeader = {
 
 /** Returns all error codes with which an operation may respond. */
 function codesOf(path: string, operation: Operation): FailureCode[] {
-  const parameters = (operation.parameters ?? []).map(({ name, in: where }) => `${where} ${name}`);
-  const has = (parameter: string) => parameters.includes(parameter);
-  const codes: FailureCode[] = [
+  return inOrder([
     "invalid_token",
     "too_many_attempts",
     "insufficient_scope",
     ...(operation["x-reach"] === "deployment" ? (["forbidden"] as const) : []),
-    "invalid_parameter",
-    ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
-    ...(has("header If-Match") ? (["invalid_header", "precondition_failed"] as const) : []),
-    ...(has("header Idempotency-Key") ? (["invalid_header", "request_in_progress", "idempotency_key_reused"] as const) : []),
-    ...(path.includes("{") ? (["not_found"] as const) : []),
-    ...(operation.requestBody ? ofBodies : []),
-    "internal_error",
-    "unavailable",
-    ...((operation["x-error-codes"] ?? []) as FailureCode[]),
-  ];
-  return failureCodes.filter((code) => codes.includes(code));
+    ...codesOfInput(path, operation),
+  ]);
 }
 
 const errorResponses: ErrorResponses = {
@@ -116,27 +87,23 @@ export function teamDocument(routers: readonly TeamRouter[]): JsonObject {
 
 /** Returns the document with strict response schemas, against which the tests check responses. */
 export function closedTeamDocument(routers: readonly TeamRouter[]): JsonObject {
-  const documented = createRouter();
-  const registry = documented.openAPIRegistry;
   const [verifying, ...others] = routers.map(routesOf);
-  for (const route of [...(verifying ?? []), forwardOperation, ...others.flat()]) registry.registerPath(route);
-  registry.register("Problem", problemWith(failureCodes));
-  registry.registerComponent("securitySchemes", teamScheme, {
-    type: "http",
-    scheme: "bearer",
-    description: "A service token, `svc_...`, or an operator token.",
+  const document = documentOf({
+    base: teamBase,
+    routes: [...(verifying ?? []), forwardOperation, ...others.flat()],
+    problem: problemWith(failureCodes),
+    schemes: {
+      [teamScheme]: { type: "http", scheme: "bearer", description: "A service token, `svc_...`, or an operator token." },
+      [forwardScheme]: {
+        type: "apiKey",
+        in: "header",
+        name: "X-Service-Token",
+        description: "A service token with the scope `verify`, which the proxy adds.",
+      },
+    },
+    headers: { ...headers, "X-Next": nextHeader },
+    head: { info, servers: [{ url: "/" }], tags },
   });
-  registry.registerComponent("securitySchemes", forwardScheme, {
-    type: "apiKey",
-    in: "header",
-    name: "X-Service-Token",
-    description: "A service token with the scope `verify`, which the proxy adds.",
-  });
-  registry.registerComponent("headers", "X-Next", nextHeader);
-  for (const name of usedHeaders) registry.registerComponent("headers", name, headers[name]);
-  const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "/" }], tags });
-  const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [teamBase + path, item]));
-  const document = JSON.parse(JSON.stringify({ ...made, paths }, portable)) as JsonObject;
   addErrorResponses(document, errorResponses);
   return document;
 }
