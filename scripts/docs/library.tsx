@@ -1,13 +1,17 @@
 import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import { CodeTabs } from "../../src/dashboard/components/code-tabs.tsx";
 import type { BuiltLibrary } from "../../src/docs/library.ts";
-import type { BuiltPage, DocPage } from "../../src/docs/page.ts";
+import { type BuiltPage, type DocPage, originPlaceholder } from "../../src/docs/page.ts";
 import { Console } from "./console.tsx";
 import { builtGroups } from "./contents.tsx";
 import { Home } from "./home.tsx";
 import { operationPath } from "./markdown.ts";
-import { operationParts, type Place } from "./pages/operations.ts";
-import { docPages } from "./pages.ts";
+import { errorPages } from "./pages/errors.ts";
+import { eventPages } from "./pages/events.ts";
+import { guidePages } from "./pages/guides.ts";
+import { indexPage } from "./pages/index.ts";
+import { operationPages, operationParts, type Place } from "./pages/operations.ts";
+import { schemaPages } from "./pages/schemas.ts";
 import { headingsOf, highlight, renderMarkdown } from "./render.ts";
 import { buildIndex } from "./search.ts";
 import { teamPages } from "./team.ts";
@@ -34,6 +38,18 @@ export function buildLibrary(
     return { ...page, html, headings: headingsOf(page.markdown, html) };
   });
   return { pages, groups: builtGroups(document, pages), ...buildIndex(pages), team: teamPages(team.document, team.guides) };
+}
+
+/** Returns every page of the documentation. The pages are built from the OpenAPI document, the guides, the event catalogue and the code. */
+function docPages(document: JsonObject, guides: Readonly<Record<string, string>>): DocPage[] {
+  const pages = [
+    ...guidePages(document, originPlaceholder, guides),
+    ...operationPages(document),
+    ...eventPages(document),
+    ...errorPages(document, originPlaceholder),
+    ...schemaPages(document),
+  ];
+  return [indexPage(document, pages), ...pages];
 }
 
 /** Returns the page of an operation, whose samples and console stand beside the article. */
