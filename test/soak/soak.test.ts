@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { heldMiB, inspect, type Session } from "../../scripts/inspector.ts";
 import { type Receiver, startReceiver } from "../../scripts/receiving.ts";
 import { freePort, run } from "../node/project.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { heldMiB, inspect, type Session } from "./inspector.ts";
 
 // `npm run soak` sends requests of many kinds for half an hour. The variable SOAK_MINUTES sets another duration. The test fails if a
 // request gets a server error, or if memory grows. The test also fails if a request is not logged exactly once, or if an event is not
