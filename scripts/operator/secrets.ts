@@ -49,7 +49,7 @@ async function listSecrets(given: Given): Promise<void> {
     ...body.signing.map(row("KEY_SIGNING_SECRETS", "key")),
     ...body.encryption.map(row("WEBHOOK_ENCRYPTION_SECRETS", "webhook")),
   ];
-  const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
+  const unknown = body.unknown_keys > 0 ? `\nThe service does not know which secret signed ${counted(body.unknown_keys, "key")}.` : "";
   const empty = emptyPlaces(body.places).map((place) => `\n${place} has no readable secret: ${lostSecret}.`);
   const needing = body.need_lost.map(({ id, account_id: account }: { id: string; account_id: string }) => `\n  ${id} of ${account}`);
   const lost = needing.length === 0 ? "" : `\nThese need a secret that the Worker has lost:${needing.join("")}`;

@@ -20,8 +20,8 @@ export interface SecretUse {
 
 /**
  * For each signing secret, counts the key secrets that the signing secret signed. Revoked keys are not counted, and neither are imported secrets, whose hashes
- * have a colon. After a rotation, the previous key secret is counted until the overlap ends. `unknown`: the number of keys that were created before the service
- * recorded the signing secret.
+ * have a colon. After a rotation, the previous key secret is counted until the overlap ends. `unknown`: the number of keys whose signing secret is not known,
+ * because D1 was restored to an earlier time.
  */
 export async function countSignedKeys(db: Db, env: object, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
   const rows = await db.all<{ name: string | null; used: number }>(

@@ -88,7 +88,7 @@ const getSecrets = createRoute({
       description: "The names of the secrets in each binding.",
       example: { KEY_SIGNING_SECRETS: ["a"], KEY_SIGNING_SECRETS_2: [] },
     }),
-    unknown_keys: z.int().meta({ description: "The keys that are older than the record of signing secrets.", example: 0 }),
+    unknown_keys: z.int().meta({ description: "The keys whose signing secret is not known, after D1 was restored.", example: 0 }),
     encryption: z.array(SecretUseData).meta({ description: "The secrets that encrypt webhook secrets." }),
     need_lost: listOf(`The keys and webhooks that need a secret that the Worker does not have, at most ${mostNeeding}.`, {
       id: z.string().meta({ description: "The key or the webhook.", example: "key_2wVY7cPq9sTdKfR4" }),
