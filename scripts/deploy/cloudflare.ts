@@ -1,5 +1,6 @@
 import { CommandError } from "../exit-codes.ts";
 import type { Binding, Deployment } from "./deployment.ts";
+import { healthOf } from "./watch.ts";
 import { jsonIn, wrangler } from "./wrangler.ts";
 
 // Asks Cloudflare what is deployed. Nothing in this file changes anything.
@@ -202,11 +203,9 @@ export async function readDeployed(deployment: Deployment): Promise<Deployed | n
  * may be signed in to another account.
  */
 export async function requireSameWorker(deployment: Deployment): Promise<void> {
-  const health = await fetch(`${deployment.origin}/health`, { signal: AbortSignal.timeout(10_000) })
-    .then((response) => response.json() as Promise<{ releaseId?: string }>)
-    .catch((error: Error) => {
-      throw new CommandError("unreachable", `Nothing is done. ${deployment.origin}/health does not respond: ${error.message}`);
-    });
+  const health = await healthOf(deployment).catch((error: Error) => {
+    throw new CommandError("unreachable", `Nothing is done. ${deployment.origin}/health does not respond: ${error.message}`);
+  });
   const deployments = await readDeployments(deployment);
   const shares = deployments?.[0] ?? [];
   if (shares.some(({ id }) => id === health.releaseId)) return;

@@ -4,8 +4,7 @@ import type { Manifest } from "../operator/backup.ts";
 import { readDatabaseIds } from "./cloudflare.ts";
 import { creations, type Database, type Deployment } from "./deployment.ts";
 import { overridesOf } from "./environment.ts";
-import { rowsOf, type Source } from "./rows.ts";
-import { wrangler } from "./wrangler.ts";
+import { rowsOf, type Source, wrangler } from "./wrangler.ts";
 
 const countTables =
   "SELECT count(*) AS count FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_cf_%' AND name <> 'd1_migrations'";

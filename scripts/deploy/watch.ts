@@ -20,17 +20,22 @@ function isFailing({ status, checks }: Health): boolean {
   return Object.entries(checks).some(([name, results]) => name !== "cron:jobs" && results.some((each) => each.status === "fail"));
 }
 
-/** Asks `/health` of a version, even if it has only a share of the requests. Returns null if it responds and is healthy, otherwise what is wrong. */
-async function healthProblem({ worker, origin }: Target, version: string): Promise<string | null> {
+/** Asks `/health` at the address of a Worker. `version`: the version to ask, even if it has only a share of the requests. */
+export async function healthOf({ worker, origin }: Target, version?: string): Promise<Health & { httpStatus: number }> {
+  const response = await fetch(`${origin}/health`, {
+    headers: version === undefined ? {} : { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` },
+    signal: AbortSignal.timeout(10_000),
+    redirect: "manual",
+  });
+  return { ...((await response.json()) as Health), httpStatus: response.status };
+}
+
+/** Returns null if a version responds and is healthy, otherwise what is wrong. */
+async function healthProblem(target: Target, version: string): Promise<string | null> {
   try {
-    const response = await fetch(`${origin}/health`, {
-      headers: { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` },
-      signal: AbortSignal.timeout(10_000),
-      redirect: "manual",
-    });
-    const health = (await response.json()) as Health;
-    if (health.releaseId !== version) return `it responded with ${response.status} as ${health.releaseId}`;
-    return isFailing(health) ? `it responded with ${response.status}: ${health.output ?? health.status}` : null;
+    const health = await healthOf(target, version);
+    if (health.releaseId !== version) return `it responded with ${health.httpStatus} as ${health.releaseId}`;
+    return isFailing(health) ? `it responded with ${health.httpStatus}: ${health.output ?? health.status}` : null;
   } catch (error) {
     return ((error as Error).cause as Error | undefined)?.message || (error as Error).message;
   }
@@ -40,12 +45,10 @@ const pauseMs = 2000;
 const pause = (ms: number, signal?: AbortSignal) => sleep(ms, undefined, signal && { signal }).catch(() => {});
 
 /** Returns whether one of these versions responds at the address of the Worker. Otherwise, nobody could watch a new version there. */
-export async function isServing({ origin }: Target, versions: readonly string[]): Promise<boolean> {
+export async function isServing(target: Target, versions: readonly string[]): Promise<boolean> {
   for (let attempt = 0; attempt < 3; attempt++) {
     if (attempt > 0) await pause(pauseMs);
-    const found = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" })
-      .then((response) => response.json() as Promise<Health>)
-      .catch(() => null);
+    const found = await healthOf(target).catch(() => null);
     if (found?.releaseId !== undefined && versions.includes(found.releaseId)) return true;
   }
   return false;

@@ -80,3 +80,17 @@ export function jsonIn(text: string): unknown {
   if (found !== undefined) return JSON.parse(found);
   throw new WranglerError(`wrangler printed no JSON:\n${text}`);
 }
+
+/** A database, as the arguments of `wrangler d1` name it. */
+export interface Source {
+  which: string;
+  where: "--local" | "--remote";
+  config: string;
+}
+
+/** Returns the rows of a query of a database. */
+export async function rowsOf<Row>({ which, where, config }: Source, query: string): Promise<Row[]> {
+  const { out } = await wrangler(["d1", "execute", which, where, "--json", "--command", query], { config });
+  const [result] = jsonIn(out) as { results: Row[] }[];
+  return result?.results ?? [];
+}

@@ -1,4 +1,4 @@
-import { rowsOf, type Source } from "../deploy/rows.ts";
+import { rowsOf, type Source } from "../deploy/wrangler.ts";
 
 // An export of D1 writes a line break as the two characters `\n`. If a text with line breaks also contains these two characters, the export does not
 // distinguish them, and after an import both are line breaks. Such texts are rare, so a backup reads them a second time, in hex.
