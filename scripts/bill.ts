@@ -11,8 +11,8 @@ import {
   prices,
   writersOfDatabase,
 } from "./bill-figures.ts";
-import { parseOptions } from "./command.ts";
-import { CommandError, exitCodes } from "./exit-codes.ts";
+import { parseOptions, run } from "./command.ts";
+import { CommandError } from "./exit-codes.ts";
 
 // `npm run bill` computes Cloudflare's bill of a month from prices and counted rows (bill-figures.ts).
 
@@ -77,19 +77,12 @@ export function amountIn(text: string): number {
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const dollarsAndCents = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const rounded = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
-
-const nameOf = (requests: number) =>
-  requests >= 1e9
-    ? `${rounded.format(requests / 1e9)} billion`
-    : requests >= 1e6
-      ? `${rounded.format(requests / 1e6)} million`
-      : whole.format(requests);
+const inWords = new Intl.NumberFormat("en", { notation: "compact", compactDisplay: "long", maximumFractionDigits: 2 });
 
 /** Formats bills as a table in Markdown, with one column for each bill. */
 export function billTable(bills: readonly Bill[]): string {
   const rows = [
-    ["dollars a month", ...bills.map(({ requests }) => `${nameOf(requests)} requests`)],
+    ["dollars a month", ...bills.map(({ requests }) => `${inWords.format(requests)} requests`)],
     ...(bills[0]?.lines ?? []).map(([what], line) => [what, ...bills.map(({ lines }) => whole.format(lines[line]?.[1] ?? 0))]),
     ["**all**", ...bills.map(({ total }) => `**${whole.format(total)}**`)],
     ["**per million requests**", ...bills.map(({ requests, total }) => `**${dollarsAndCents.format((total / requests) * 1e6)}**`)],
@@ -110,29 +103,19 @@ export function billText(bills: readonly Bill[], keys: number): string {
     const nearest = pace < slow.pace ? slow : fast;
     const perHour = (each: number) => (each * 3600).toFixed(each < slow.pace ? 1 : 0);
     return [
-      `${nameOf(requests)} requests are ${perHour(pace)} an hour for each key. The bench did not count this pace, so the bill uses the needs of ${perHour(nearest.pace)} an hour.`,
+      `${inWords.format(requests)} requests are ${perHour(pace)} an hour for each key. The bench did not count this pace, so the bill uses the needs of ${perHour(nearest.pace)} an hour.`,
     ];
   });
   return [billTable(bills), ...(notes.length > 0 ? ["", ...notes] : [])].join("\n");
 }
 
-function run(argv: string[]): void {
-  const text = { type: "string" } as const;
-  const { values } = parseOptions(
-    { args: argv, options: { requests: text, accounts: text, keys: text, help: { type: "boolean" } } },
-    usage,
-  );
-  if (values.help) return void process.stdout.write(`${usage}\n`);
-  if (values.requests === undefined) throw new CommandError("misuse", usage);
-  const keys = amountIn(values.accounts ?? "500") * amountIn(values.keys ?? "5");
-  const bills = values.requests.split(",").map((each) => billOf(amountIn(each), keys));
-  process.stdout.write(`${billText(bills, keys)}\n`);
-}
-
 if (import.meta.main)
-  try {
-    run(process.argv.slice(2));
-  } catch (error) {
-    console.error(error instanceof CommandError ? error.message : error);
-    process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
-  }
+  await run(async () => {
+    const text = { type: "string" } as const;
+    const { values } = parseOptions({ options: { requests: text, accounts: text, keys: text, help: { type: "boolean" } } }, usage);
+    if (values.help) return usage;
+    if (values.requests === undefined) throw new CommandError("misuse", usage);
+    const keys = amountIn(values.accounts ?? "500") * amountIn(values.keys ?? "5");
+    const bills = values.requests.split(",").map((each) => billOf(amountIn(each), keys));
+    return billText(bills, keys);
+  });

@@ -51,12 +51,13 @@ function requireNotGivenTwice(config: ParseArgsConfig): void {
 }
 
 /**
- * Runs a command. If the command succeeds, prints its result to standard output. If the command fails, prints the error to standard error and
- * sets the exit code.
+ * Runs a command. If the command succeeds and returns a text, prints the text to standard output. If the command fails, prints the error to
+ * standard error and sets the exit code.
  */
-export async function run(command: () => Promise<string>): Promise<void> {
+export async function run(command: () => Promise<unknown>): Promise<void> {
   try {
-    process.stdout.write(`${await command()}\n`);
+    const said = await command();
+    if (typeof said === "string") process.stdout.write(`${said}\n`);
   } catch (error) {
     if (error instanceof Failure) console.error(sentencesOf(error));
     else console.error(error instanceof CommandError ? error.message : error);

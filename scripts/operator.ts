@@ -1,4 +1,5 @@
-import { CommandError, exitCodes } from "./exit-codes.ts";
+import { run } from "./command.ts";
+import { exitCodes } from "./exit-codes.ts";
 import { runOperator } from "./operator/commands.ts";
 
 // `npm run operator` runs a command for the team that operates a deployment. Each command calls the Worker and never writes to D1 itself.
@@ -7,7 +8,4 @@ import { runOperator } from "./operator/commands.ts";
 // If standard output is a pipe, its reader can close the pipe early.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : exitCodes.failed));
 
-runOperator(process.argv.slice(2)).catch((error: unknown) => {
-  console.error(error instanceof CommandError ? error.message : error);
-  process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
-});
+await run(() => runOperator(process.argv.slice(2)));

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { nodeHttp, type Verified, Verifier } from "../integrations/node/index.js";
-import { CommandError, exitCodes } from "./exit-codes.ts";
+import { run } from "./command.ts";
+import { exitCodes } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { connectToOperator } from "./operator-client.ts";
 
@@ -60,7 +61,4 @@ Press Ctrl C to stop.
   });
 }
 
-start().catch((error: unknown) => {
-  console.error(error instanceof CommandError ? error.message : error);
-  process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
-});
+await run(start);

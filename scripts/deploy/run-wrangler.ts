@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { requireNotTakenByNpm } from "../command.ts";
+import { requireNotTakenByNpm, run } from "../command.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { root } from "../root.ts";
 import { readDeployment } from "./deployment.ts";
@@ -12,7 +12,8 @@ const usage = "Usage: npm run wrangler -- NAME COMMAND...\n\n  NAME  an environm
 /** Options of wrangler that change what a command does, and where. */
 const changing = ["remote", "local", "env", "dry-run", "command", "file", "version-id"];
 
-async function run([env, ...args]: string[]): Promise<number> {
+await run(async () => {
+  const [env, ...args] = process.argv.slice(2);
   requireNotTakenByNpm(changing);
   if (env === undefined || args.length === 0) throw new CommandError("misuse", usage);
   if (args.some((arg) => /^--name(?:=|$)/.test(arg)))
@@ -23,15 +24,5 @@ async function run([env, ...args]: string[]): Promise<number> {
     shell: process.platform === "win32",
   });
   if (error) throw error;
-  return status ?? exitCodes.failed;
-}
-
-run(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    console.error(error instanceof CommandError ? error.message : error);
-    process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
-  },
-);
+  process.exitCode = status ?? exitCodes.failed;
+});
