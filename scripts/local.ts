@@ -51,13 +51,6 @@ export function ensureStateDirectory(): void {
   chmodSync(stateDirectory, 0o700);
 }
 
-/** Returns the error for local data from an earlier release. This release cannot read such data. */
-export const earlierData = () =>
-  new CommandError(
-    "failed",
-    "The local data are of an earlier release, and this release cannot read them. Start again with new data: npm start -- --fresh",
-  );
-
 /**
  * The path of a file that contains one hash. The hash covers wrangler.toml and the names of the applied migrations. If the hash still
  * matches, `applyMigrations` opens no database.
@@ -97,15 +90,12 @@ async function migrate(db: D1Database, folder: string, statementsOf: (sql: strin
   );
   const { results: applied } = await db.prepare("SELECT name FROM d1_migrations").all<{ name: string }>();
   const files = readdirSync(folder).filter((file) => file.endsWith(".sql"));
-  if (applied.some(({ name }) => !files.includes(name))) throw earlierData();
   const missing = files.filter((file) => !applied.some(({ name }) => name === file));
   for (const file of missing.toSorted()) {
     const statements = statementsOf(readFileSync(join(folder, file), "utf8")).map((statement) => db.prepare(statement));
     const noted = db.prepare("INSERT INTO d1_migrations (name) VALUES (?)").bind(file);
     await db.batch([...statements, noted]).catch((error: unknown) => {
-      throw String(error).includes("already exists")
-        ? earlierData()
-        : new Error(`The migration ${file} could not be applied.`, { cause: error });
+      throw new CommandError("failed", `${file} could not be applied: ${error}\n\nTo start again with new data: npm start -- --fresh`);
     });
   }
 }

@@ -3,10 +3,10 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { requireNotTakenByNpm } from "./command.ts";
+import { parseOptions } from "./command.ts";
 import { isResponding, startDevWorker, statusOf } from "./dev-worker.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { applyMigrations, earlierData, ensureStateDirectory, restoredFile, restoringFile, seedLocalData, stateDirectory } from "./local.ts";
+import { applyMigrations, ensureStateDirectory, restoredFile, restoringFile, seedLocalData, stateDirectory } from "./local.ts";
 import "./sample-resources.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
@@ -15,8 +15,6 @@ import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts"
 
 /** If this file exists, the demo account has been created. The demo key is stored as DEMO_API_KEY in .dev.vars. */
 const demoFile = join(stateDirectory, "demo");
-/** Up to release 0.2, this file contained the demo key. The local databases of these releases had other names. */
-const formerDemoFile = join(stateDirectory, "demo-key");
 /**
  * This file exists while the demo data is being created. If the start is interrupted, the file remains. The next start then deletes the
  * local data and creates new data.
@@ -33,19 +31,13 @@ function portOf(text: string | undefined): number {
   return port;
 }
 
-const known = ["--fresh", "--empty", "--sign-in", "--log", "--inspect"];
+const usage = `Usage: npm start -- [--fresh] [--empty] [--sign-in] [--log] [--inspect]
 
-function optionsIn(args: string[]): Record<"fresh" | "empty" | "signIn" | "log" | "inspect", boolean> {
-  requireNotTakenByNpm(known.map((option) => option.slice(2)));
-  const unknown = args.find((arg) => !known.includes(arg));
-  if (unknown !== undefined)
-    throw new CommandError(
-      "misuse",
-      `Unknown option ${unknown}. There are five options: npm start -- --fresh starts again with new data, npm start -- --empty starts again without sample data, npm start -- --sign-in requires sign-in as a deployed Worker does, npm start -- --log prints a line for each request, and npm start -- --inspect opens V8's debugger.`,
-    );
-  const [fresh = false, empty = false, signIn = false, log = false, inspect = false] = known.map((option) => args.includes(option));
-  return { fresh, empty, signIn, log, inspect };
-}
+  --fresh    start again with new data
+  --empty    start again without sample data
+  --sign-in  require sign-in, as a deployed Worker does
+  --log      print a line for each request
+  --inspect  open V8's debugger`;
 
 async function requireFreePort(port: number): Promise<void> {
   const taken = new CommandError("misuse", `Port ${port} is taken. Choose another: PORT=${port + 1 > 65_535 ? 8788 : port + 1} npm start`);
@@ -64,15 +56,12 @@ async function requireFreePort(port: number): Promise<void> {
 
 async function prepare(fresh: boolean, empty: boolean): Promise<string> {
   if (fresh || empty || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
-  if (existsSync(formerDemoFile)) throw earlierData();
   if (existsSync(restoringFile))
     throw new CommandError(
       "refused",
       "The local data are incomplete, because a restore was interrupted. Run npm run restore again, or start with new data: npm start -- --fresh",
     );
   ensureStateDirectory();
-  // Delete any requests that an earlier start recorded in this folder.
-  rmSync(join(stateDirectory, "v3", "observability"), { recursive: true, force: true });
   ensureSecrets();
   say("Applying the D1 migrations ...");
   await applyMigrations();
@@ -134,7 +123,9 @@ const fireCron = (url: string): Promise<unknown> =>
 
 async function start(): Promise<void> {
   const port = portOf(process.env.PORT);
-  const { fresh, empty, signIn, log, inspect } = optionsIn(process.argv.slice(2));
+  const flag = { type: "boolean", default: false } as const;
+  const { values } = parseOptions({ options: { fresh: flag, empty: flag, "sign-in": flag, log: flag, inspect: flag } }, usage);
+  const { fresh, empty, "sign-in": signIn, log, inspect } = values;
   await requireFreePort(port);
   const demoKey = await prepare(fresh, empty);
 
