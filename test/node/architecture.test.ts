@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { bundle, moduleOf } from "../../scripts/build-browser.ts";
-import { circlesIn, layers, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
+import { layers, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
 import { generated } from "../../scripts/generate.ts";
 import { missingStatements } from "../../scripts/storage-counting.ts";
 import { trustedFiles, withTrustedFiles } from "../../scripts/trusted.ts";
@@ -15,15 +15,6 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 describe("The import check", () => {
   it("finds no violation in src", () => {
     expect(violationsBelow(join(root, "src"))).toEqual([]);
-  });
-
-  it("finds files that import each other in a circle", () => {
-    const importsByFile = new Map([
-      ["a.ts", ["b.ts", "d.ts"]],
-      ["b.ts", ["c.ts"]],
-      ["c.ts", ["b.ts"]],
-    ]);
-    expect(circlesIn(importsByFile)).toEqual([["b.ts", "c.ts", "b.ts"]]);
   });
 
   it("has a line for each folder of src", () => {
