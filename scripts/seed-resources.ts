@@ -8,45 +8,20 @@ import { pick, type Random, weighted } from "./seed-random.ts";
 import { type Call, createTaskCall, createUserCall, patchTaskCall, type Written } from "./seed-traffic.ts";
 
 const tasks = 240;
-const people = [
-  "Amara Okafor",
-  "Jonas Lindqvist",
-  "Mei Tanaka",
-  "Lucía Ferreira",
-  "Tomasz Nowak",
-  "Priya Raman",
-  "Oskar Brandt",
-  "Nadia Haddad",
-  "Elif Kaya",
-  "Marcus Reid",
-  "Ingrid Solberg",
-  "Rafael Costa",
-  "Yuki Mori",
-  "Chiara Conti",
-  "Sam O’Neill",
-  "Leila Farahani",
-  "Pavel Dvořák",
-  "Anneke de Vries",
-  "Kwame Mensah",
-  "Sofia Papadaki",
-  "Hugo Marchand",
-  "Zofia Zielińska",
-  "Daniel Kim",
-  "Freya Nielsen",
-];
+const people = `
+  Amara Okafor, Jonas Lindqvist, Mei Tanaka, Lucía Ferreira, Tomasz Nowak, Priya Raman, Oskar Brandt, Nadia Haddad, Elif Kaya, Marcus Reid,
+  Ingrid Solberg, Rafael Costa, Yuki Mori, Chiara Conti, Sam O’Neill, Leila Farahani, Pavel Dvořák, Anneke de Vries, Kwame Mensah,
+  Sofia Papadaki, Hugo Marchand, Zofia Zielińska, Daniel Kim, Freya Nielsen
+`
+  .trim()
+  .split(/,\s+/);
 const verbs = ["Review", "Replace", "Calibrate", "Document", "Test", "Order parts for", "Plan", "Fix", "Ship", "Measure"];
-const things = [
-  "gripper firmware",
-  "charging dock",
-  "lidar mount",
-  "fleet dashboard",
-  "safety report",
-  "battery pack",
-  "wheel encoder",
-  "warehouse map",
-  "motor driver",
-  "onboarding guide",
-];
+const things = `
+  gripper firmware, charging dock, lidar mount, fleet dashboard, safety report, battery pack, wheel encoder, warehouse map, motor driver,
+  onboarding guide
+`
+  .trim()
+  .split(/,\s+/);
 
 /** The time from the start of a request to its change, in milliseconds. */
 const changedAfterMs = 14;
