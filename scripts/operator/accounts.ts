@@ -1,6 +1,7 @@
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import {
+  action,
   at,
   type Command,
   callAgain,
@@ -11,8 +12,10 @@ import {
   limitsInWords,
   limitsOf,
   listed,
+  listing,
   note,
   out,
+  pagesOf,
   print,
   required,
   sameTarget,
@@ -22,85 +25,42 @@ import {
 
 const mib = 1024 * 1024;
 
-/** Returns a command that changes one term of an account. `terms` returns the members of the PATCH request for the second argument. */
-const setting = (
-  form: string,
-  what: string,
-  terms: (value: string) => object,
-  said: (body: OperatorResponse["body"]) => string,
-): Command => ({
-  form,
-  what,
-  args: 2,
-  run: async (given) => {
-    const { body } = await changeAccount(given, terms(given.args[1] ?? ""));
-    await print(given, body, () => said(body));
-  },
-});
+/** Returns a command that changes terms of an account. `terms` returns the members of the PATCH request for the second argument. */
+const setting = (form: string, what: string, terms: (value: string) => object, said: (body: OperatorResponse["body"]) => string): Command =>
+  action({ form, what, args: 2, send: (given) => changeAccount(given, terms(given.args[1] ?? "")), said });
+
+const saidTerms = ({ plan_id: plan, limits, lowered }: OperatorResponse["body"]): string =>
+  `Plan: ${plan ?? "none"}. Limits of all keys together: ${limitsInWords(limits)}.${lowered.length > 0 ? ` Keys with lower limits now: ${lowered.join(", ")}.` : ""}`;
 
 export const accounts: Record<string, Command> = {
-  list: {
+  list: listing({
     form: "list",
     what: "list all accounts",
-    args: 0,
-    run: async (given) => {
-      const all = await listed(given.client, "/accounts");
-      const row = (each: Record<string, unknown>) => [
-        each.id,
-        each.status,
-        each.limit_ceiling,
-        each.retention_days,
-        each.activity_database,
-        each.plan_id,
-        limitsInWords(each.limits as { per: string; limit: number }[]),
-        each.name,
-      ];
-      await print(given, all, () =>
-        table(["ID", "STATUS", "CEILING", "RETENTION", "DATABASE", "PLAN", "ALL KEYS TOGETHER", "NAME"], all.data.map(row)),
-      );
-    },
-  },
-  make: {
+    path: () => "/accounts",
+    members: ["id", "status", "limit_ceiling", "retention_days", "activity_database", "plan_id", "limits", "name"],
+  }),
+  make: action({
     form: "make --name NAME --email EMAIL [--external-id ID]",
     what: "create an account, and print the setup link for its first owner",
     args: 0,
     options: { name: "string", email: "string", "external-id": "string" },
-    run: async (given) => {
-      const { "external-id": externalId } = given.options;
-      const { body } = await given.client.call("POST", "/accounts", {
-        name: required(given.options, "name"),
-        email: required(given.options, "email"),
-        ...(externalId !== undefined && { external_id: externalId }),
-      });
-      await print(given, body, () => `${body.id}\n${body.setup_url}`);
-      note("The link works once, for seven days.");
-    },
-  },
-  find: {
+    send: ({ client, options }) =>
+      client.call("POST", "/accounts", {
+        name: required(options, "name"),
+        email: required(options, "email"),
+        ...(options["external-id"] !== undefined && { external_id: options["external-id"] }),
+      }),
+    said: (body) => `${body.id}\n${body.setup_url}`,
+    noted: () => "The link works once, for seven days.",
+  }),
+  find: listing({
     form: "find [--external-id ID] [--email EMAIL] [--text TEXT]",
     what: "find accounts by external id, by email address, or by a text in their name, email address or external id",
-    args: 0,
-    options: { "external-id": "string", email: "string", text: "string" },
-    run: async (given) => {
-      const [externalId, email, text] = ["external-id", "email", "text"].map((name) => {
-        const value = given.options[name];
-        return typeof value === "string" ? value.trim() : undefined;
-      });
-      // Without the check, a shell variable that is not set would drop its filter, and the command would find too many accounts.
-      if (externalId === "" || email === "" || text === "") throw new CommandError("misuse", "A filter is empty. Leave it out.");
-      const filter = { ...(externalId && { external_id: externalId }), ...(email && { email }), ...(text && { q: text }) };
-      if (Object.keys(filter).length === 0) throw new CommandError("misuse", "Add --external-id, --email or --text.");
-      const found = await listed(given.client, "/accounts", filter);
-      const row = ({ id, status, external_id: external, email: address, name }: Record<string, unknown>) => [
-        id,
-        status,
-        external,
-        address,
-        name,
-      ];
-      await print(given, found, () => table(["ID", "STATUS", "EXTERNAL ID", "EMAIL", "NAME"], found.data.map(row)));
-    },
-  },
+    path: () => "/accounts",
+    members: ["id", "status", "external_id", "email", "name"],
+    filters: { "external-id": ["external_id"], email: ["email"], text: ["q"] },
+    needsFilter: true,
+  }),
   "external-id": setting(
     "external-id ID EXTERNAL|none",
     "set the id of the account in your own system",
@@ -119,28 +79,18 @@ export const accounts: Record<string, Command> = {
     (value) => ({ on_unavailable: value }),
     (body) => `While a guard cannot be reached: ${body.on_unavailable}.`,
   ),
-  suspend: {
+  suspend: action({
     form: "suspend ID",
     what: "deny requests with the account's keys, hold its deliveries, and let its members only read",
-    args: 1,
-    run: async (given) => {
-      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/suspend`);
-      await print(given, body, () => `Suspended. Requests with the account's keys are now denied (${counted(body.keys, "key")}).`);
-    },
-  },
-  resume: {
+    send: (given) => given.client.call("POST", `/accounts/${at(given, 0)}/suspend`),
+    said: ({ keys }) => `Suspended. Requests with the account's keys are now denied (${counted(keys, "key")}).`,
+  }),
+  resume: action({
     form: "resume ID",
     what: "end a suspension",
-    args: 1,
-    run: async (given) => {
-      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/resume`);
-      await print(
-        given,
-        body,
-        () => `Resumed. The account's keys work again (${counted(body.keys, "key")}), and held deliveries are sent when they are due.`,
-      );
-    },
-  },
+    send: (given) => given.client.call("POST", `/accounts/${at(given, 0)}/resume`),
+    said: ({ keys }) => `Resumed. The account's keys work again (${counted(keys, "key")}), and held deliveries are sent when they are due.`,
+  }),
   limits: {
     form: "limits ID PERIOD=N,...|none",
     what: "set the account's own limits, which all its keys share, for example hour=5000; a period that you leave out is as in its plan",
@@ -149,46 +99,42 @@ export const accounts: Record<string, Command> = {
       const limits = limitsIn(given.args[1] ?? "");
       const { body: before } = await given.client.call("GET", `/accounts/${at(given, 0)}`);
       const own = limitsOf(before.own_limits);
-      await changeTerms(given, { limits });
+      const { body } = await changeAccount(given, { limits });
+      await print(given, body, () => saidTerms(body));
       note(
         `Before: ${limitsInWords(before.limits)}. To undo: operator accounts limits ${given.args[0]} ${own || "none"}${sameTarget(given)}`,
       );
     },
   },
-  plan: {
-    form: "plan ID PLAN|none",
-    what: "give the account a plan",
-    args: 2,
-    run: (given) => changeTerms(given, { plan_id: given.args[1] === "none" ? null : given.args[1] }),
-  },
+  plan: setting("plan ID PLAN|none", "give the account a plan", (plan) => ({ plan_id: plan === "none" ? null : plan }), saidTerms),
   ceiling: {
     form: "ceiling ID LIMIT",
     what: "set the highest hourly limit of the account's keys, and lower the keys above it",
     args: 2,
     run: setCeiling,
   },
-  storage: {
+  storage: action({
     form: "storage ID",
     what: "show how much the account stores, and its limits",
-    args: 1,
-    run: async (given) => {
-      const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/storage`);
-      const { dropped_events: dropped, ...counted } = body as Record<string, { stored: number; most: number }> & { dropped_events: number };
-      const rows = Object.entries(counted).map(([what, { stored, most }]) => [what, stored, most]);
-      await print(given, body, () => table(["WHAT", "STORED", "LIMIT"], rows));
-      if (dropped > 0) note(`${dropped} events were not stored, because the account had used up its storage.`);
-    },
-  },
-  "storage-quota": {
+    send: (given) => given.client.call("GET", `/accounts/${at(given, 0)}/storage`),
+    said: ({ dropped_events: _, ...stores }: Record<string, { stored: number; most: number }>) =>
+      table(
+        ["WHAT", "STORED", "LIMIT"],
+        Object.entries(stores).map(([what, { stored, most }]) => [what, stored, most]),
+      ),
+    noted: ({ dropped_events: dropped }) =>
+      dropped > 0 ? `${dropped} events were not stored, because the account had used up its storage.` : null,
+  }),
+  "storage-quota": action({
     form: "storage-quota ID MIB|default",
     what: "set how much the account may store in the main database, in MiB",
     args: 2,
-    run: async (given) => {
+    send: (given) => {
       const bytes = given.args[1] === "default" ? null : whole(given.args[1], "MIB") * mib;
-      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/storage-quota`, { bytes });
-      await print(given, body, () => `It may store ${body.storage_quota_bytes / mib} MiB.`);
+      return given.client.call("PUT", `/accounts/${at(given, 0)}/storage-quota`, { bytes });
     },
-  },
+    said: (body) => `It may store ${body.storage_quota_bytes / mib} MiB.`,
+  }),
   "retention-days": setting(
     "retention-days ID DAYS|default",
     "set the retention of the account's log, from 2 to 90 days",
@@ -210,26 +156,11 @@ export const accounts: Record<string, Command> = {
   },
 };
 
-async function changeTerms(given: Given, terms: object): Promise<void> {
-  const { body } = await changeAccount(given, terms);
-  await print(
-    given,
-    body,
-    () =>
-      `Plan: ${body.plan_id ?? "none"}. Limits of all keys together: ${limitsInWords(body.limits)}.${body.lowered.length > 0 ? ` Keys with lower limits now: ${body.lowered.join(", ")}.` : ""}`,
-  );
-}
-
 async function exportAccount(given: Given): Promise<void> {
   let lines = 0;
-  for (let next: string | null = ""; next !== null; ) {
-    const { text, headers }: OperatorResponse = await given.client.call(
-      "GET",
-      `/accounts/${at(given, 0)}/export${next && `?after=${next}`}`,
-    );
+  for await (const text of pagesOf(given, `/accounts/${at(given, 0)}/export`)) {
     await out(text);
     lines += text.split("\n").length - 1;
-    next = headers.get("X-Next");
   }
   // If an export does not end with a line of type `end`, the export is incomplete.
   await out(`${JSON.stringify({ type: "end", lines })}\n`);

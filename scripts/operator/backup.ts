@@ -8,7 +8,7 @@ import { type Source, wrangler } from "../deploy/wrangler.ts";
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { root } from "../root.ts";
-import { type Command, callAgain, counted, type Given, note, print, required } from "./command.ts";
+import { type Command, callAgain, counted, deploymentOf, type Given, note, print, required } from "./command.ts";
 import { exactTexts } from "./exact-texts.ts";
 import { rewriteDump } from "./rewrite-dump.ts";
 
@@ -76,12 +76,7 @@ export async function hashOf(file: string): Promise<string> {
 async function makeBackup(given: Given): Promise<void> {
   const { client } = given;
   const folder = required(given.options, "to");
-  if (!client.isLocal && client.deployment === null)
-    throw new CommandError(
-      "misuse",
-      `Add --env NAME, the environment of ${client.origin}: wrangler copies the databases of that environment.`,
-    );
-  const deployment = client.deployment ?? (await readDeployment());
+  const deployment = deploymentOf(given) ?? (await readDeployment());
   if (!client.isLocal) await requireSameWorker(deployment);
   if (existsSync(folder) && !statSync(folder).isDirectory()) throw new CommandError("misuse", `${folder} is not a folder.`);
   const manifest = await beginOrContinue(given, deployment, folder);

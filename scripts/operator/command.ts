@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Deployment } from "../deploy/deployment.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import type { OperatorClient, OperatorResponse } from "../operator-client.ts";
 
@@ -68,6 +69,100 @@ export async function listed(
     page = body.next_cursor ? { cursor: body.next_cursor } : null;
   }
   return { data };
+}
+
+/** A filter of a list: the query parameter for an option, and how the text of the option becomes its value. */
+type Filter = [parameter: string, convert?: (text: string) => string];
+
+interface Listing extends Pick<Command, "form" | "what"> {
+  args?: number;
+  path: (given: Given) => string;
+  /** The members to show, in order. The heading of a column is the name of its member. */
+  members: readonly string[];
+  /** The texts for members that are null, instead of a hyphen. */
+  absent?: Readonly<Record<string, string>>;
+  /** The filters, by their option. */
+  filters?: Readonly<Record<string, Filter>>;
+  needsFilter?: boolean;
+}
+
+const eitherOf = new Intl.ListFormat("en-GB", { type: "disjunction" });
+
+/** Returns a command that prints a list as a table. */
+export const listing = ({ form, what, args = 0, path, members, absent = {}, filters = {}, needsFilter = false }: Listing): Command => ({
+  form,
+  what,
+  args,
+  options: Object.fromEntries(Object.keys(filters).map((option) => [option, "string"])),
+  run: async (given) => {
+    const query = queryOf(given.options, filters);
+    if (needsFilter && Object.keys(query).length === 0)
+      throw new CommandError("misuse", `Add ${eitherOf.format(Object.keys(filters).map((option) => `--${option}`))}.`);
+    const all = await listed(given.client, path(given), query);
+    const headings = members.map((member) => member.replaceAll("_", " ").toUpperCase());
+    const rowOf = (item: Record<string, unknown>) => members.map((member) => cellOf(item[member] ?? absent[member]));
+    await print(given, all, () => table(headings, all.data.map(rowOf)));
+  },
+});
+
+/** Returns the query parameters for the filters that are given. Throws `CommandError` if one of them is empty. */
+function queryOf(options: Options, filters: Readonly<Record<string, Filter>>): Record<string, string> {
+  const given = Object.entries(filters).flatMap(([option, [parameter, convert = String]]) => {
+    const text = options[option];
+    return typeof text === "string" ? [[parameter, convert(text.trim())] as const] : [];
+  });
+  // Without the check, a shell variable that is not set would drop its filter, and the command would list too much.
+  if (given.some(([, value]) => value === "")) throw new CommandError("misuse", "A filter is empty. Leave it out.");
+  return Object.fromEntries(given);
+}
+
+/** Formats a member of a list's item. A list has either texts or limits. */
+function cellOf(value: unknown): unknown {
+  if (Array.isArray(value)) return typeof value[0] === "string" ? value.join(",") : limitsInWords(value);
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : value;
+}
+
+interface Action extends Pick<Command, "form" | "what" | "options"> {
+  args?: number;
+  send: (given: Given) => Promise<OperatorResponse>;
+  /** Returns the text to print for the body of the response. */
+  said: (body: OperatorResponse["body"]) => string;
+  /** Returns what a person should know beside it, if anything. */
+  noted?: (body: OperatorResponse["body"]) => string | null;
+}
+
+/** Returns a command that sends a request and prints its result. A response without a body counts as the id in the first argument. */
+export const action = ({ send, said, noted = () => null, args = 1, ...described }: Action): Command => ({
+  ...described,
+  args,
+  run: async (given) => {
+    const { body } = await send(given);
+    await print(given, body ?? { id: given.args[0] }, () => said(body));
+    const text = noted(body);
+    if (text !== null) note(text);
+  },
+});
+
+/** Requests the pages of an export, one after another. Yields the text of each page, which has one JSON object per line. */
+export async function* pagesOf({ client }: Given, path: string, query: Readonly<Record<string, string>> = {}): AsyncGenerator<string> {
+  for (let after: string | null = ""; after !== null; ) {
+    const parameters = new URLSearchParams({ ...query, ...(after !== "" && { after: decodeURIComponent(after) }) });
+    const { text, headers }: OperatorResponse = await client.call("GET", `${path}?${parameters}`);
+    yield text;
+    after = headers.get("X-Next");
+  }
+}
+
+/**
+ * Returns the deployment on which a command runs wrangler, or null for the local Worker. wrangler selects a Worker by its environment, and not
+ * by its address. Throws `CommandError` if the command names only an address.
+ */
+export function deploymentOf({ client }: Given): Deployment | null {
+  if (client.isLocal || client.deployment) return client.deployment;
+  throw new CommandError(
+    "misuse",
+    `Nothing is done. Add --env NAME, the environment of ${client.origin}: wrangler selects a Worker by its environment.`,
+  );
 }
 
 export const isTransient = (error: unknown) =>

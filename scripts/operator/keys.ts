@@ -1,5 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import { at, type Command, type Given, limitsIn, limitsInWords, listed, print, required, table, whole } from "./command.ts";
+import { action, at, type Command, type Given, limitsIn, limitsInWords, listing, print, required, whole } from "./command.ts";
 
 /**
  * Returns the id of the key that `text` identifies. `text` can be the id (`key_` and 16 characters), the form in logs (`dvo_` and the same
@@ -28,38 +28,32 @@ async function printLimits(given: Given): Promise<void> {
   await print(given, { limits, limits_from: from }, () => `The key's limits are ${limitsInWords(limits)}.${whose}`);
 }
 
+/** Returns a command that changes the state of a key. */
+const changing = (verb: string, what: string, said: string): Command =>
+  action({ form: `${verb} KEY`, what, send: (given) => given.client.call("POST", `/keys/${keyOf(given)}/${verb}`), said: () => said });
+
 export const keys: Record<string, Command> = {
-  list: {
+  list: listing({
     form: "list ACCOUNT",
     what: "list the keys of an account",
     args: 1,
-    run: async (given) => {
-      const body = await listed(given.client, `/accounts/${at(given, 0)}/keys`);
-      const row = (each: Record<string, unknown>) => [
-        each.id,
-        each.status,
-        limitsInWords(each.limits as { per: string; limit: number }[]),
-        each.last_used_at,
-        each.name,
-      ];
-      await print(given, body, () => table(["ID", "STATUS", "LIMITS", "LAST USED", "NAME"], body.data.map(row)));
-    },
-  },
-  make: {
+    path: (given) => `/accounts/${at(given, 0)}/keys`,
+    members: ["id", "status", "limits", "last_used_at", "name"],
+  }),
+  make: action({
     form: "make ACCOUNT --name NAME [--scopes a,b] [--limit N]",
     what: "create a key, and print its secret once",
-    args: 1,
     options: { name: "string", scopes: "string", limit: "string" },
-    run: async (given) => {
+    send: (given) => {
       const { scopes, limit } = given.options;
-      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/keys`, {
+      return given.client.call("POST", `/accounts/${at(given, 0)}/keys`, {
         name: required(given.options, "name"),
         ...(typeof scopes === "string" && { scopes: scopes.split(",").map((scope) => scope.trim()) }),
         ...(typeof limit === "string" && { hourly_limit: whole(limit, "--limit") }),
       });
-      await print(given, body, () => body.secret_key);
     },
-  },
+    said: (body) => body.secret_key,
+  }),
   limits: {
     form: "limits KEY PERIOD=N,... | plan",
     what: "replace the limits of a key, for example second=20,hour=5000,month=100000, or give it those of its plan",
@@ -84,24 +78,11 @@ export const keys: Record<string, Command> = {
       await printLimits(given);
     },
   },
-  ...Object.fromEntries(
-    (
-      [
-        ["revoke", "revoke a key permanently", "Revoked. Requests with this key are now denied."],
-        ["disable", "disable a key until it is enabled again", "Disabled. Requests with this key are denied until it is enabled again."],
-        ["enable", "enable a disabled key", "Enabled."],
-      ] as const
-    ).map(([verb, what, said]): [string, Command] => [
-      verb,
-      {
-        form: `${verb} KEY`,
-        what,
-        args: 1,
-        run: async (given) => {
-          const { body } = await given.client.call("POST", `/keys/${keyOf(given)}/${verb}`);
-          await print(given, body, () => said);
-        },
-      },
-    ]),
+  revoke: changing("revoke", "revoke a key permanently", "Revoked. Requests with this key are now denied."),
+  disable: changing(
+    "disable",
+    "disable a key until it is enabled again",
+    "Disabled. Requests with this key are denied until it is enabled again.",
   ),
+  enable: changing("enable", "enable a disabled key", "Enabled."),
 };

@@ -1,7 +1,6 @@
 import { ByteWriter, parquetWriteRows } from "hyparquet-writer";
 import { CommandError } from "../exit-codes.ts";
-import type { OperatorResponse } from "../operator-client.ts";
-import { at, type Command, counted, type Given, note, out } from "./command.ts";
+import { at, type Command, counted, type Given, note, out, pagesOf } from "./command.ts";
 
 export const log: Record<string, Command> = {
   export: {
@@ -49,24 +48,18 @@ async function exportLog(given: Given): Promise<void> {
     throw new CommandError("misuse", "--from must be before --to.");
   if (format === "parquet") return writeParquet(given);
   let lines = 0;
-  for await (const text of pagesOf(given)) {
+  for await (const text of entriesOf(given)) {
     await out(text);
     lines += text.split("\n").length - 1;
   }
   note(`${counted(lines, "request")}.`);
 }
 
-/** Requests one page after another. Each page has one JSON object per line. */
-async function* pagesOf(given: Given): AsyncGenerator<string> {
-  const { from, to } = given.options;
-  const span = Object.entries({ from, to }).filter((pair): pair is [string, string] => typeof pair[1] === "string");
-  for (let after: string | null = ""; after !== null; ) {
-    const query = new URLSearchParams([...span, ...(after === "" ? [] : [["after", decodeURIComponent(after)]])] as [string, string][]);
-    const { text, headers }: OperatorResponse = await given.client.call("GET", `/accounts/${at(given, 0)}/log?${query}`);
-    yield text;
-    after = headers.get("X-Next");
-  }
-}
+/** Yields the pages of the log. */
+const entriesOf = (given: Given): AsyncGenerator<string> => {
+  const span = Object.entries(given.options).filter((each): each is [string, string] => ["from", "to"].includes(each[0]));
+  return pagesOf(given, `/accounts/${at(given, 0)}/log`, Object.fromEntries(span));
+};
 
 async function writeParquet(given: Given): Promise<void> {
   if (process.stdout.isTTY)
@@ -81,7 +74,7 @@ async function writeParquet(given: Given): Promise<void> {
   });
   let lines = 0;
   const rows = async function* () {
-    for await (const text of pagesOf(given))
+    for await (const text of entriesOf(given))
       for (const line of text.split("\n").filter((each) => each !== "")) {
         lines++;
         yield rowOf(JSON.parse(line) as Request);

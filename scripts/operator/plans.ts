@@ -1,19 +1,5 @@
 import { CommandError } from "../exit-codes.ts";
-import {
-  at,
-  type Command,
-  counted,
-  type Given,
-  limitsIn,
-  limitsInWords,
-  listed,
-  note,
-  type Options,
-  print,
-  required,
-  table,
-  whole,
-} from "./command.ts";
+import { action, at, type Command, counted, type Given, limitsIn, listing, note, type Options, print, required, whole } from "./command.ts";
 
 const optionsOfPlan = {
   name: "string",
@@ -36,38 +22,22 @@ function membersIn(options: Options): Record<string, unknown> {
   };
 }
 
-const rowOf = (plan: Record<string, unknown>) => [
-  plan.id,
-  plan.name,
-  limitsInWords(plan.account_limits as []),
-  limitsInWords(plan.key_limits as []),
-  plan.retention_days ?? "default",
-  plan.accounts,
-  plan.waiting,
-];
-const headings = ["ID", "NAME", "ALL KEYS TOGETHER", "EACH KEY", "RETENTION", "ACCOUNTS", "WAITING"];
-
 export const plans: Record<string, Command> = {
-  list: {
+  list: listing({
     form: "list",
     what: "list all plans, with the number of their accounts and of accounts that wait for the latest terms",
-    args: 0,
-    run: async (given) => {
-      const all = await listed(given.client, "/plans");
-      await print(given, all, () => table(headings, all.data.map(rowOf)));
-    },
-  },
-  make: {
+    path: () => "/plans",
+    members: ["id", "name", "account_limits", "key_limits", "retention_days", "accounts", "waiting"],
+    absent: { retention_days: "default" },
+  }),
+  make: action({
     form: `make --name NAME ${optionsInForm}`,
     what: "make a plan: a named set of limits, default scopes and a retention",
     args: 0,
     options: optionsOfPlan,
-    run: async (given) => {
-      required(given.options, "name");
-      const { body } = await given.client.call("POST", "/plans", membersIn(given.options));
-      await print(given, body, () => body.id);
-    },
-  },
+    send: ({ client, options }) => client.call("POST", "/plans", { ...membersIn(options), name: required(options, "name") }),
+    said: (body) => body.id,
+  }),
   change: {
     form: `change ID [--name NAME] ${optionsInForm}`,
     what: "change a plan, and give its accounts the new terms",
@@ -75,15 +45,12 @@ export const plans: Record<string, Command> = {
     options: optionsOfPlan,
     run: changePlan,
   },
-  delete: {
+  delete: action({
     form: "delete ID",
     what: "delete a plan that no account has",
-    args: 1,
-    run: async (given) => {
-      await given.client.call("DELETE", `/plans/${at(given, 0)}`);
-      await print(given, { id: given.args[0] }, () => "Deleted.");
-    },
-  },
+    send: (given) => given.client.call("DELETE", `/plans/${at(given, 0)}`),
+    said: () => "Deleted.",
+  }),
 };
 
 async function changePlan(given: Given): Promise<void> {

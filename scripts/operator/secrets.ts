@@ -6,7 +6,7 @@ import { CommandError } from "../exit-codes.ts";
 import { replaceLocalSecret } from "../local-secrets.ts";
 import type { OperatorResponse } from "../operator-client.ts";
 import { newSecret } from "../secrets.ts";
-import { type Command, callAgain, counted, type Given, print, table } from "./command.ts";
+import { type Command, callAgain, counted, deploymentOf, type Given, print, table } from "./command.ts";
 
 export const secrets: Record<string, Command> = {
   list: {
@@ -137,18 +137,6 @@ async function rotateSecret(given: Given): Promise<void> {
   const others = uses.filter(({ used }) => used > 0).map((each) => each.name);
   const works = others.length === 0 ? "" : ` Each ${kind.what} that uses ${others.join(" or ")} continues to work.`;
   await print(given, { place, name }, () => `${place} has a new secret, ${name}. ${when}.${works}`);
-}
-
-/**
- * Returns the deployment whose secret wrangler changes. wrangler selects a Worker by its environment, and not by its address. Throws
- * `CommandError` if the command names only an address. A secret that was overwritten by mistake cannot be restored.
- */
-function deploymentOf({ client }: Given): Deployment | null {
-  if (client.isLocal || client.deployment) return client.deployment;
-  throw new CommandError(
-    "misuse",
-    `Nothing is changed. Add --env NAME, the environment of ${client.origin}: wrangler changes the secret of that environment.`,
-  );
 }
 
 const heardWithinMs = 120_000;

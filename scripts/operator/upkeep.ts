@@ -1,20 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { CommandError } from "../exit-codes.ts";
 import type { OperatorResponse } from "../operator-client.ts";
-import { at, type Command, callAgain, counted, type Given, listed, note, print, table, whole } from "./command.ts";
+import { action, at, type Command, callAgain, counted, type Given, listing, note, print, table, whole } from "./command.ts";
 import { keyIdIn } from "./keys.ts";
 
 export const owners: Record<string, Command> = {
-  link: {
+  link: action({
     form: "link ACCOUNT",
     what: "print a setup link for an account that has lost its owners, and end the previous link",
-    args: 1,
-    run: async (given) => {
-      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/owners`);
-      await print(given, body, () => body.setup_url);
-      note("The link works once, for seven days.");
-    },
-  },
+    send: (given) => given.client.call("POST", `/accounts/${at(given, 0)}/owners`),
+    said: (body) => body.setup_url,
+    noted: () => "The link works once, for seven days.",
+  }),
 };
 
 export const guards: Record<string, Command> = {
@@ -27,16 +24,17 @@ export const guards: Record<string, Command> = {
 };
 
 export const deliveries: Record<string, Command> = {
-  backlog: {
+  backlog: action({
     form: "backlog",
     what: "show the deliveries that are still to be sent",
     args: 0,
-    run: async (given) => {
-      const { body } = await given.client.call("GET", "/deliveries");
-      const rows = Object.entries(body as Record<string, unknown>).map(([what, value]) => [what.replaceAll("_", " "), value ?? "none"]);
-      await print(given, body, () => table(["WHAT", "NOW"], rows));
-    },
-  },
+    send: ({ client }) => client.call("GET", "/deliveries"),
+    said: (body) =>
+      table(
+        ["WHAT", "NOW"],
+        Object.entries(body).map(([what, value]) => [what.replaceAll("_", " "), value ?? "none"]),
+      ),
+  }),
   drain: {
     form: "drain [--seconds N]",
     what: "start due deliveries until none is due or N seconds have passed (default 60)",
@@ -64,33 +62,20 @@ export const alerts: Record<string, Command> = {
 };
 
 export const audit: Record<string, Command> = {
-  list: {
+  list: listing({
     form: "list [--account ID] [--operator NAME] [--action ACTION] [--target ID] [--from TIME] [--to TIME]",
     what: "list the actions of operators, latest first; an action can be cut after its first word, for example account",
-    args: 0,
-    options: { account: "string", operator: "string", action: "string", target: "string", from: "string", to: "string" },
-    run: async (given) => {
-      const { account, target, json: _, env: __, remote: ___, ...same } = given.options as Record<string, string | undefined>;
-      const filters = Object.entries({ ...same, account_id: account, target_id: target && (keyIdIn(target) ?? target) });
-      // Without the check, a shell variable that is not set would show the actions of all accounts.
-      if (filters.some(([, value]) => value === ""))
-        throw new CommandError("misuse", "A filter is empty. Leave it out to list everything.");
-      const all = await listed(
-        given.client,
-        "/audit",
-        Object.fromEntries(filters.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
-      );
-      const row = (each: Record<string, unknown>) => [
-        each.at,
-        each.token_id ? `${each.operator} (${each.token_id})` : each.operator,
-        each.action,
-        each.account_id,
-        each.target_id,
-        JSON.stringify(each.details),
-      ];
-      await print(given, all, () => table(["AT", "OPERATOR", "ACTION", "ACCOUNT", "TARGET", "DETAILS"], all.data.map(row)));
+    path: () => "/audit",
+    members: ["at", "operator", "token_id", "action", "account_id", "target_id", "details"],
+    filters: {
+      account: ["account_id"],
+      operator: ["operator"],
+      action: ["action"],
+      target: ["target_id", (text) => keyIdIn(text) ?? text],
+      from: ["from"],
+      to: ["to"],
     },
-  },
+  }),
 };
 
 async function reconcileGuards(given: Given): Promise<void> {

@@ -194,7 +194,7 @@ describe("npm run operator", () => {
     expect(await me(key)).toBe(200);
     const { data } = await succeedWith("accounts", "list", "--json");
     expect(data.find((each: { id: string }) => each.id === id)).toMatchObject({ name: "Acme Ltd", status: "active", is_claimed: false });
-    expect(await succeedWith("accounts", "list")).toMatch(/^ID +STATUS +CEILING/);
+    expect(await succeedWith("accounts", "list")).toMatch(/^ID +STATUS +LIMIT CEILING/);
     const keys = await succeedWith("keys", "list", id, "--json");
     await succeedWith("keys", "disable", keys.data[0].id);
     expect(await me(key)).toBe("disabled_key");
