@@ -1,13 +1,11 @@
 import { denialContent } from "../src/admission/denials.ts";
 import { servesSamples } from "../src/db/registry/manifests.ts";
-import { dueLimitEvents, type Notified } from "../src/guard/events.ts";
 import type { Key } from "../src/keys/key.ts";
 import type { FailureContent } from "../src/lib/errors/failure.ts";
 import { newId, timeOfId } from "../src/lib/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart, minuteMs } from "../src/lib/time/clock.ts";
 import { type Entry, notRecorded } from "../src/log/entry.ts";
 import { keptProblem } from "../src/log/kept-problem.ts";
-import type { WriteContext } from "../src/outbox/outbox.ts";
 import { type Random, weighted } from "./seed-random.ts";
 
 /** A kind of request. */
@@ -109,13 +107,6 @@ const deniedRequests = 687;
 const limitHour = (now: number): number => dayStart(now) - 12 * hourMs;
 const limitReached = (now: number): number => limitHour(now) + 41 * minuteMs;
 
-/** Returns the start of an outage of two hours: 13:00 (UTC) of the latest working day that is at least eight days ago. */
-function outageStart(now: number): number {
-  let day = dayStart(now) - 8 * dayMs;
-  while ([0, 6].includes(new Date(day).getUTCDay())) day -= dayMs;
-  return day + 13 * hourMs;
-}
-
 /** Returns the calls that a key makes, with their weights. */
 const callsOf = ({ scopes }: Key): [Call, number][] =>
   calls.filter(
@@ -123,8 +114,8 @@ const callsOf = ({ scopes }: Key): [Call, number][] =>
   );
 
 /**
- * Returns the entries of the request log, up to the last full hour before `now`, with an outage and with an hour of denied requests. `written`: the requests
- * that have changed something, which the first key has made.
+ * Returns the entries of the request log, up to the last full hour before `now`, with an hour of denied requests. `written`: the requests that have changed
+ * something, which the first key has made.
  */
 export function seedTraffic(
   given: Omit<Seeding, "userId" | "taskId">,
@@ -136,23 +127,19 @@ export function seedTraffic(
   const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
   const seeding = { ...given, userId: idFrom("usr"), taskId: idFrom("tsk") };
   const { random, clients } = seeding;
-  const outage = outageStart(now);
   const [[writer]] = clients;
   const entries = written.map(({ requestId: id, call, path }) => ({ ...entryOf(seeding, writer, timeOfId(id), call), id, path }));
   const callsByKey = new Map(clients.map(([key]) => [key, callsOf(key)]));
   for (let hour = hourStart(startsAt); hour < hourStart(now); hour += hourMs) {
     const requests = Math.round(requestsIn(hour, startsAt) * (0.75 + random() * 0.5));
-    const isOutage = hour >= outage && hour < outage + 2 * hourMs;
     for (let index = 0; index < requests; index++) {
       const key = weighted(random, clients);
-      const call = isOutage && random() < 0.7 ? { ...usual, ...unavailable } : weighted(random, callsByKey.get(key) ?? calls);
+      const call = weighted(random, callsByKey.get(key) ?? calls);
       entries.push(entryOf(seeding, key, hour + Math.floor(random() * hourMs), call));
     }
   }
   return withLimits(clients, withLimitReached(seeding, entries, now));
 }
-
-const unavailable = { status: 503, typicalMs: 4000, failure: unreachable };
 
 /** Adds the state of the limit of the hour to each request that it counted. */
 function withLimits(clients: SeedClients, entries: readonly Entry[]): Entry[] {
@@ -193,22 +180,6 @@ function withLimitReached(seeding: Seeding, entries: readonly Entry[], now: numb
     ...Array.from({ length: key.hourlyLimit }, () => requestAt(from + Math.floor(random() * (reached - from)))),
     ...Array.from({ length: deniedRequests }, () => ({ ...requestAt(reached + Math.floor(random() * 16 * minuteMs)), ...denial })),
   ];
-}
-
-/** The share of its limit at which the service warns about a key. */
-const warningShare = 0.8;
-
-/** Stores the events of the hour in which `key` reaches its limit. */
-export async function seedLimitEvents(at: (time: number) => WriteContext, key: Key, now: number): Promise<void> {
-  const [from, reached] = [limitHour(now), limitReached(now)];
-  let notified: Notified = {};
-  for (const share of [warningShare, 1]) {
-    const context = at(from + share * (reached - from));
-    const hour = { per: "hour", limit: key.hourlyLimit, used: share * key.hourlyLimit, resetsAt: from + hourMs } as const;
-    const due = dueLimitEvents(key.id, key, [hour], notified, context.now);
-    notified = due.notified;
-    await context.commit({ result: null, events: due.events, statements: {} });
-  }
 }
 
 /**

@@ -13,7 +13,7 @@ import { commitTo } from "../src/outbox/outbox.ts";
 import type { WebhookContext } from "../src/webhooks/subscriptions/write-webhooks.ts";
 import { randomFrom } from "./seed-random.ts";
 import { seedResources } from "./seed-resources.ts";
-import { type SeedClients, seedLimitEvents, seedTraffic } from "./seed-traffic.ts";
+import { type SeedClients, seedTraffic } from "./seed-traffic.ts";
 import { seedDeliveries, seedWebhooks } from "./seed-webhooks.ts";
 
 const days = 60;
@@ -82,7 +82,6 @@ export async function seedDemo({
     commit: commitTo({ db, requestId }),
   });
   const written = servesSamples ? await seedResources(random, by, startsAt, hourStart(now)) : [];
-  await seedLimitEvents(at, mobile.key, now);
   await seedDeliveries(db, random, webhooks, now);
   await storeHistory(activity, firstLogWriter, seedTraffic({ random, accountId: account.id, clients }, written, startsAt, now), now);
   await updateAccount(db, account.id, { sampleUntil: now });
