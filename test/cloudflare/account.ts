@@ -2,17 +2,12 @@ import { randomUUID } from "node:crypto";
 
 // The state of the emulated Cloudflare account. The API (api.ts) changes it, and the runtime (runtime.ts) serves what it says.
 
-/** A permission that a token can have. The names are those of Cloudflare's page for tokens. */
-export type Permission = "Workers Scripts" | "D1" | "Queues" | "Workers Routes";
-
 export interface Database {
   uuid: string;
   name: string;
   /** The region, for example WEUR. */
   region: string;
   jurisdiction: string | null;
-  /** The states of the database to which Time Travel can go back: an export at each bookmark. */
-  bookmarks: { bookmark: string; at: number; statements: string[] }[];
 }
 
 export interface Consumer {
@@ -46,7 +41,6 @@ export interface Metadata {
   compatibility_date: string;
   compatibility_flags?: string[];
   migrations?: { old_tag?: string; new_tag: string };
-  assets?: { jwt: string; config: Record<string, unknown> };
   annotations?: Record<string, string>;
 }
 
@@ -85,26 +79,19 @@ export interface Script {
 
 export interface Account {
   id: string;
-  /** What each token may do. */
-  tokens: Record<string, readonly Permission[]>;
   databases: Database[];
   queues: Queue[];
   scripts: Map<string, Script>;
   /** The Worker that serves each custom domain. */
   domains: Map<string, string>;
-  /** The contents of uploaded assets, by hash. */
-  assets: Map<string, Buffer>;
 }
 
-/** A new account, with a token that has the permissions that docs/deploy.md lists. */
 export const newAccount = (): Account => ({
   id: randomUUID().replaceAll("-", ""),
-  tokens: { "least-privilege": ["Workers Scripts", "D1", "Queues", "Workers Routes"] },
   databases: [],
   queues: [],
   scripts: new Map(),
   domains: new Map(),
-  assets: new Map(),
 });
 
 /** Returns the shares of the latest deployment. */

@@ -1,15 +1,18 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import type { Account, Permission } from "./account.ts";
+import { Hono } from "hono";
+import type { Account } from "./account.ts";
 import { addD1 } from "./d1-endpoints.ts";
-import { type AddEndpoint, ApiError, type Endpoint } from "./endpoint.ts";
+import { type AddEndpoint, ApiError } from "./endpoint.ts";
 import { addQueues } from "./queue-endpoints.ts";
 import type { Runtime } from "./runtime.ts";
 import { addWorkers } from "./worker-endpoints.ts";
 
 // The part of Cloudflare's API that wrangler calls for this project. Paths, bodies and error codes follow what wrangler 4.156 sends and
 // expects, and Cloudflare's API documentation.
+
+const base = "/client/v4";
 
 /** A call of the API, for example `POST /accounts/:account/queues`. */
 export interface Call {
@@ -29,94 +32,71 @@ export interface Fault {
   what: "error" | (() => void | Promise<void>);
 }
 
+/** Returns an error response. */
+const refused = ({ status, code, message }: ApiError): Response =>
+  Response.json({ success: false, errors: [{ code, message }], messages: [], result: null }, { status });
+
+/** Returns a response with a result in Cloudflare's envelope. */
+function enveloped(result: unknown): Response {
+  const count = Array.isArray(result) ? result.length : 1;
+  const page = { page: 1, per_page: 100, count, total_count: count, total_pages: 1 };
+  return Response.json({ success: true, errors: [], messages: [], result: result ?? null, result_info: page });
+}
+
 export class Api {
   readonly server: Server;
   /** All calls since the last `calls.length = 0`. */
   readonly calls: Call[] = [];
   /** Decides for each call whether it fails. */
-  fault: (call: Call, number: number) => Fault | undefined = () => undefined;
+  fault: (call: Call) => Fault | undefined = () => undefined;
   readonly #account: Account;
-  readonly #runtime: Runtime;
-  readonly #endpoints: Endpoint[];
+  readonly #endpoints = new Hono().basePath(base);
 
   constructor(account: Account, runtime: Runtime) {
     this.#account = account;
-    this.#runtime = runtime;
-    this.#endpoints = this.#allEndpoints();
     this.server = createServer((incoming, outgoing) => void this.#answer(incoming, outgoing));
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}/client/v4`;
-  }
-
-  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const body = await buffer(incoming);
-    const url = new URL(incoming.url ?? "", "http://localhost");
-    const path = url.pathname.replace("/client/v4", "");
-    const call = { method: incoming.method ?? "", path: path.replaceAll(this.#account.id, ":account") };
-    this.calls.push(call);
-    const fault = this.fault(call, this.calls.length);
-    const send = (status: number, content: object) =>
-      void outgoing.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(content));
-    const refuse = ({ status, code, message }: ApiError) =>
-      send(status, { success: false, errors: [{ code, message }], messages: [], result: null });
-    if (fault?.when === "before") return this.#fail(fault, refuse, outgoing);
-    try {
-      const response = await this.#respond(incoming, path, url.searchParams, body);
-      if (fault) return await this.#fail(fault, refuse, outgoing);
-      if (response instanceof Response) {
-        outgoing.writeHead(response.status, Object.fromEntries(response.headers)).end(Buffer.from(await response.arrayBuffer()));
-        return;
-      }
-      const count = Array.isArray(response) ? response.length : 1;
-      const page = { page: 1, per_page: 100, count, total_count: count, total_pages: 1 };
-      send(200, { success: true, errors: [], messages: [], result: response ?? null, result_info: page });
-    } catch (error) {
-      refuse(error instanceof ApiError ? error : new ApiError(500, 10002, String((error as Error).stack)));
-    }
-  }
-
-  async #fail({ what }: Fault, refuse: (error: ApiError) => void, outgoing: ServerResponse): Promise<void> {
-    if (what === "error") return refuse(new ApiError(400, 10013, "An unknown error has occurred."));
-    await what();
-    outgoing.destroy();
-  }
-
-  async #respond(incoming: IncomingMessage, path: string, query: URLSearchParams, body: Buffer): Promise<unknown> {
-    for (const { method, pattern, permission, respond } of this.#endpoints) {
-      const found = method === incoming.method && pattern.exec(path);
-      if (!found) continue;
-      if (permission !== null) this.#authorize(incoming, permission);
-      const isJson = (incoming.headers["content-type"] ?? "").includes("json") || /^[[{]/.test(body.subarray(0, 1).toString());
-      return respond({
-        parts: found.slice(1).map(decodeURIComponent),
-        query,
-        headers: incoming.headers,
-        body,
-        json: isJson && body.length > 0 ? JSON.parse(body.toString()) : null,
+    const app = this.#endpoints;
+    app.onError((error) => refused(error instanceof ApiError ? error : new ApiError(500, 10002, String(error.stack))));
+    app.notFound((c) => refused(new ApiError(404, 7003, `The emulated API has no ${c.req.method} ${c.req.path}.`)));
+    app.use("/accounts/*", (c, next) => {
+      if (!c.req.header("Authorization")?.startsWith("Bearer ")) throw new ApiError(401, 10000, "Authentication error");
+      return next();
+    });
+    const on: AddEndpoint = (method, path, respond) =>
+      void app.on(method, path, async (c) => {
+        const result = await respond(c);
+        return result instanceof Response ? result : enveloped(result);
       });
-    }
-    throw new ApiError(404, 7003, `The emulated API has no ${incoming.method} ${path}.`);
-  }
-
-  #authorize(incoming: IncomingMessage, permission: Permission): void {
-    const permissions = this.#account.tokens[/^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? ""];
-    if (!permissions) throw new ApiError(401, 10000, "Authentication error");
-    if (!permissions.includes(permission)) throw new ApiError(403, 10000, "Authentication error");
-  }
-
-  #allEndpoints(): Endpoint[] {
-    const endpoints: Endpoint[] = [];
-    const on: AddEndpoint = (method, path, permission, respond) => {
-      const pattern = new RegExp(`^${path.replace(":account", this.#account.id).replaceAll(/:\w+/g, "([^/]+)")}$`);
-      endpoints.push({ method, pattern, permission, respond });
-    };
-    on("GET", "/accounts", null, () => [{ id: this.#account.id, name: "Acme" }]);
-    const context = { account: this.#account, runtime: this.#runtime, url: () => this.url };
+    on("GET", "/accounts", () => [{ id: account.id, name: "Acme" }]);
+    const context = { account, runtime, url: () => this.url };
     addD1(on, context);
     addQueues(on, context);
     addWorkers(on, context);
-    return endpoints;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}${base}`;
+  }
+
+  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { method = "", headers } = incoming;
+    const url = new URL(incoming.url ?? "", "http://localhost");
+    const body = await buffer(incoming);
+    const call = { method, path: url.pathname.replace(base, "").replaceAll(this.#account.id, ":account") };
+    this.calls.push(call);
+    const fault = this.fault(call);
+    const request = new Request(url, {
+      method,
+      headers: headers as Record<string, string>,
+      ...(body.length > 0 && { body: new Uint8Array(body) }),
+    });
+    const response = fault?.when === "before" ? null : await this.#endpoints.fetch(request);
+    if (fault && fault.what !== "error") {
+      await fault.what();
+      outgoing.destroy();
+      return;
+    }
+    const sent = fault || response === null ? refused(new ApiError(400, 10013, "An unknown error has occurred.")) : response;
+    outgoing.writeHead(sent.status, Object.fromEntries(sent.headers)).end(Buffer.from(await sent.arrayBuffer()));
   }
 }

@@ -13,7 +13,7 @@ export interface Cloudflare {
   /** The port at which the custom domains respond, for example `http://localhost:PORT`. */
   port: number;
   /** The environment variables with which wrangler calls this account. */
-  variables(token?: keyof Account["tokens"]): Record<string, string>;
+  variables(): Record<string, string>;
   stop(): Promise<void>;
 }
 
@@ -29,9 +29,9 @@ export async function startCloudflare(): Promise<Cloudflare> {
     api,
     runtime,
     port: runtime.port,
-    variables: (token = "least-privilege") => ({
+    variables: () => ({
       CLOUDFLARE_API_BASE_URL: api.url,
-      CLOUDFLARE_API_TOKEN: String(token),
+      CLOUDFLARE_API_TOKEN: "of-the-team",
       CLOUDFLARE_ACCOUNT_ID: account.id,
       WRANGLER_SEND_METRICS: "false",
       WRANGLER_SEND_ERROR_REPORTS: "false",

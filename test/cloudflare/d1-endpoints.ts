@@ -1,5 +1,4 @@
 import { createHash, randomUUID } from "node:crypto";
-import { unstable_splitSqlQuery } from "wrangler";
 import type { Account, Database } from "./account.ts";
 import { splitAsD1 } from "./d1.ts";
 import { type AddEndpoint, ApiError, type EndpointContext, now } from "./endpoint.ts";
@@ -19,7 +18,7 @@ function databaseIn({ databases }: Account, idOrName = ""): Database {
   return database;
 }
 
-/** The endpoints of D1 and its Time Travel, and of the files that it imports and exports. */
+/** The endpoints of D1, and of the files that it imports and exports. */
 export function addD1(on: AddEndpoint, context: EndpointContext): void {
   const { account } = context;
   const { databases } = account;
@@ -30,51 +29,33 @@ export function addD1(on: AddEndpoint, context: EndpointContext): void {
     created_in_region: region,
     created_at: now(),
   });
-  on("GET", "/accounts/:account/d1/database", "D1", ({ query }) =>
-    databases.filter(({ name }) => !query.get("name") || name === query.get("name")).map(shown),
-  );
-  on("POST", "/accounts/:account/d1/database", "D1", ({ json }) => {
+  on("GET", "/accounts/:account/d1/database", (c) => databases.filter(({ name }) => name === (c.req.query("name") ?? name)).map(shown));
+  on("POST", "/accounts/:account/d1/database", async (c) => {
+    const json = await c.req.json();
     if (databases.some(({ name }) => name === json.name)) throw new ApiError(400, 7502, "A database with that name already exists");
     const made = {
       uuid: randomUUID(),
       name: json.name,
       region: (json.primary_location_hint ?? "weur").toUpperCase(),
       jurisdiction: json.jurisdiction ?? null,
-      bookmarks: [],
     };
     databases.push(made);
     return shown(made);
   });
-  on("GET", "/accounts/:account/d1/database/:id", "D1", ({ parts: [id] }) => shown(databaseIn(account, id)));
-  on("POST", "/accounts/:account/d1/database/:id/query", "D1", ({ parts: [id], json }) =>
-    queryDatabase(context, databaseIn(account, id), json),
+  on("GET", "/accounts/:account/d1/database/:id", (c) => shown(databaseIn(account, c.req.param("id"))));
+  on("POST", "/accounts/:account/d1/database/:id/query", async (c) =>
+    queryDatabase(context, databaseIn(account, c.req.param("id")), await c.req.json()),
   );
-  on("POST", "/accounts/:account/d1/database/:id/import", "D1", ({ parts: [id], json }) =>
-    importFile(context, databaseIn(account, id), json),
+  on("POST", "/accounts/:account/d1/database/:id/import", async (c) =>
+    importFile(context, databaseIn(account, c.req.param("id")), await c.req.json()),
   );
-  on("POST", "/accounts/:account/d1/database/:id/export", "D1", ({ parts: [id], json }) =>
-    exportDatabase(context, databaseIn(account, id), json),
+  on("POST", "/accounts/:account/d1/database/:id/export", async (c) =>
+    exportDatabase(context, databaseIn(account, c.req.param("id")), await c.req.json()),
   );
-  const travel = "/accounts/:account/d1/database/:id/time_travel";
-  on("GET", `${travel}/bookmark`, "D1", async ({ parts: [id], query }) => {
-    const database = databaseIn(account, id);
-    const before = query.get("timestamp");
-    const found =
-      before === null ? await noteBookmark(context, database) : database.bookmarks.findLast(({ at }) => at <= Date.parse(before));
-    if (!found) throw new ApiError(400, 7500, "There is no bookmark at this time.");
-    return { bookmark: found.bookmark };
-  });
-  on("POST", `${travel}/restore`, "D1", async ({ parts: [id], query }) => {
-    const database = databaseIn(account, id);
-    const target = database.bookmarks.find(({ bookmark }) => bookmark === query.get("bookmark"));
-    if (!target) throw new ApiError(400, 7500, "There is no such bookmark.");
-    const { bookmark: previous } = await noteBookmark(context, database);
-    await replaceDatabase(context, database, target.statements);
-    return { bookmark: target.bookmark, previous_bookmark: previous, message: "Restored." };
-  });
-  on("GET", "/files/:name", null, ({ parts: [name = ""] }) => new Response(new Uint8Array(filesOf(context).get(name) ?? Buffer.from(""))));
-  on("PUT", "/files/:name", null, ({ parts: [name = ""], body }) => {
-    filesOf(context).set(name, body);
+  on("GET", "/files/:name", (c) => new Response(new Uint8Array(filesOf(context).get(c.req.param("name") ?? "") ?? [])));
+  on("PUT", "/files/:name", async (c) => {
+    const body = Buffer.from(await c.req.arrayBuffer());
+    filesOf(context).set(c.req.param("name") ?? "", body);
     return new Response(null, { headers: { ETag: `"${createHash("md5").update(body).digest("hex")}"` } });
   });
 }
@@ -100,30 +81,10 @@ async function queryDatabase(
   return results;
 }
 
-/** Notes the present state of a database. */
-async function noteBookmark(context: EndpointContext, database: Database) {
-  const noted = { bookmark: randomUUID(), at: Date.now(), statements: await dumpDatabase(context, database) };
-  database.bookmarks.push(noted);
-  return noted;
-}
-
 async function dumpDatabase(context: EndpointContext, { uuid }: Database): Promise<string[]> {
   const database = await context.runtime.database(uuid);
   const [lines] = await database.prepare("PRAGMA miniflare_d1_export(?,?,?);").bind(false, false).raw<string[]>();
   return lines ?? [];
-}
-
-/** Replaces everything in a database by the statements of a dump. */
-async function replaceDatabase(context: EndpointContext, { uuid }: Database, dump: readonly string[]): Promise<void> {
-  const database = await context.runtime.database(uuid);
-  const { results } = await database
-    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_cf_%'")
-    .all<{ name: string }>();
-  const statements = unstable_splitSqlQuery(dump.join("\n"));
-  const isTable = (statement: string) => /^CREATE TABLE/i.test(statement.trim());
-  const isOther = (statement: string) => !isTable(statement) && !/^PRAGMA/i.test(statement.trim());
-  const ordered = [...results.map(({ name }) => `DROP TABLE "${name}"`), ...statements.filter(isTable), ...statements.filter(isOther)];
-  await database.batch(["PRAGMA defer_foreign_keys = TRUE", ...ordered].map((statement) => database.prepare(statement)));
 }
 
 /** The first call begins an export. The second one, with the bookmark, says where it is. */

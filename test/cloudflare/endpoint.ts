@@ -1,5 +1,5 @@
-import type { IncomingMessage } from "node:http";
-import type { Account, Permission } from "./account.ts";
+import type { Context } from "hono";
+import type { Account } from "./account.ts";
 import type { Runtime } from "./runtime.ts";
 
 // What the endpoints of the emulated API share.
@@ -16,25 +16,6 @@ export class ApiError extends Error {
   }
 }
 
-export interface Request {
-  /** The parts of the path that the pattern captures. */
-  parts: string[];
-  query: URLSearchParams;
-  headers: IncomingMessage["headers"];
-  body: Buffer;
-  // biome-ignore lint/suspicious/noExplicitAny: wrangler sends many shapes
-  json: any;
-}
-
-/** A response is the member `result` of Cloudflare's envelope. */
-export interface Endpoint {
-  method: string;
-  pattern: RegExp;
-  /** The permission that a token needs for this call, or null if any token may call. */
-  permission: Permission | null;
-  respond: (request: Request) => unknown;
-}
-
 /** What endpoints work on. */
 export interface EndpointContext {
   account: Account;
@@ -43,7 +24,7 @@ export interface EndpointContext {
   url: () => string;
 }
 
-/** Adds an endpoint. In `path`, a segment that begins with a colon is a parameter, and `:account` is the id of the account. */
-export type AddEndpoint = (method: string, path: string, permission: Permission | null, respond: Endpoint["respond"]) => void;
+/** Adds an endpoint. `respond` returns the member `result` of Cloudflare's envelope, or a whole response. */
+export type AddEndpoint = (method: string, path: string, respond: (c: Context) => unknown) => void;
 
 export const now = () => new Date().toISOString();

@@ -1,13 +1,13 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from "miniflare";
 import { type Account, type Script, sharesOf, type Version } from "./account.ts";
-import { manifestIn } from "./upload.ts";
 
-// Runs the deployed versions of the emulated account in workerd, with its databases, Durable Objects and queues.
+// Runs the deployed versions of the emulated account in workerd, with its databases and Durable Objects. No queue
+// delivers its messages, and there are no static assets.
 
 /** The kinds of modules, by the MIME type of the part that wrangler uploads. */
 const moduleTypes: Record<string, "ESModule" | "Text" | "Data"> = {
@@ -53,8 +53,7 @@ export class Runtime {
       databases.map(({ uuid }) => uuid),
       [...scripts.values()].map((each) => [sharesOf(each), each.schedules]),
     ]);
-    const queues = JSON.stringify(this.#account.queues);
-    if (this.#miniflare !== null && wanted + queues === this.#known) return;
+    if (this.#miniflare !== null && wanted === this.#known) return;
     const options = convertV4MiniflareOptions({
       resourcePersistencePath: join(this.#folder, "state"),
       log: new Log(LogLevel.NONE),
@@ -64,7 +63,7 @@ export class Runtime {
       this.#miniflare = new Miniflare(options);
       await this.#miniflare.ready;
     } else await this.#miniflare.setOptions(options);
-    this.#known = wanted + queues;
+    this.#known = wanted;
   }
 
   #registryOptions(): V4WorkerOptions {
@@ -77,33 +76,13 @@ export class Runtime {
     };
   }
 
-  /** All deployed versions of a script. The version with the largest share runs the objects, the queue consumers and the cron. */
+  /** All deployed versions of a script. The version with the largest share runs the objects. */
   #workersOf(script: Script): V4WorkerOptions[] {
     const deployed = sharesOf(script).toSorted((a, b) => b.percentage - a.percentage);
     const versions = deployed.flatMap(({ version_id }) => script.versions.find(({ id }) => id === version_id) ?? []);
     const [main] = versions;
     if (main === undefined) return [];
-    return versions.map((version) => ({
-      ...this.#optionsOf(script, version, main),
-      ...(version === main && { queueConsumers: this.#consumersOf(script) }),
-    }));
-  }
-
-  #consumersOf(script: Script) {
-    const consumers = this.#account.queues.flatMap(({ queue_name, consumers }) => consumers.map((each) => ({ ...each, queue_name })));
-    return Object.fromEntries(
-      consumers
-        .filter((each) => each.script === script.name)
-        .map(({ queue_name, dead_letter_queue: deadLetterQueue, settings }) => [
-          queue_name,
-          {
-            maxBatchSize: settings.batch_size ?? 10,
-            maxBatchTimeout: (settings.max_wait_time_ms ?? 0) / 1000,
-            maxRetries: settings.max_retries ?? 3,
-            ...(deadLetterQueue && { deadLetterQueue }),
-          },
-        ]),
-    );
+    return versions.map((version) => this.#optionsOf(script, version, main));
   }
 
   #optionsOf(script: Script, version: Version, main: Version): V4WorkerOptions {
@@ -115,7 +94,6 @@ export class Runtime {
       name,
       { id: version.id, tag: version.metadata.annotations?.["workers/tag"] ?? "", timestamp: version.createdAt },
     ]);
-    const { assets } = version.metadata;
     // The main module comes first.
     const modules = version.modules.toSorted((a, b) => Number(b.name === main_module) - Number(a.name === main_module));
     return {
@@ -144,26 +122,7 @@ export class Runtime {
       ),
       queueProducers: Object.fromEntries(of("queue").map(({ name, queue_name }) => [name, { queueName: String(queue_name) }])),
       unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-      ...(assets && {
-        assets: {
-          binding: of("assets")[0]?.name ?? "",
-          directory: this.#writeAssets(version.id, assets),
-          routerConfig: { has_user_worker: true, static_routing: { user_worker: assets.config.run_worker_first as string[] } },
-          assetConfig: {},
-        },
-      }),
     };
-  }
-
-  #writeAssets(versionId: string, { jwt, config }: NonNullable<Version["metadata"]["assets"]>): string {
-    const directory = join(this.#folder, "assets", versionId);
-    mkdirSync(directory, { recursive: true });
-    for (const [path, hash] of Object.entries(manifestIn(jwt))) {
-      mkdirSync(dirname(join(directory, path)), { recursive: true });
-      writeFileSync(join(directory, path), this.#account.assets.get(hash) ?? "");
-    }
-    for (const name of ["_headers", "_redirects"]) if (typeof config[name] === "string") writeFileSync(join(directory, name), config[name]);
-    return directory;
   }
 
   /** Returns a D1 database by its id. */

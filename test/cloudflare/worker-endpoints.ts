@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Account, type Binding, latestOf, type Script, type Share, sharesOf, type Version } from "./account.ts";
 import { type AddEndpoint, ApiError, type EndpointContext, now } from "./endpoint.ts";
-import { assetsToken, formOf, readUpload, type Upload } from "./upload.ts";
+import { readUpload, type Upload } from "./upload.ts";
 
 function scriptIn({ scripts }: Account, name = ""): Script {
   const script = scripts.get(name);
@@ -13,19 +13,21 @@ function requireDatabase({ databases }: Account, id: string): void {
   if (!databases.some(({ uuid }) => uuid === id)) throw new ApiError(404, 7404, "The database could not be found");
 }
 
-/** The endpoints of Workers: uploads, versions, deployments, secrets, assets, and what sends requests and events to them. */
+/** The endpoints of Workers: uploads, versions, deployments, secrets, and what sends requests and events to them. */
 export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
   const { account, runtime } = context;
   const { scripts } = account;
   const script = "/accounts/:account/workers/scripts/:script";
   // The Worker: its uploads, versions and deployments.
-  on("GET", "/accounts/:account/workers/services/:script", "Workers Scripts", ({ parts: [name] }) => {
+  on("GET", "/accounts/:account/workers/services/:script", (c) => {
+    const name = c.req.param("script");
     const { migrationTag } = scriptIn(account, name);
     const shown = { id: name, tag: name, tags: [], last_deployed_from: "wrangler", ...(migrationTag && { migration_tag: migrationTag }) };
     return { id: name, default_environment: { environment: "production", script: shown } };
   });
-  on("PUT", script, "Workers Scripts", async ({ parts: [name = ""], body, headers }) => {
-    const upload = await readUpload(body, headers);
+  on("PUT", script, async (c) => {
+    const name = c.req.param("script") ?? "";
+    const upload = await readUpload(await c.req.formData());
     const there = scripts.get(name) ?? { name, migrationTag: null, versions: [], deployments: [], schedules: [] };
     const version = newVersion(context, there, upload);
     const { migrations } = upload.metadata;
@@ -40,27 +42,27 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
     await deploy(context, there, [{ version_id: version.id, percentage: 100 }]);
     return { id: name, etag: version.id, tag: name, deployment_id: version.id, startup_time_ms: 30 };
   });
-  on("POST", `${script}/versions`, "Workers Scripts", async ({ parts: [name], body, headers }) => {
-    const there = scriptIn(account, name);
-    const upload = await readUpload(body, headers);
+  on("POST", `${script}/versions`, async (c) => {
+    const there = scriptIn(account, c.req.param("script"));
+    const upload = await readUpload(await c.req.formData());
     if (upload.metadata.migrations)
       throw new ApiError(400, 10211, "migrations must be fully applied by running `wrangler deploy` before this version can be uploaded.");
     const version = newVersion(context, there, upload);
     there.versions.push(version);
     return { ...shownVersion(version), startup_time_ms: 30 };
   });
-  on("GET", `${script}/versions`, "Workers Scripts", ({ parts: [name] }) => ({
-    items: scriptIn(account, name).versions.toReversed().slice(0, 10).map(shownVersion),
+  on("GET", `${script}/versions`, (c) => ({
+    items: scriptIn(account, c.req.param("script")).versions.toReversed().slice(0, 10).map(shownVersion),
   }));
-  on("GET", `${script}/versions/:version`, "Workers Scripts", ({ parts: [name, id] }) =>
-    shownVersion(versionIn(scriptIn(account, name), id)),
+  on("GET", `${script}/versions/:version`, (c) =>
+    shownVersion(versionIn(scriptIn(account, c.req.param("script")), c.req.param("version"))),
   );
-  on("GET", `${script}/deployments`, "Workers Scripts", ({ parts: [name] }) => ({
-    deployments: scriptIn(account, name).deployments.slice(0, 10),
+  on("GET", `${script}/deployments`, (c) => ({
+    deployments: scriptIn(account, c.req.param("script")).deployments.slice(0, 10),
   }));
-  on("POST", `${script}/deployments`, "Workers Scripts", async ({ parts: [name], query, json }) => {
-    const there = scriptIn(account, name);
-    const shares = json.versions as Share[];
+  on("POST", `${script}/deployments`, async (c) => {
+    const there = scriptIn(account, c.req.param("script"));
+    const { versions: shares } = await c.req.json<{ versions: Share[] }>();
     const present = there.versions.find(({ id }) => id === sharesOf(there)[0]?.version_id);
     for (const { version_id } of shares) {
       const version = versionIn(there, version_id);
@@ -68,41 +70,24 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
       if (version.migrationTag !== there.migrationTag)
         throw new ApiError(400, 10076, "Cannot deploy a version from before the last migration of Durable Object classes.");
       const isEarlier = present !== undefined && version.number < present.number;
-      if (isEarlier && query.get("force") !== "true" && secretsOf(version) !== secretsOf(present))
+      if (isEarlier && c.req.query("force") !== "true" && secretsOf(version) !== secretsOf(present))
         throw new ApiError(400, 10220, `The following secrets have changed: ${changedSecrets(version, present).join(", ")}`);
     }
     return deploy(context, there, shares);
   });
-  on("GET", `${script}/settings`, "Workers Scripts", ({ parts: [name] }) => ({
-    bindings: hidden(latestOf(scriptIn(account, name))?.bindings ?? []),
+  on("GET", `${script}/settings`, (c) => ({
+    bindings: hidden(latestOf(scriptIn(account, c.req.param("script")))?.bindings ?? []),
   }));
-  on("PATCH", `${script}/script-settings`, "Workers Scripts", () => ({}));
+  on("PATCH", `${script}/script-settings`, () => ({}));
 
-  // Static assets.
-  on("POST", `${script}/assets-upload-session`, "Workers Scripts", ({ json }) => {
-    const missing = Object.values(json.manifest as Record<string, { hash: string }>).map(({ hash }) => hash);
-    const unknown = [...new Set(missing)].filter((hash) => !account.assets.has(hash));
-    return { jwt: assetsToken(json.manifest), buckets: unknown.length > 0 ? [unknown] : [] };
-  });
-  on("POST", "/accounts/:account/workers/assets/upload", null, async ({ body, headers }) => {
-    const files = await formOf(body, headers);
-    for (const [hash, content] of files)
-      account.assets.set(hash, Buffer.from(typeof content === "string" ? content : await content.text(), "base64"));
-    return new Response(
-      JSON.stringify({ success: true, errors: [], messages: [], result: { jwt: headers.authorization?.replace("Bearer ", "") } }),
-      {
-        status: 201,
-        headers: { "Content-Type": "application/json" },
-      },
-    );
-  });
+  // The static assets of a version count as uploaded before, and are not kept.
+  on("POST", `${script}/assets-upload-session`, () => ({ jwt: "of-a-session", buckets: [] }));
 
-  on("GET", `${script}/secrets`, "Workers Scripts", ({ parts: [name] }) =>
-    hidden(secretBindings(latestOf(scriptIn(account, name)) ?? { bindings: [] })),
-  );
+  on("GET", `${script}/secrets`, (c) => hidden(secretBindings(latestOf(scriptIn(account, c.req.param("script"))) ?? { bindings: [] })));
   // A changed secret makes a version of the latest code, without the annotations of its upload.
-  on("PUT", `${script}/secrets`, "Workers Scripts", async ({ parts: [name = ""], json }) => {
-    const there = scriptIn(account, name);
+  on("PUT", `${script}/secrets`, async (c) => {
+    const json = await c.req.json();
+    const there = scriptIn(account, c.req.param("script"));
     const latest = latestOf(there);
     if (!latest || sharesOf(there)[0]?.version_id !== latest.id || sharesOf(there).length > 1)
       throw new ApiError(400, 10214, "Cannot edit settings of the latest version, because it is not deployed.");
@@ -116,26 +101,32 @@ export function addWorkers(on: AddEndpoint, context: EndpointContext): void {
   });
 
   // What sends requests, messages and scheduled events to the Worker.
-  on("GET", "/accounts/:account/workers/workers/:script", "Workers Scripts", ({ parts: [name] }) => ({
-    id: name,
-    name,
+  on("GET", "/accounts/:account/workers/workers/:script", (c) => ({
+    id: c.req.param("script"),
+    name: c.req.param("script"),
     subdomain: { enabled: false, previews_enabled: false },
   }));
-  on("POST", `${script}/subdomain`, "Workers Scripts", ({ json }) => json);
-  on("PUT", `${script}/schedules`, "Workers Scripts", async ({ parts: [name], json }) => {
-    const there = scriptIn(account, name);
+  on("POST", `${script}/subdomain`, (c) => c.req.json());
+  on("PUT", `${script}/schedules`, async (c) => {
+    const json = await c.req.json();
+    const there = scriptIn(account, c.req.param("script"));
     there.schedules = json.map(({ cron }: { cron: string }) => cron);
     await runtime.update();
     return { schedules: json };
   });
-  on("POST", `${script}/domains/changeset`, "Workers Routes", ({ parts: [name], json }) => ({
-    added: json.filter(({ hostname }: { hostname: string }) => !account.domains.has(hostname)),
-    updated: json.filter(({ hostname }: { hostname: string }) => account.domains.has(hostname) && account.domains.get(hostname) !== name),
-    removed: [],
-    conflicting: [],
-  }));
-  on("PUT", `${script}/domains/records`, "Workers Routes", ({ parts: [name = ""], json }) => {
-    for (const { hostname } of json.origins) account.domains.set(hostname, name);
+  on("POST", `${script}/domains/changeset`, async (c) => {
+    const workerAt = ({ hostname }: { hostname: string }) => account.domains.get(hostname);
+    const json = await c.req.json<{ hostname: string }[]>();
+    return {
+      added: json.filter((each) => workerAt(each) === undefined),
+      updated: json.filter((each) => ![undefined, c.req.param("script")].includes(workerAt(each))),
+      removed: [],
+      conflicting: [],
+    };
+  });
+  on("PUT", `${script}/domains/records`, async (c) => {
+    const json = await c.req.json();
+    for (const { hostname } of json.origins) account.domains.set(hostname, c.req.param("script") ?? "");
     return json.origins;
   });
 }
