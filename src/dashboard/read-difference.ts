@@ -1,23 +1,19 @@
-import type { LimitState } from "../log/entry.ts";
 import { type ActivityReadContext, listActivity } from "../log/read/read-activity.ts";
-import { type Difference, mainDifference } from "../usage/differences.ts";
+import { mainDifference } from "../usage/differences.ts";
 import type { LocatedCell } from "../usage/read-breakdown.ts";
 import type { UsageSnapshot } from "../usage/usage-snapshot.ts";
 import type { Span } from "../usage/windows.ts";
 
-/** How the requests of a span differ most. `limit`: the limit that denied the latest request, if one key was denied and the log has the request. */
-export interface ReadDifference {
-  difference: Difference | null;
-  limit: LimitState | null;
-}
-
-/** Finds how the requests `now` of a span differ most from the requests `before`. */
+/**
+ * Finds how the requests `now` of a span differ most from the requests `before`. `limit`: the limit that denied the latest request, if one key was denied and the
+ * log has the request.
+ */
 export async function readDifference(
   context: UsageSnapshot & ActivityReadContext,
   span: Span,
   now: readonly LocatedCell[],
   before: readonly LocatedCell[],
-): Promise<ReadDifference> {
+) {
   const difference = mainDifference(now, before);
   const [keyId, ...others] = difference?.kind === "denied" ? difference.values : [];
   if (keyId === undefined || others.length > 0) return { difference, limit: null };

@@ -1,7 +1,7 @@
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import type { Admission } from "../guard/decision.ts";
-import { Failure, type FailureContent, type FieldError, failures } from "../lib/errors/failure.ts";
+import { Failure, type FailureContent, failures } from "../lib/errors/failure.ts";
 import type { AppContext } from "./context.ts";
 import { secondsTo } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";
@@ -9,19 +9,6 @@ import { publicOrigin } from "./request-url.ts";
 import { respond } from "./standard-headers.ts";
 
 export const problemType = "application/problem+json";
-
-/** The body of an error response (RFC 9457). */
-export interface ProblemBody {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  instance: string;
-  code: string;
-  request_id: string;
-  errors?: FieldError[];
-  "violated-policies"?: string[];
-}
 
 /**
  * Converts any thrown error to the failure that the response reports. Logs the error if the status is 500 or above and something has caused it. If the error is
@@ -45,11 +32,11 @@ function toFailure(error: unknown): Failure {
   return new Failure("internal_error", "Something went wrong on our side. The request id helps us find the cause.", { cause: error });
 }
 
-/** Returns the body of an error response. `instance`: the path of the request. */
+/** Returns the body of an error response (RFC 9457). `instance`: the path of the request. */
 export function problemBody(
   failure: FailureContent,
   { origin, instance, requestId }: { origin: string; instance: string; requestId: string },
-): ProblemBody {
+) {
   const { status, title } = failures[failure.code];
   const isQuota = failure.code === "rate_limit_exceeded";
   return {

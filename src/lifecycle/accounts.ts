@@ -127,23 +127,18 @@ export async function changeStorageQuota(
   );
 }
 
-/** The number of bytes and rows that an account stores, and the maximum of each number. */
-export interface AccountStorage {
-  bytes: { stored: number; most: number };
-  rows: Record<Stored, { stored: number; most: number }>;
-  /** The number of events that were not stored because the account had used up its quota and its reserve. */
-  droppedEvents: number;
-}
-
-/** Returns the number of bytes and rows that an account stores, and the maximum of each number. Throws `not_found`. */
-export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
+/**
+ * Returns the number of bytes and rows that an account stores, and the maximum of each number. `droppedEvents`: the number of events that were not stored because
+ * the account had used up its quota and its reserve. Throws `not_found`.
+ */
+export async function readStorage(db: Db, accountId: string) {
   const { storageQuotaBytes } = await readAccount(db, accountId);
   const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
   const names = Object.keys(maxStored) as Stored[];
   const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: maxStored[name] }]);
   return {
     bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? defaultQuotaBytes },
-    rows: Object.fromEntries(each) as AccountStorage["rows"],
+    rows: Object.fromEntries(each) as Record<Stored, { stored: number; most: number }>,
     droppedEvents: row?.droppedEvents ?? 0,
   };
 }

@@ -127,17 +127,11 @@ const ownedBy = (name: string) => all.filter(({ table }) => ownerOf(table).table
 const maxCharacters = 2_000_000;
 const maxPieces = 50;
 
-/** A page of an export. `next`: the cursor of the next page, or null after the last page. */
-export interface ExportPiece {
-  lines: object[];
-  next: string | null;
-}
-
 /**
- * Returns one page of an account's export, starting at `cursor`. If the cursor is empty, returns the first page. Throws `not_found` or
- * `invalid_cursor`.
+ * Returns one page of an account's export, starting at `cursor`. If the cursor is empty, returns the first page. `next`: the cursor of the next page, or null
+ * after the last page. Throws `not_found` or `invalid_cursor`.
  */
-export async function exportAccount({ db, env }: { db: Db; env: WriterEnv }, accountId: string, cursor: string): Promise<ExportPiece> {
+export async function exportAccount({ db, env }: { db: Db; env: WriterEnv }, accountId: string, cursor: string) {
   const account = await readAccount(db, accountId);
   const log: LogOfAccount = { db, actor: operatorOn(accountId), now: Date.now(), accountId, ...logOf(env, account.logWriter) };
   let [at, after] = positionOf(cursor);

@@ -2,27 +2,15 @@ import { idBound, timeOfId } from "../../lib/ids.ts";
 import type { Entry } from "../entry.ts";
 import { type ActivityReadContext, requireComplete, search } from "./read-activity.ts";
 
-/** Figures about the recent requests of a key. */
-export interface KeyTraffic {
-  /**
-   * The start of the period that was read, in milliseconds since the epoch. If the account has more entries in the requested period than can be
-   * read at once, only the latest part of the period was read.
-   */
-  from: number;
-  requests: number;
-  /** The number of requests with the key's current secret, and the number of requests with older secrets. */
-  bySecret: { current: number; previous: number };
-  byRoute: { method: string; route: string; requests: number }[];
-}
-
 /** The maximum number of entries that are counted. */
 const maxEntries = 10_000;
 
 /**
  * Counts the requests that a key has made since the given time: in total, by secret and by operation. The busiest operation comes first.
- * Reads at most the latest 10,000 entries of the key that one search finds. Throws `unavailable` if the log writer does not respond.
+ * Reads at most the latest 10,000 entries of the key that one search finds. `from`: the start of the period that was read, in milliseconds since the epoch.
+ * Throws `unavailable` if the log writer does not respond.
  */
-export async function readKeyTraffic(context: ActivityReadContext, keyId: string, since: number): Promise<KeyTraffic> {
+export async function readKeyTraffic(context: ActivityReadContext, keyId: string, since: number) {
   const query = { filter: { keyId }, before: null, from: idBound("req", since), limit: maxEntries };
   const { entries, completeFrom } = requireComplete(await search(context, query));
   const byRoute = [...Map.groupBy(entries, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {

@@ -38,17 +38,6 @@ export interface AccountLog {
 
 export const hasEntries = ({ memtable, waiting }: AccountLog): boolean => memtable.entries.size > 0 || waiting.length > 0;
 
-/**
- * The outcome of `append`. `added`: the batches that were not known. Of their entries, `full` were dropped because the disk is full, `unfit` cannot be
- * stored, for example because a number is missing, and `tooOld` are older than their account's log.
- */
-export interface Appended {
-  added: ReadonlySet<Batch>;
-  full: number;
-  unfit: number;
-  tooOld: number;
-}
-
 /** The logs of all accounts of a log writer. `wal` holds on disk what this object holds in memory. */
 export class AccountLogs {
   readonly wal: WriteAheadLog;
@@ -87,8 +76,12 @@ export class AccountLogs {
     return getOrInsert(this.accounts, accountId, () => ({ state, memtable: new Memtable(), waiting: [], mergedTo: 0 }));
   }
 
-  /** Adds the entries of batches, on disk and in memory. Leaves out batches that are known, and entries that the memtable or a report has added already. */
-  append(batches: readonly Batch[], now: number): Appended {
+  /**
+   * Adds the entries of batches, on disk and in memory. Leaves out batches that are known, and entries that the memtable or a report has added already.
+   * Returns the batches that were not known as `added`. Of their entries, `full` were dropped because the disk is full, `unfit` cannot be stored, for example
+   * because a number is missing, and `tooOld` are older than their account's log.
+   */
+  append(batches: readonly Batch[], now: number) {
     const added = this.#unknown(batches);
     const given = [...added].flatMap(({ entries }) => entries);
     const kept = this.withinShare(given, maxStoredBytes);

@@ -5,7 +5,6 @@ import type { Db } from "../../db/client.ts";
 import { idBound, timeOfId } from "../../lib/ids.ts";
 import { minuteMs } from "../../lib/time/clock.ts";
 import { firstDeliveryPrefix } from "../../outbox/delivery-id.ts";
-import type { Event } from "../../outbox/event.ts";
 
 /**
  * The time after the start of a request in which the request can create events, in milliseconds. This time is long, because a deletion can
@@ -25,16 +24,11 @@ export interface FirstDelivery {
   webhookId: string;
 }
 
-/** What a request caused. `count`: the number of its events, including those that are not listed. */
-export interface CausedEvents {
-  caused: { event: Event; first: FirstDelivery[] }[];
-  count: number;
-}
-
 /**
  * Returns at most 50 events that a request caused, at least one of each type, with the first delivery of each event to each webhook. Omits redeliveries.
+ * `count`: the number of all events that the request caused.
  */
-export async function readEventsOfRequest({ db, actor }: ReadContext, requestId: string): Promise<CausedEvents> {
+export async function readEventsOfRequest({ db, actor }: ReadContext, requestId: string) {
   const at = timeOfId(requestId);
   const madeMeanwhile = db
     .select({ id: events.id })

@@ -5,16 +5,11 @@ import { Failure } from "../../lib/errors/failure.ts";
 import { eventCatalogue } from "../../outbox/catalogue.ts";
 import type { WebhookReadContext } from "../subscriptions/write-webhooks.ts";
 
-export interface RedeliveryProgress {
-  id: string;
-  count: number;
-  /** The number of created deliveries that no longer wait for their first attempt. */
-  sent: number;
-  status: "running" | "done";
-}
-
-/** Returns the progress of a redelivery. Throws `not_found` if the redelivery does not exist. */
-export async function readRedelivery({ db, actor }: ReadContext, id: string): Promise<RedeliveryProgress> {
+/**
+ * Returns the progress of a redelivery. `sent`: the number of created deliveries that no longer wait for their first attempt. Throws `not_found` if the
+ * redelivery does not exist.
+ */
+export async function readRedelivery({ db, actor }: ReadContext, id: string) {
   const [[row], [waiting]] = await db.batch([
     db
       .select()
@@ -27,7 +22,8 @@ export async function readRedelivery({ db, actor }: ReadContext, id: string): Pr
   ]);
   if (!row) throw new Failure("not_found", "There is no such redelivery.");
   const unattempted = waiting?.count ?? 0;
-  return { id, count: row.count, sent: row.made - unattempted, status: row.cursor === null && unattempted === 0 ? "done" : "running" };
+  const status: "running" | "done" = row.cursor === null && unattempted === 0 ? "done" : "running";
+  return { id, count: row.count, sent: row.made - unattempted, status };
 }
 
 /** Throws `forbidden` if a redelivery sends events of a type that the acting key may not read. */

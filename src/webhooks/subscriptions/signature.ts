@@ -9,20 +9,11 @@ const secretBytes = 32;
 /** Returns a new secret: `whsec_` and 32 random bytes in base64. */
 export const newWebhookSecret = (): string => prefix + Buffer.from(crypto.getRandomValues(new Uint8Array(secretBytes))).toString("base64");
 
-/** The headers that identify and sign a webhook request. */
-export interface SignatureHeaders {
-  "webhook-id": string;
-  /** The time of the attempt, in seconds since the epoch. */
-  "webhook-timestamp": string;
-  /** One signature for each valid secret. Spaces separate the signatures. */
-  "webhook-signature": string;
-}
-
 /**
- * Returns the signature headers of one attempt. `secrets`: all valid secrets of the webhook. During the overlap of a rotation, a webhook
- * has two valid secrets.
+ * Returns the headers that identify and sign one attempt. `webhook-timestamp` is in seconds since the epoch. `webhook-signature` has one signature for each
+ * valid secret, separated by spaces. `secrets`: all valid secrets of the webhook. During the overlap of a rotation, a webhook has two valid secrets.
  */
-export function signatureHeaders(eventId: string, body: string, secrets: readonly string[], now: number): SignatureHeaders {
+export function signatureHeaders(eventId: string, body: string, secrets: readonly string[], now: number) {
   const timestamp = String(Math.floor(now / 1000));
   const signatures = secrets.map((secret) => {
     const key = Buffer.from(secret.slice(prefix.length), "base64");
