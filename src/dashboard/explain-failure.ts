@@ -1,20 +1,10 @@
-import { explanations } from "../lib/errors/explanations.ts";
+import { type Explanation, explanations } from "../lib/errors/explanations.ts";
 import type { FailureCode } from "../lib/errors/failure.ts";
 import { timeOfId } from "../lib/ids.ts";
 import { hourMs, hourStart } from "../lib/time/clock.ts";
 import { timeOfDay } from "../lib/time/moments.ts";
 import type { ReadEntry } from "../log/read/read-activity.ts";
 import { integer } from "./format.ts";
-
-/**
- * Explains a request that was denied or failed. `why`: the reason. `what`: what the client can do. `header`: the response header with more
- * information.
- */
-export interface Explanation {
-  why: string;
-  what: string;
-  header?: string | undefined;
-}
 
 /** Explains a request that was denied or failed. Returns null for a status below 400. */
 export function explain({
@@ -24,7 +14,7 @@ export function explain({
   cost,
   violated,
   limits,
-}: Pick<ReadEntry, "id" | "status" | "errorCode" | "cost" | "violated" | "limits">): Explanation | null {
+}: Pick<ReadEntry, "id" | "status" | "errorCode" | "cost" | "violated" | "limits">): Pick<Explanation, "why" | "what" | "header"> | null {
   if (status === null || status < 400) return null;
   if (errorCode === "rate_limit_exceeded" && violated && limits) {
     const hour = limits.find(({ name }) => name === "hour");

@@ -1,5 +1,6 @@
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { sql } from "drizzle-orm";
+import type { activityLogs } from "../../db/areas/log/log-tables.ts";
 import { type Db, jsonRows, newRevision, raw } from "../../db/client.ts";
 import { type StoredTotals, totalsQueries, totalsStatements } from "../../usage/store-totals.ts";
 import type { Segment } from "../segments/segment.ts";
@@ -16,14 +17,7 @@ export interface FlushToStore extends NewFlush {
 }
 
 /** The row of a log in D1. */
-export interface StoredLog {
-  accountId: string;
-  owner: number;
-  flush: number;
-  flushId: string;
-  segments: number;
-  revision: string;
-}
+type StoredLog = Pick<typeof activityLogs.$inferSelect, "accountId" | "owner" | "flush" | "flushId" | "segments" | "revision">;
 
 /** The outcome for one flush. `lost`: D1 was set back, and this number of earlier flushes is missing there. */
 export type Stored =

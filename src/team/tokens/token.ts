@@ -1,3 +1,5 @@
+import type { serviceTokens } from "../../db/areas/tokens/tables.ts";
+
 /** What a service token may do. `operate` covers suspension, erasure, limits, plans and secrets. */
 export const tokenScopes = ["verify", "accounts:read", "accounts:write", "keys:write", "metrics:read", "tokens:write", "operate"] as const;
 export type TokenScope = (typeof tokenScopes)[number];
@@ -10,17 +12,10 @@ export const scopeOf = {
   accountTerms: "operate",
 } as const satisfies Record<string, TokenScope>;
 
+type TokenRow = typeof serviceTokens.$inferSelect;
+
 /** A service token as its object stores it. Times are in milliseconds since the epoch. */
-export interface StoredToken {
-  id: string;
-  name: string;
-  scopes: string[];
-  /** The accounts that the token may act on, or null for all accounts. */
-  accountIds: string[] | null;
-  tokenHash: string;
-  expiresAt: number | null;
-  revokedAt: number | null;
-}
+export type StoredToken = Pick<TokenRow, "id" | "name" | "scopes" | "accountIds" | "tokenHash" | "expiresAt" | "revokedAt">;
 
 /** What a token may do at all: its scopes and accounts, and the time until which it is valid. Null means no restriction. */
 export interface TokenRights {
