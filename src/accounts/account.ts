@@ -124,7 +124,6 @@ export async function accountsInTraffic(db: Db): Promise<AccountInTraffic[]> {
   return all;
 }
 
-/** Returns the account with an external id, or null if there is none. */
 export async function readAccountByExternalId(db: Db, externalId: string): Promise<Account | null> {
   const [account] = await db.select().from(accounts).where(eq(accounts.externalId, externalId));
   return account ?? null;

@@ -11,7 +11,6 @@ import type { ApiContext, RouteContext } from "./context.ts";
 import { actorOf, contextOf, outboxOf } from "./operation-contexts.ts";
 import { respondJson } from "./respond.ts";
 
-/** The pattern of a valid Idempotency-Key. */
 export const idempotencyKeyPattern = "^[\\x20-\\x7e]{1,255}$";
 const idempotencyKey = new RegExp(idempotencyKeyPattern);
 

@@ -39,5 +39,4 @@ export function jsonRows(rows: readonly unknown[]): string[] {
   return open.length > 0 ? [...values, `[${open.join(",")}]`] : values;
 }
 
-/** Returns a new random `revision` for a row. */
 export const newRevision = (): string => crypto.randomUUID().replaceAll("-", "").slice(0, 16);

@@ -46,7 +46,6 @@ export class Library {
     this.#byPath = new Map(pages.map((page) => [page.path, page]));
   }
 
-  /** Returns the page at a path, or undefined if there is no such page. */
   page(path: string): BuiltPage | undefined {
     return this.#byPath.get(path);
   }

@@ -9,7 +9,6 @@ export interface Found {
   line: string;
 }
 
-/** The maximum number of pages that a search returns. */
 export const maxFound = 30;
 /** The maximum number of pages that are suggested while the reader types. */
 export const maxSuggestions = 8;
@@ -51,7 +50,6 @@ export const suggestionOf = (found: Found): Suggestion => ({ kind: found.page.ki
 
 export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 
-/** Returns the distinct words of a query, in lower case. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
 
 /**

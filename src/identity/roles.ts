@@ -25,7 +25,6 @@ export const rolesWith = (permission: Permission): Role[] => roles.filter((role)
 export const mayManage = (own: Role, other: Role): boolean =>
   may(own, "owners") || (may(own, "members") && (other === "viewer" || other === "developer"));
 
-/** Returns the roles that a member with the role `own` may manage. */
 export const managedBy = (own: Role): Role[] => roles.filter((other) => mayManage(own, other));
 
 /**

@@ -164,7 +164,6 @@ export const teamValuesOf = ({
 /** The body of an operator's request to replace the limits of a key. */
 export const KeyLimits = z.strictObject({ limits });
 
-/** Returns the fields of a key for the limits of a request. */
 export const limitFields = ({
   limits: given,
   hourly_limit: hourly,

@@ -25,7 +25,6 @@ import { actorOf, commitOperation, type OperatorContext, operatorCommit } from "
 // The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
 // nothing else reads plans. A change of a plan is therefore written to its accounts one after another.
 
-/** The context of a change of accounts. */
 export interface ChangingAccount extends OperatorContext {
   guards: Guards;
   budgets: Budgets;

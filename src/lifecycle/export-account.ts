@@ -38,7 +38,6 @@ function sectionOf(table: AreaTable): Section | null {
   return { type: as, table, order, hidden: [...internal, ...hidden], rowsAtOnce: rowsAtOnce ?? defaultRowsAtOnce };
 }
 
-/** The context for reading the log of the exported account. */
 interface LogOfAccount extends ActivityReadContext {
   accountId: string;
 }
@@ -119,7 +118,6 @@ const all = [...childrenFirst()].toReversed().flatMap((table) => sectionOf(table
  * they belong to, so their tables are not in this list.
  */
 const sections = all.filter(({ table }) => ownerOf(table).table === undefined);
-/** The types of all sections in the order of the export. */
 const types = [...sections.map(({ type }) => type), ...logSections.map(({ type }) => type)];
 const ownedBy = (name: string) => all.filter(({ table }) => ownerOf(table).table === name);
 

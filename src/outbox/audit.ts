@@ -43,7 +43,6 @@ export const auditEntry = (
   changes: [...changes],
 });
 
-/** Returns the statements that store the entries if `when` is true. */
 export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = sql`true`): Statement[] =>
   entries.map((entry) => insertWhere(db, audit, entry, when));
 

@@ -26,13 +26,11 @@ export interface CataloguedEvent {
   scope: string;
   /** The name of the OpenAPI schema for the event data. */
   schema: string;
-  /** Example data of an event of this type. */
   example: Readonly<Record<string, unknown>>;
   /** Example previous values of changed members. Present only if the event type describes a change. */
   previous?: Readonly<Record<string, unknown>>;
 }
 
-/** One event type with the schema of its data. */
 export interface EventKind<Data extends z.ZodObject = z.ZodObject> {
   type: string;
   schema: string;

@@ -6,7 +6,6 @@ import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import type { Event } from "./event.ts";
 
-/** An event with its sequence number in the account. */
 export type SequencedEvent = Event & { sequence: number };
 
 export type EventOrder = "asc" | "desc";

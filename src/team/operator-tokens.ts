@@ -24,7 +24,6 @@ export function operatorTokens({ OPERATOR_TOKENS = "" }: { OPERATOR_TOKENS?: str
     });
 }
 
-/** Returns the operator token that matches the sent token. If no operator token matches, returns null. */
 export function operatorOf(env: { OPERATOR_TOKENS?: string }, sent: string): OperatorToken | null {
   const hash = Buffer.from(hashOf(sent));
   return operatorTokens(env).find(({ tokenHash }) => timingSafeEqual(Buffer.from(tokenHash), hash)) ?? null;

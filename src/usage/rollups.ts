@@ -95,7 +95,6 @@ export function addEntry(rollups: Rollups, entry: Talliable, sign: 1 | -1 = 1): 
   if (rollup.cells.size === 0) rollups.delete(keyId);
 }
 
-/** Adds rollups to other rollups. */
 export function addRollups(to: Rollups, more: Rollups): void {
   for (const [keyId, { cells, histogram }] of more) {
     const rollup = keyRollupOf(to, keyId);
@@ -114,7 +113,6 @@ export function addEntryByHour(hours: HourlyRollups, entry: Talliable, timeMs: n
   if (rollups.size === 0) hours.delete(hourStart(timeMs));
 }
 
-/** Adds the rollups of each hour to the rollups of the same hour in `to`. */
 export function addByHour(to: HourlyRollups, more: HourlyRollups): void {
   for (const [start, rollups] of more) addRollups(hourOf(to, start), rollups);
 }
@@ -135,7 +133,6 @@ export function totalsOf(rollups: Rollups): Totals {
 /** Returns totals without requests. */
 export const noTotals = (): Totals => ({ byStatus: {}, histogram: {} });
 
-/** Adds totals to other totals. */
 export function addTotals(to: Totals, more: Totals | null): void {
   for (const [status, counts] of Object.entries(more?.byStatus ?? {})) {
     const sums = to.byStatus[status] ?? [0, 0, 0, 0];

@@ -10,7 +10,6 @@ export const intOrNull = z.int().nullable();
 /** Returns the schema of an object in a response. */
 export const objectOf = <Shape extends z.ZodRawShape>(description: string, members: Shape) => z.strictObject(members).meta({ description });
 
-/** Returns the schema of a list of objects in a response. */
 export const listOf = <Shape extends z.ZodRawShape>(description: string, members: Shape) =>
   z.array(z.strictObject(members)).meta({ description });
 

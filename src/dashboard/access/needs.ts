@@ -29,5 +29,4 @@ export function needs(need: Access["needs"], stepUp?: Access["stepUp"]) {
   return declaration;
 }
 
-/** Returns the access that a handler declares, or undefined if the handler declares none. */
 export const declaredBy = (handler: unknown): Access | undefined => declarations.get(handler as object);

@@ -12,7 +12,6 @@ type BoundedOf<Each> = Each extends { facts: infer Facts } ? Extract<BoundedIn<F
 /** The name of a table with a maximum number of rows per account. The area's module exports the table under this name. */
 export type Stored = BoundedOf<AreaManifest>;
 
-/** The manifests of all areas and resources, sorted by `order`. */
 export const manifests: readonly Manifest[] = Object.values<Manifest>({ ...areas, ...resources }).toSorted(
   (one, other) => one.order - other.order,
 );

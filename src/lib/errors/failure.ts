@@ -126,6 +126,5 @@ export function orNull(error: unknown): null {
   throw error;
 }
 
-/** Returns the errors of all rejected promises. */
 export const errorsOf = (outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] =>
   outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

@@ -21,7 +21,6 @@ function mixed(value: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** Returns a Bloom filter that contains the texts. */
 export function bloomFilterOf(texts: ReadonlySet<string>): Uint8Array {
   const filter = new Uint8Array(Math.max(1, Math.ceil((texts.size * bitsPerText) / 8)));
   for (const text of texts)

@@ -16,7 +16,6 @@ export interface Segment {
   body: Uint8Array;
 }
 
-/** The maximum number of entries in a segment. */
 export const maxSegmentEntries = 4000;
 /** The maximum size of a body in bytes. D1 stores at most 2 MB in a row, and a body is sent to D1 as text with two characters per byte. */
 const maxBodyBytes = 900_000;

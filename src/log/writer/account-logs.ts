@@ -26,7 +26,6 @@ const maxEarly = 10_000;
  */
 export const isWithinShare = (own: number, free: number): boolean => own < 4 * free;
 
-/** What a log writer has of the log of one account. */
 export interface AccountLog {
   state: LogState;
   memtable: Memtable;

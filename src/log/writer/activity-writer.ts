@@ -35,7 +35,6 @@ export interface WriterStatus {
   lost: Lost;
   /** The number of rows of the write-ahead log that this release cannot read. */
   unreadable: number;
-  /** Whether the database of this log writer is full. */
   isFull: boolean;
 }
 

@@ -77,7 +77,6 @@ export class RecordedFlushes {
     };
   }
 
-  /** Returns the segments of a recorded flush. */
   segmentsOf({ row }: PendingFlush): Segment[] {
     const rows = this.#sql.exec<OnDisk<StoredSegment>>(
       "SELECT first_id AS firstId, last_id AS lastId, entries, requests, summary, body FROM flush_segments WHERE flush = ? ORDER BY part",
@@ -86,7 +85,6 @@ export class RecordedFlushes {
     return [...rows].map((segment) => ({ ...segment, summary: new Uint8Array(segment.summary), body: new Uint8Array(segment.body) }));
   }
 
-  /** Returns the summaries of the segments of a recorded flush. */
   summariesOf({ row }: PendingFlush): Uint8Array[] {
     const rows = this.#sql.exec<{ summary: ArrayBuffer }>("SELECT summary FROM flush_segments WHERE flush = ? ORDER BY part", row);
     return [...rows].map(({ summary }) => new Uint8Array(summary));

@@ -65,7 +65,6 @@ export function addCounters(served: RequestCounters, entry: Pick<Entry, "method"
   served[classOf(entry)].durationMs = sums.durationMs + count * durationMs;
 }
 
-/** Adds counts to other counts. */
 export function addAllCounters(to: RequestCounters, more: RequestCounters): void {
   for (const name of routeClasses) {
     const [sums, { requests, buckets, durationMs }] = [to[name], more[name]];

@@ -39,7 +39,6 @@ type SortName = keyof typeof sorted;
 export const sortNameOf = (sort: TaskSort): SortName => sort.replace("-", "") as SortName;
 const isDescending = (sort: TaskSort): boolean => sort.startsWith("-");
 
-/** Returns the position of a task in a sort order. */
 export const positionOf = (task: Task, sort: TaskSort): TaskPosition => {
   const values = { created_at: null, updated_at: task.updatedAt, due_at: task.dueAt };
   return { value: values[sortNameOf(sort)], id: task.id };

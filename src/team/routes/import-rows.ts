@@ -90,7 +90,6 @@ function digestOf({ hash, encoding, algorithm }: z.output<typeof Row>): { digest
 
 const invalidRow = "invalid_body" as const;
 
-/** Parses one row. Returns the key, or the refusal of the row. */
 export function parseRow(given: unknown, secretNames: readonly string[]): { key: ImportedKey } | { refused: ImportResult } {
   const refused = (detail: string) => ({ refused: { status: 422 as const, id: null, code: invalidRow, detail } });
   const { algorithm, hash } = (given ?? {}) as { algorithm?: unknown; hash?: unknown };

@@ -66,7 +66,6 @@ const TeamKeyWithSecret = z
 /** Returns the ETag of a key. The status and the last use can change without a write to the key's row. */
 const etagOf = (key: Key, now: number) => etagOfShown(key.revision, teamKeyData(key, now));
 
-/** Returns the context for reading the keys of an account. */
 const reading = (c: TeamContext, { id, logWriter }: Account) => ({
   db: connect(c.env.DB),
   now: Date.now(),

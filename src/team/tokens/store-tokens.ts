@@ -16,7 +16,6 @@ const storedColumns = {
   revokedAt: serviceTokens.revokedAt,
 };
 
-/** Returns a token, or null if there is no such token. */
 export async function readToken(db: Db, id: string): Promise<StoredToken | null> {
   const [row] = await db.select(storedColumns).from(serviceTokens).where(eq(serviceTokens.id, id));
   return row ?? null;

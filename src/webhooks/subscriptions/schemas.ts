@@ -97,5 +97,4 @@ export const WebhookPatch = z.strictObject({
   }),
 });
 
-/** The options for rotating the secret of a webhook. */
 export const WebhookRotation = rotation("The number of seconds for which the old secret also signs requests");
