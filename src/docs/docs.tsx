@@ -17,10 +17,9 @@ import { docsSearchPages, Search } from "./docs-search.tsx";
 import { PageCache } from "./kept-pages.ts";
 import { library, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
-import { linkTo, markdownHeaders, prefersMarkdown } from "./markdown.ts";
-import { nearestPages } from "./nearest-pages.ts";
+import { markdownHeaders, prefersMarkdown } from "./markdown.ts";
 import { readOwnIds, withOwnIds } from "./own-ids.ts";
-import { type BuiltPage, type DocPage, demoKeyPlaceholder, type Heading } from "./page.ts";
+import { type BuiltPage, demoKeyPlaceholder, type Heading } from "./page.ts";
 
 /** The time that the documentation waits for the session of a member, in milliseconds. */
 const sessionTimeoutMs = 2 * secondMs;
@@ -55,10 +54,9 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
     const { pathname } = urlOf(c);
     const path = pathname.replace(/\.md$/, "");
-    const { pages } = library();
     const page = library().page(path);
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
-    if (!page) return isMarkdown ? c.body(missingMarkdown(pages, path), 404, markdownHeaders) : showMissing(c, pages, path);
+    if (!page) return isMarkdown ? c.body(missingMarkdown(path), 404, markdownHeaders) : showMissing(c, path);
     const ids = page.kind === "Operation" ? await readOwnIds(c) : null;
     // Pages that contain ids of an account are never cached.
     const own = (text: string) => (ids === null ? text : withOwnIds(text, ids));
@@ -100,8 +98,8 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
 /** Returns a weak ETag. The response depends only on the Worker version, on the shown origin and on the values in `form`. */
 const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form, publicOrigin(c)].join(".")}"`;
 
-const missingMarkdown = (pages: readonly DocPage[], path: string) =>
-  `# There is no such page\n\nThere is no page at \`${maskKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
+const missingMarkdown = (path: string) =>
+  `# There is no such page\n\nThere is no page at \`${maskKeys(path)}\`. The [documentation](/docs.md) lists all pages.\n`;
 
 const demoKeyButton = (demoKey: string) =>
   `<p class="buttons"><button type="button" data-demo-key="${demoKey}">Use the demo key</button></p>`;
@@ -197,24 +195,16 @@ const OnThisPage = ({ headings }: { headings: readonly Heading[] }) =>
     </nav>
   );
 
-function showMissing(c: PageContext, pages: readonly DocPage[], path: string) {
+function showMissing(c: PageContext, path: string) {
   return showPage(
     c,
     { title: "There is no such page", section: "Documentation", trail: [["Documentation", "/docs"]], status: 404 },
     <>
       <Search text="" />
-      <section class="panel" aria-labelledby="near">
+      <section class="panel">
         <p>
-          There is no page at <code class="break">{maskKeys(path)}</code>.
+          There is no page at <code class="break">{maskKeys(path)}</code>. The <a href="/docs">documentation</a> lists all pages.
         </p>
-        <h2 id="near">The nearest pages</h2>
-        <ul class="lines">
-          {nearestPages(pages, path).map((page) => (
-            <li>
-              <a href={page.path}>{page.title}</a> <span class="quiet">{page.kind}</span>
-            </li>
-          ))}
-        </ul>
       </section>
     </>,
   );

@@ -2,7 +2,6 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createApp } from "../../../src/app.ts";
-import { nearestPages } from "../../../src/docs/nearest-pages.ts";
 import { maxQueryCharacters, maxQueryWords } from "../../../src/docs/search-index.ts";
 import { type Answer, answerOf, call, makeTenant } from "../support/client.ts";
 import { makePerson, sendRequest as sendToOverview } from "../support/people.ts";
@@ -63,12 +62,6 @@ describe("A search of the documentation", () => {
       expect([status, text.includes("A search may have at most 200 characters and 10 words.")]).toEqual([400, true]);
     const longest = await open(`/docs/search?q=${"a".repeat(maxQueryCharacters)}`);
     expect([longest.status, longest.text.includes("pages were searched")]).toEqual([200, true]);
-  });
-
-  it("for pages with a similar path compares only the beginning of a long path", () => {
-    const page = { path: "/docs/api/createTask", title: "", kind: "Operation", summary: "", markdown: "" } as const;
-    expect(nearestPages([page], `/docs/${"x".repeat(16_000)}`)).toEqual([page]);
-    expect(nearestPages([page], "/docs/api/creatTask")).toEqual([page]);
   });
 });
 
