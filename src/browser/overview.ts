@@ -16,26 +16,6 @@ document.addEventListener("keydown", (event) => {
 });
 for (const input of document.querySelectorAll<HTMLInputElement>("input[data-suggest]")) makeSuggesting(input);
 
-// A choice of language is kept for the other samples in this browser. A browser can forbid to keep anything.
-const choose = (language: string) => {
-  for (const radio of document.querySelectorAll<HTMLInputElement>(`input[data-language="${CSS.escape(language)}"]`)) radio.checked = true;
-};
-try {
-  choose(localStorage.getItem("language") ?? "");
-} catch {
-  // The samples begin with their first language.
-}
-document.addEventListener("change", ({ target }) => {
-  const { language } = (target as HTMLElement).dataset;
-  if (language === undefined) return;
-  choose(language);
-  try {
-    localStorage.setItem("language", language);
-  } catch {
-    // The choice holds for this page.
-  }
-});
-
 // On a narrow screen, scroll the navigation to the current section.
 document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 

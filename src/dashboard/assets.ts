@@ -4,7 +4,7 @@
 export const assets = {
   "console.js": "/assets/console.C6VUAPXF.js",
   "log.js": "/assets/log.LYV46E5V.js",
-  "overview.js": "/assets/overview.YJ2MP2GG.js",
+  "overview.js": "/assets/overview.XW6GGEJQ.js",
   "passkeys.js": "/assets/passkeys.UWSIN5YH.js",
   "style.css": "/assets/style.OSWVB7I2.css",
 } as const;

@@ -13,7 +13,7 @@ export const CodeTabs = ({ name, samples }: { name: string; samples: readonly Sa
       <legend class="unseen">Language of the sample</legend>
       {samples.map(([language], index) => (
         <label>
-          <input type="radio" name={`language-${name}`} value={index} checked={index === 0} data-language={language} />
+          <input type="radio" name={`language-${name}`} value={index} checked={index === 0} />
           {language}
         </label>
       ))}
