@@ -3,8 +3,9 @@ import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { headerRefs } from "../../src/api/route-parts/responses.ts";
 import { problemType } from "../../src/http/problem.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
-import { exampleOrigin, explanations, problemExample } from "../../src/lib/errors/explanations.ts";
+import { exampleOrigin, explanations } from "../../src/lib/errors/explanations.ts";
 import { type FailureCode, failureCodes, failures } from "../../src/lib/errors/failure.ts";
+import { problemExample } from "../problem-example.ts";
 
 // Lists the problems with which each operation may respond. Most problems follow from the parameters and the body of the operation. The
 // route of an operation names all its other problems with `failsWith`.

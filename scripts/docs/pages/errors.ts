@@ -1,7 +1,8 @@
 import { type JsonObject, operationsIn, partOf } from "../../../src/api/openapi/document.ts";
 import type { DocPage } from "../../../src/docs/page.ts";
-import { explanations, problemExample } from "../../../src/lib/errors/explanations.ts";
+import { explanations } from "../../../src/lib/errors/explanations.ts";
 import { apiCodes, failureCodes, failures } from "../../../src/lib/errors/failure.ts";
+import { problemExample } from "../../problem-example.ts";
 import { errorPath, jsonFence, operationPath, paragraphs } from "../markdown.ts";
 
 /** For each error status of an operation, returns the error codes and one example. */

@@ -1,4 +1,4 @@
-import { type FailureCode, type FieldError, type FieldErrorCode, failures } from "./failure.ts";
+import type { FailureCode, FieldError, FieldErrorCode } from "./failure.ts";
 
 /** The meaning of a failure code in plain words, with an example. */
 export interface Explanation {
@@ -226,21 +226,3 @@ export const fieldErrorCodes: Record<FieldErrorCode, string> = {
 
 /** The origin that examples use when the origin of the service is not known. */
 export const exampleOrigin = "https://api.example.com";
-
-/** Returns an example of an error response from the service at `origin`. `instance` is the path of the request. */
-export function problemExample(code: FailureCode, { instance, origin }: { instance: string; origin: string }) {
-  const { status, title } = failures[code];
-  const { detail, fieldErrors } = explanations[code];
-  const isQuota = code === "rate_limit_exceeded";
-  return {
-    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${code}`,
-    title,
-    status,
-    detail,
-    instance,
-    code,
-    request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-    ...(fieldErrors && { errors: fieldErrors.map((fieldError) => ({ ...fieldError })) }),
-    ...(isQuota && { "violated-policies": ["hour"] }),
-  };
-}
