@@ -17,19 +17,19 @@ import { raiseVersions } from "./raise-versions.ts";
 // the account sees.
 
 /** Returns whether the row lacks a change that is active in the guard. */
-const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
-  inForce.version > row.version ||
-  (inForce.version === row.version && inForce.revision !== row.revision) ||
-  (inForce.state === "revoked" && row.state !== "revoked");
+const isBehind = (row: KeyRow, active: KeyConfig): boolean =>
+  active.version > row.version ||
+  (active.version === row.version && active.revision !== row.revision) ||
+  (active.state === "revoked" && row.state !== "revoked");
 
 /**
  * If the row of a key is behind the key's guard, updates the row and returns true. The caller must then read the row again. Otherwise
  * returns false. If the guard cannot be reached, also returns false. A later push of the key then detects the difference.
  */
 export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, row: KeyRow): Promise<boolean> {
-  const inForce = await callGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
-  if (inForce === null || !isBehind(row, inForce)) return false;
-  await adoptConfig(db, row, inForce);
+  const active = await callGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
+  if (active === null || !isBehind(row, active)) return false;
+  await adoptConfig(db, row, active);
   return true;
 }
 
@@ -37,35 +37,30 @@ export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, r
  * Writes the guard's newer settings into the row. The new version is higher than the version in the row and the version in the guard. If
  * the row has changed since it was read, another change is in flight to the guard. In this case, writes nothing.
  */
-export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Promise<void> {
+export async function adoptConfig(db: Db, row: KeyRow, active: KeyConfig): Promise<void> {
   const now = Date.now();
-  const state = stricter(inForce.state, row.state);
+  const state = stricter(active.state, row.state);
   const isRevoked = state === "revoked";
   const { pushedVersion, ...after } = {
     ...row,
     state,
-    secretHash: inForce.secretHash,
-    last4: inForce.last4,
+    secretHash: active.secretHash,
+    last4: active.last4,
     // If only the guard has the hash of the key's secret, the name of the signing secret is not known.
-    signedBy: inForce.secretHash === row.secretHash ? row.signedBy : null,
-    previousSecretHash: isRevoked ? null : inForce.previousSecretHash,
-    overlapEndsAt: isRevoked ? null : inForce.overlapEndsAt,
-    version: Math.max(row.version, inForce.version) + 1,
+    signedBy: active.secretHash === row.secretHash ? row.signedBy : null,
+    previousSecretHash: isRevoked ? null : active.previousSecretHash,
+    overlapEndsAt: isRevoked ? null : active.overlapEndsAt,
+    version: Math.max(row.version, active.version) + 1,
     ...nextVersion(row, now),
   };
   const event = isRevoked && row.state !== "revoked" ? keyRevoked : keyUpdated;
   // A suspended account stays suspended until it is resumed, even if D1 was restored to an earlier state.
   const suspension =
-    inForce.suspendedAt && inForce.state !== "revoked"
+    active.suspendedAt && active.state !== "revoked"
       ? [
           // A scheduled job pushes the suspension to the guards of the account's other keys.
-          raiseVersions(
-            db,
-            row.accountId,
-            now,
-            sql`${ne(apiKeys.id, row.id)} AND ${changesSuspension(row.accountId, inForce.suspendedAt)}`,
-          ),
-          setSuspension(db, row.accountId, inForce.suspendedAt),
+          raiseVersions(db, row.accountId, now, sql`${ne(apiKeys.id, row.id)} AND ${changesSuspension(row.accountId, active.suspendedAt)}`),
+          setSuspension(db, row.accountId, active.suspendedAt),
         ]
       : [];
   const { written } = await commitChange(

@@ -15,20 +15,20 @@ import type { KeyContext } from "./write-key.ts";
 export async function revokeLostKey(context: KeyContext, id: string, precondition: Precondition): Promise<[]> {
   const { db, actor, guards } = context;
   const isLost = isKeyId(id) && (await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, id))).length === 0;
-  const inForce = isLost ? await callGuard(guards, id, (guard) => guard.configuration()) : null;
-  if (inForce?.accountId !== actor.accountId) throw new Failure("not_found", "There is no such key.");
+  const active = isLost ? await callGuard(guards, id, (guard) => guard.configuration()) : null;
+  if (active?.accountId !== actor.accountId) throw new Failure("not_found", "There is no such key.");
   const own = await readActingKey(context);
-  if (own) requireScopesWithin(inForce.scopes, own);
-  requirePrecondition(inForce, precondition, "key");
+  if (own) requireScopesWithin(active.scopes, own);
+  requirePrecondition(active, precondition, "key");
   await revokeInGuard(guards, id);
   return [];
 }
 
 /** Handles a leaked secret of a key without a row in D1, as `revokeLeaked` does. */
 export async function revokeLostLeaked(guards: Guards, id: string, secretHash: string): Promise<void> {
-  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
-  if (inForce?.secretHash === secretHash) await revokeInGuard(guards, id);
-  else if (inForce?.previousSecretHash === secretHash) await callGuard(guards, id, (guard) => guard.endOverlap());
+  const active = await callGuard(guards, id, (guard) => guard.configuration());
+  if (active?.secretHash === secretHash) await revokeInGuard(guards, id);
+  else if (active?.previousSecretHash === secretHash) await callGuard(guards, id, (guard) => guard.endOverlap());
 }
 
 async function revokeInGuard(guards: Guards, id: string): Promise<void> {

@@ -79,7 +79,7 @@ export async function changeAccount(
   // A guard that does not respond must not keep the new terms from applying to the other keys.
   const { lowered, changed, isDone } = isEmpty(termsIn(patch))
     ? { lowered: [], changed: 0, isDone: true }
-    : await putInForce(changing, await readAccount(db, accountId), plan, maxChanged);
+    : await applyTerms(changing, await readAccount(db, accountId), plan, maxChanged);
   if (!isEmpty(valuesIn(patch))) await pushKeysOf(changing, accountId);
   if (!isDone) throw new Failure("unavailable", `The change is stored, and ${changed} keys have their new limits. ${goOn}`);
   return lowered;
@@ -160,7 +160,7 @@ const wordOf = {
  * keys. When all of this is done, notes the version of the plan. Returns the ids of the lowered keys, and the number of all changed keys. `isDone` is false if
  * more keys must be changed.
  */
-export async function putInForce(
+export async function applyTerms(
   changing: ChangingAccount,
   account: Account,
   plan: Plan | null,

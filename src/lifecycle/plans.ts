@@ -17,7 +17,7 @@ import { isDanglingReference, isDuplicate, messagesOf } from "../db/failures.ts"
 import { always, type Precondition, requirePrecondition, retry, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { requireServed } from "../keys/scopes.ts";
 import { Failure } from "../lib/errors/failure.ts";
-import { type ChangingAccount, putInForce, writeAccount } from "./change-account.ts";
+import { applyTerms, type ChangingAccount, writeAccount } from "./change-account.ts";
 import { commitOperation, type OperatorContext } from "./operator-context.ts";
 
 // What operators do with plans. A change of a plan is written to its accounts one after another.
@@ -142,7 +142,7 @@ export async function applyPlan(
         if (latest.planId !== plan.id) return null;
         return (await writeAccount(changing, latest, { plan, ownTerms: latest.ownTerms })) ? readAccount(db, before.id) : retry;
       });
-      const { changed, isDone } = account ? await putInForce(changing, account, plan, left) : { changed: 0, isDone: true };
+      const { changed, isDone } = account ? await applyTerms(changing, account, plan, left) : { changed: 0, isDone: true };
       left -= changed;
       if (!isDone) return { ...(await progressOf(db, plan)), next: cursor };
     } catch (error) {

@@ -66,21 +66,20 @@ async function reconcileGuard(push: PushAccount, id: string, done: Reconciled): 
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
   // If the guard cannot be reached, this call throws, and the key is reported as unreachable.
-  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
+  const active = await callGuard(guards, id, (guard) => guard.configuration());
   if (await reconcileKey({ db, guards }, row)) done.reconciled.push(id);
   await pushKey({ db, guards }, id);
   const account = await readAccount(db, row.accountId);
   // The limits of an account are what its row says.
-  const isAsStored =
-    (inForce?.accountVersion ?? 0) === account.limitsVersion && (inForce?.accountRevision ?? "") === account.limitsRevision;
+  const isAsStored = (active?.accountVersion ?? 0) === account.limitsVersion && (active?.accountRevision ?? "") === account.limitsRevision;
   if (isAsStored || done.accounts.includes(account.id)) return;
   done.accounts.push(account.id);
   await pushAccount(push, account.id);
 }
 
 async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Promise<void> {
-  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
-  if (inForce === null || inForce.state === "revoked") return;
+  const active = await callGuard(guards, id, (guard) => guard.configuration());
+  if (active === null || active.state === "revoked") return;
   await callGuard(guards, id, (guard) => guard.revoke());
   done.revoked.push(id);
 }
