@@ -33,32 +33,15 @@ export async function readActivityPage(c: PageContext) {
       route: query.route,
       counts: filter.statuses && ((status) => hasStatus(filter.statuses, status)),
     }).catch(() => []);
-  const [{ entries, next, lookedBackTo, asOf }, keys, latest] = await Promise.all([
+  const [list, keys, latest] = await Promise.all([
     listActivity(context, { filter, after: after && isCursor(after) ? after : undefined, limit: shownAtOnce }),
     readKeyChoices(context),
     readBars(span),
   ]);
   // Without a filter, the list can be older than the last 24 hours.
-  const [newestEntry] = entries;
+  const [newestEntry] = list.entries;
   const isAnyTime = query.from === undefined && query.to === undefined;
   const isOlder = isAnyTime && newestEntry !== undefined && timeOfId(newestEntry.id) < span.from;
-  const shownSpan = isOlder ? lastMonth(now) : span;
-  const series = isOlder ? await readBars(shownSpan) : latest;
-  return {
-    now,
-    query,
-    ignored,
-    isReversed,
-    after,
-    pagesBefore,
-    listed,
-    shownSpan,
-    isOlder,
-    series,
-    entries,
-    next,
-    lookedBackTo,
-    asOf,
-    keys,
-  };
+  const chart = isOlder ? { span: lastMonth(now), series: await readBars(lastMonth(now)) } : { span, series: latest };
+  return { now, query, ignored, isReversed, after, pagesBefore, list, keys, chart: { ...chart, listed, isOlder } };
 }

@@ -1,7 +1,6 @@
 import { Hono } from "hono";
 import { hourStart, iso } from "../../../lib/time/clock.ts";
 import { classes } from "../../../usage/figures.ts";
-import { busiestOf } from "../../../usage/hours.ts";
 import { type Dimension, sharesBy } from "../../../usage/read-breakdown.ts";
 import type { WindowName } from "../../../usage/windows.ts";
 import { needs } from "../../access/needs.ts";
@@ -28,27 +27,9 @@ const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 da
 export const usagePages = new Hono<PageEnv>();
 
 usagePages.get("/usage", needs("session"), async (c) => {
-  const read = await readUsagePage(c);
-  const {
-    now,
-    asOf,
-    window,
-    selected,
-    spans,
-    keyId,
-    key,
-    usage,
-    limit,
-    nearest,
-    keys,
-    hours,
-    cells,
-    formerCells,
-    log,
-    chart,
-    difference,
-    denying,
-  } = read;
+  const { now, asOf, window, selected, spans, keyId, key, keys, cells, formerCells, log, chart, figures, change } = await readUsagePage(c);
+  const { usage, highest } = figures;
+  const { difference } = change;
   const names = namesOf(keys);
   const order = orders.find((each) => each === c.req.query("sort"));
   const bare = { window, ...(keyId && { key_id: keyId }), ...(order && { sort: order }) };
@@ -109,7 +90,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <DifferenceSentence
             difference={difference}
             keys={new Map(keys.map((each) => [each.id, each]))}
-            limit={denying}
+            limit={change.limit}
             span={spans.window}
             keyId={keyId}
             before={before}
@@ -125,11 +106,8 @@ usagePages.get("/usage", needs("session"), async (c) => {
       </p>
       <div id="figures" data-refresh>
         <Figures
-          usage={usage}
-          highest={limit}
-          nearest={nearest}
+          {...figures}
           now={now}
-          busiest={busiestOf(hours)}
           title={`API Usage - ${title}`}
           page=""
           before={selected ? spanOf(spans.previous) : window === "30d" ? undefined : before}
@@ -138,10 +116,10 @@ usagePages.get("/usage", needs("session"), async (c) => {
           isUsual={selected !== null && difference === null}
         />
       </div>
-      {key && limit?.limits && limit.limits.length > 1 && (
+      {key && highest?.limits && highest.limits.length > 1 && (
         <section class="panel" aria-labelledby="limits" id="limits-part" data-refresh>
           <h2 id="limits">Limits of this key</h2>
-          <LimitTable limits={limit.limits} now={now} />
+          <LimitTable limits={highest.limits} now={now} />
         </section>
       )}
       <section class="panel" aria-labelledby="requests" id="requests-part" data-refresh>

@@ -3,7 +3,7 @@ import { readAccountLimits } from "../../../budget/account-limits.ts";
 import { readKeyRow } from "../../../keys/read-keys.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../../lib/time/clock.ts";
 import { listActivity } from "../../../log/read/read-activity.ts";
-import { readHours } from "../../../usage/hours.ts";
+import { busiestOf, readHours } from "../../../usage/hours.ts";
 import { readCells } from "../../../usage/read-breakdown.ts";
 import { readSeries, readUsage } from "../../../usage/read-usage.ts";
 import type { UsageSnapshot } from "../../../usage/usage-snapshot.ts";
@@ -67,28 +67,14 @@ export async function readUsagePage(c: PageContext) {
     selected && readSeriesAround(context, selected, keyId),
     selected && listActivity(context, { filter: { ...selected, keyId }, limit: entriesShown }).catch(() => null),
   ]);
-  const limit = usages && highestOf(usages, now);
-  const nearest = nearestLimit(usages ?? [], shared?.limits ?? []);
-  const chart = around ?? chartOf(usage, window);
-  const { difference, limit: denying } = await readDifference(context, spans.window, cells, formerCells);
-  return {
-    now,
-    asOf: requireAsOf(context),
-    window,
-    selected,
-    spans,
-    keyId,
-    key,
+  const figures = {
     usage,
-    limit,
-    nearest,
-    keys,
-    hours,
-    cells,
-    formerCells,
-    log,
-    chart,
-    difference,
-    denying,
+    highest: usages && highestOf(usages, now),
+    nearest: nearestLimit(usages ?? [], shared?.limits ?? []),
+    busiest: busiestOf(hours),
   };
+  const chart = around ?? chartOf(usage, window);
+  const change = await readDifference(context, spans.window, cells, formerCells);
+  const asOf = requireAsOf(context);
+  return { now, asOf, window, selected, spans, keyId, key, keys, cells, formerCells, log, chart, figures, change };
 }
