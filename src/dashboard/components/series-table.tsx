@@ -3,7 +3,7 @@ import { rateOf } from "../../usage/figures.ts";
 import type { SeriesPoint } from "../../usage/read-usage.ts";
 import type { Span } from "../../usage/windows.ts";
 import { barTime, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
-import { NumberCell } from "./columns.tsx";
+import { Columns, NumberCell } from "./columns.tsx";
 
 /** Returns the span that a bar counts. The first and the last bar of a chart may count only a part of their hour or day. */
 export const spanOfBar = (start: number, stepMs: number, covered: Span): Span => ({
@@ -16,6 +16,8 @@ function withSpan(list: string, { from, to }: Span): string {
   const [path = "", query = ""] = list.split("?");
   return `${path}?${new URLSearchParams([...new URLSearchParams(query), ["from", iso(from)], ["to", iso(to)]])}`;
 }
+
+const figures = ["Requests", "Success rate", "Average", "p50", "p95", "p99"];
 
 /** Renders a table of requests and response times, by hour or by day. */
 export const SeriesTable = ({
@@ -31,29 +33,7 @@ export const SeriesTable = ({
 }) => (
   <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
     <table class="cards">
-      <thead>
-        <tr>
-          <th scope="col">{stepMs === hourMs ? "Hour (UTC)" : "Day (UTC)"}</th>
-          <th scope="col" class="number">
-            Requests
-          </th>
-          <th scope="col" class="number">
-            Success rate
-          </th>
-          <th scope="col" class="number">
-            Average
-          </th>
-          <th scope="col" class="number">
-            p50
-          </th>
-          <th scope="col" class="number">
-            p95
-          </th>
-          <th scope="col" class="number">
-            p99
-          </th>
-        </tr>
-      </thead>
+      <Columns of={[stepMs === hourMs ? "Hour (UTC)" : "Day (UTC)", ...figures.map((name) => ({ name, isNumber: true }))]} />
       <tbody>
         {series.map((point) => (
           <tr>
