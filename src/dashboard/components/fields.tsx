@@ -113,6 +113,22 @@ export const TextField = ({
   );
 };
 
+interface FilterFieldProps {
+  name: string;
+  label: string;
+  /** Whether the field takes the space that is left. */
+  isWide?: boolean;
+  [attribute: string]: unknown;
+}
+
+/** Renders a field of a filter: a text input with the other attributes, or `children` in its place. */
+export const FilterField = ({ name, label, isWide, children, ...input }: PropsWithChildren<FilterFieldProps>) => (
+  <div class={isWide ? "field grow" : "field"}>
+    <label for={name}>{label}</label>
+    {children ?? <input id={name} name={name} {...input} />}
+  </div>
+);
+
 /** Renders the options of a `select`: each is a value, or a value and its text. */
 export const Options = ({
   of,

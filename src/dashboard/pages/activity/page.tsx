@@ -4,7 +4,7 @@ import { listActivity } from "../../../log/read/read-activity.ts";
 import { needs } from "../../access/needs.ts";
 import { ActivityTable } from "../../components/activity-table.tsx";
 import { Beside } from "../../components/beside.tsx";
-import { ButtonLink, Options, Submit } from "../../components/fields.tsx";
+import { ButtonLink, FilterField, Options, Submit } from "../../components/fields.tsx";
 import { PageScript, PauseButton, showPage } from "../../components/layout.tsx";
 import { LogChart } from "../../components/log-chart.tsx";
 import { Empty } from "../../components/notice.tsx";
@@ -25,23 +25,8 @@ const inField = (timeMs: number | undefined) => (timeMs === undefined ? undefine
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
-  const {
-    now,
-    query,
-    ignored,
-    isReversed,
-    after,
-    pagesBefore,
-    listed,
-    shownSpan,
-    isOlder,
-    series,
-    entries,
-    next,
-    lookedBackTo,
-    asOf,
-    keys,
-  } = await readActivityPage(c);
+  const { now, query, ignored, isReversed, after, pagesBefore, list, keys, chart } = await readActivityPage(c);
+  const { entries, next, lookedBackTo, asOf } = list;
   const opened = c.req.query("open");
   const open = opened !== undefined && /^req_[0-9a-f]{12,32}$/.test(opened) ? opened : undefined;
   const names = namesOf(keys);
@@ -90,38 +75,31 @@ activityPages.get("/activity", needs("session"), async (c) => {
         </div>
       )}
       <form class="panel filter" method="get" action="/activity">
-        <div class="field">
-          <label for="method">Method</label>
+        <FilterField name="method" label="Method">
           <select id="method" name="method">
             <Options of={[["", "any"], ...new Set([...methods, ...(query.method ? [query.method] : [])])]} chosen={query.method} />
           </select>
-        </div>
-        <div class="field">
-          <label for="status">Status</label>
-          <input id="status" name="status" value={query.status ?? c.req.query("status")} list="statuses" placeholder="4xx" size={8} />
-          <datalist id="statuses">
-            <Options of={statuses} />
-          </datalist>
-        </div>
-        <div class="field">
-          <label for="key_id">Key</label>
+        </FilterField>
+        <FilterField
+          name="status"
+          label="Status"
+          value={query.status ?? c.req.query("status")}
+          list="statuses"
+          placeholder="4xx"
+          size={8}
+        />
+        <datalist id="statuses">
+          <Options of={statuses} />
+        </datalist>
+        <FilterField name="key_id" label="Key">
           <select id="key_id" name="key_id">
             <Options of={[["", "any"], ...otherKey, ...names]} chosen={query.key_id} />
           </select>
-        </div>
-        <div class="field grow">
-          <label for="path">Path</label>
-          <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
-          {query.route !== undefined && <input type="hidden" name="route" value={query.route} />}
-        </div>
-        <div class="field">
-          <label for="from">From (UTC)</label>
-          <input id="from" name="from" type="datetime-local" step="any" value={inField(query.from)} />
-        </div>
-        <div class="field">
-          <label for="to">To (UTC)</label>
-          <input id="to" name="to" type="datetime-local" step="any" value={inField(query.to)} />
-        </div>
+        </FilterField>
+        <FilterField name="path" label="Path" isWide value={query.path ?? c.req.query("path")} placeholder="/api/v1/usage" />
+        {query.route !== undefined && <input type="hidden" name="route" value={query.route} />}
+        <FilterField name="from" label="From (UTC)" type="datetime-local" step="any" value={inField(query.from)} />
+        <FilterField name="to" label="To (UTC)" type="datetime-local" step="any" value={inField(query.to)} />
         <Submit>Filter</Submit>
       </form>
       <div class="toolbar">
@@ -171,7 +149,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
           </li>
         </ul>
       )}
-      {!isReversed && <LogChart query={query} series={series} span={shownSpan} listed={listed} isOlder={isOlder} />}
+      {!isReversed && <LogChart query={query} {...chart} />}
       {isNewest && <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />}
       <p class="unseen" aria-live="polite" data-news-aloud />
       <div class={open === undefined ? "log" : "log with-side"} data-log={here}>

@@ -4,7 +4,7 @@ import { iso } from "../../../lib/time/clock.ts";
 import { type AuditFilter, actorNameOf, listAudit, type ReadAuditEntry } from "../../../outbox/audit.ts";
 import { needs } from "../../access/needs.ts";
 import { Columns } from "../../components/columns.tsx";
-import { Submit } from "../../components/fields.tsx";
+import { FilterField, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Empty } from "../../components/notice.tsx";
 import { Moment } from "../../components/time.tsx";
@@ -50,18 +50,9 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
     },
     <>
       <form class="panel filter" method="get" action="/settings/audit">
-        <div class="field">
-          <label for="action">Action</label>
-          <input id="action" name="action" value={filter.action} placeholder="key.created" />
-        </div>
-        <div class="field">
-          <label for="actor">By</label>
-          <input id="actor" name="actor" value={filter.actor} placeholder="member" />
-        </div>
-        <div class="field">
-          <label for="target">On</label>
-          <input id="target" name="target" value={filter.target} placeholder="an id" />
-        </div>
+        <FilterField name="action" label="Action" value={filter.action} placeholder="key.created" />
+        <FilterField name="actor" label="By" value={filter.actor} placeholder="member" />
+        <FilterField name="target" label="On" value={filter.target} placeholder="an id" />
         {filter.from !== undefined && <input type="hidden" name="from" value={iso(filter.from)} />}
         {filter.to !== undefined && <input type="hidden" name="to" value={iso(filter.to)} />}
         <Submit>Filter</Submit>
