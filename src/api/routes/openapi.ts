@@ -16,10 +16,10 @@ import { createRouter } from "../router.ts";
  */
 export const routes = createRouter();
 
-const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
-const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
-const notModified = { 304: { description: "The client already has this version.", headers: { ...requestId, ...etagHeader } } };
-const tags = ["This document"];
+const headers = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" }, ETag: { $ref: "#/components/headers/ETag" } };
+const notModified = { 304: { description: "The client already has this version.", headers } };
+/** What the routes of the document share, in JSON and in YAML. */
+const shared = { tags: ["This document"], ...publicRoute, ...failsWith("unavailable"), ...withConditions };
 
 /** The response schema of the OpenAPI document, in JSON and in YAML. */
 const OpenApiDocument = z
@@ -50,51 +50,40 @@ async function readServed(c: ApiContext, path: "/openapi.json" | "/openapi.yaml"
   return made;
 }
 
+async function serve(c: ApiContext, path: "/openapi.json" | "/openapi.yaml", type: "application/json" | "application/yaml") {
+  const { etag, bytes } = await readServed(c, path);
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": type });
+}
+
 const readJson = createRoute({
   ...get("/openapi.json", "getOpenApi", "Get this document"),
   description:
     "Returns the OpenAPI document of this service. The document is generated from the code of the service. The documentation shows the same contract. This request does not count against any limit.",
-  tags,
-  ...publicRoute,
-  ...failsWith("unavailable"),
-  ...withConditions,
+  ...shared,
   responses: {
     200: {
       description: "The OpenAPI 3.1.0 document, as JSON.",
-      headers: { ...requestId, ...etagHeader },
-      content: {
-        "application/json": {
-          schema: OpenApiDocument,
-        },
-      },
+      headers,
+      content: { "application/json": { schema: OpenApiDocument } },
     },
     ...notModified,
   },
 });
 
-routes.openapi(readJson, async (c) => {
-  const { etag, bytes } = await readServed(c, readJson.path);
-  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/json" });
-});
+routes.openapi(readJson, (c) => serve(c, readJson.path, "application/json"));
 
 const readYaml = createRoute({
   ...get("/openapi.yaml", "getOpenApiYaml", "Get this document as YAML"),
   description: "Returns the same OpenAPI document in YAML, for tools that only read YAML. This request does not count against any limit.",
-  tags,
-  ...publicRoute,
-  ...failsWith("unavailable"),
-  ...withConditions,
+  ...shared,
   responses: {
     200: {
       description: "The OpenAPI 3.1.0 document, as YAML.",
-      headers: { ...requestId, ...etagHeader },
+      headers,
       content: { "application/yaml": { schema: { type: "string", description: "The document in YAML.", example: "openapi: 3.1.0" } } },
     },
     ...notModified,
   },
 });
 
-routes.openapi(readYaml, async (c) => {
-  const { etag, bytes } = await readServed(c, readYaml.path);
-  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/yaml" });
-});
+routes.openapi(readYaml, (c) => serve(c, readYaml.path, "application/yaml"));
