@@ -73,7 +73,7 @@ const sections = [
 
 export type Section = (typeof sections)[number][0];
 
-interface Shown {
+export interface Shown {
   title: string;
   section?: Section | undefined;
   /** The main action of the page, shown beside the heading. */

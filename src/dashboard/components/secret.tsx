@@ -1,5 +1,7 @@
 import type { Child } from "hono/jsx";
+import type { PageContext } from "../context.ts";
 import { ButtonLink } from "./fields.tsx";
+import { type Shown, showPage } from "./layout.tsx";
 
 /**
  * Renders a secret that is shown only once. The secret is masked until the reader selects "Show the secret". The reader can copy or
@@ -52,20 +54,29 @@ export const OneTimeSecret = ({
   </section>
 );
 
-/** Renders the notice for a form that was already sent. The first response contained the secret, which cannot be shown again. */
-export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
-  <section class="panel">
-    <p role="alert">
-      This form was already sent. {what} was created at that time, and the secret was shown once. If you did not save the secret, rotate it
-      to get a new secret.
-    </p>
-    <p>
-      <ButtonLink kind="main" href={path}>
-        Continue
-      </ButtonLink>
-    </p>
-  </section>
-);
+/**
+ * Responds to a form that was already sent. The first response contained the secret, which cannot be shown again. `what`: what the form created. `path`: the
+ * page to continue with.
+ */
+export const showShownBefore = (
+  c: PageContext,
+  { what, path, ...page }: Pick<Shown, "title" | "section"> & { what: string; path: string },
+) =>
+  showPage(
+    c,
+    { ...page, status: 409 },
+    <section class="panel">
+      <p role="alert">
+        This form was already sent. {what} was created at that time, and the secret was shown once. If you did not save the secret, rotate
+        it to get a new secret.
+      </p>
+      <p>
+        <ButtonLink kind="main" href={path}>
+          Continue
+        </ButtonLink>
+      </p>
+    </section>,
+  );
 
 /** Renders code in a scrollable box. With `id`, the box has a button that copies it. The button needs JavaScript. */
 export const Code = ({ children, label, id }: { children: Child; label: string; id?: string }) => (

@@ -10,7 +10,7 @@ import { requireGrantableScopes } from "../../access/permissions.tsx";
 import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { OverlapField } from "../../components/overlap-field.tsx";
-import { ShownBefore } from "../../components/secret.tsx";
+import { showShownBefore } from "../../components/secret.tsx";
 import { idOf, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../../forms.ts";
@@ -60,11 +60,7 @@ keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => 
   });
   if ("formError" in rotated) return showKey(c, { formError: rotated.formError });
   if ("repeated" in rotated.result)
-    return showPage(
-      c,
-      { title: "Rotate a key", section: "API Keys", status: 409 },
-      <ShownBefore path={`/keys/${idOf(c)}`} what="A new secret" />,
-    );
+    return showShownBefore(c, { title: "Rotate a key", section: "API Keys", what: "A new secret", path: `/keys/${idOf(c)}` });
   const { key, secretKey } = rotated.result.result;
   return showSecret(c, {
     title: "Copy the new secret now",

@@ -15,7 +15,7 @@ import { KeyFields, keyInputOf } from "../../components/key-fields.tsx";
 import { KeyTable } from "../../components/key-list.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
-import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
+import { OneTimeSecret, showShownBefore } from "../../components/secret.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import type { PageContext, PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
@@ -175,11 +175,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
   });
   if ("formError" in made) return showForm(c, { form, formError: made.formError });
   if ("repeated" in made.result)
-    return showPage(
-      c,
-      { title: "Create a key", section: "API Keys", status: 409 },
-      <ShownBefore path={`/keys/${made.result.repeated}`} what="A key" />,
-    );
+    return showShownBefore(c, { title: "Create a key", section: "API Keys", what: "A key", path: `/keys/${made.result.repeated}` });
   const { key, secretKey } = made.result.result;
   return showSecret(c, { title: "Copy your key now", key, secretKey, call: "POST /api/v1/keys" });
 });

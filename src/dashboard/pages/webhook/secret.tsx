@@ -8,7 +8,7 @@ import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert } from "../../components/notice.tsx";
 import { OverlapField } from "../../components/overlap-field.tsx";
-import { ShownBefore } from "../../components/secret.tsx";
+import { showShownBefore } from "../../components/secret.tsx";
 import { idOf, type PageContext, type PageEnv } from "../../context.ts";
 import { newNonce, runFormIdempotently } from "../../form-idempotency.ts";
 import { attempt, parseInput, readForm, type Sent } from "../../forms.ts";
@@ -53,11 +53,7 @@ webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always
   );
   if ("formError" in rotated) return showForm(c, { formError: rotated.formError });
   if ("repeated" in rotated.result)
-    return showPage(
-      c,
-      { title: "Rotate the secret", section: "Webhooks", status: 409 },
-      <ShownBefore path={`/webhooks/${idOf(c)}`} what="A new secret" />,
-    );
+    return showShownBefore(c, { title: "Rotate the secret", section: "Webhooks", what: "A new secret", path: `/webhooks/${idOf(c)}` });
   const { webhook, secret } = rotated.result.result;
   return showSigningSecret(c, {
     title: "Copy the signing secret now",

@@ -11,7 +11,7 @@ import { Columns, NumberCell } from "../../components/columns.tsx";
 import { ButtonLink, Submit } from "../../components/fields.tsx";
 import { showPage } from "../../components/layout.tsx";
 import { Alert, Done, Empty } from "../../components/notice.tsx";
-import { OneTimeSecret, ShownBefore } from "../../components/secret.tsx";
+import { OneTimeSecret, showShownBefore } from "../../components/secret.tsx";
 import { WebhookState, webhookStatus } from "../../components/status.tsx";
 import { Age } from "../../components/time.tsx";
 import { VerifySnippets } from "../../components/verify-snippets.tsx";
@@ -118,11 +118,12 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
   );
   if ("formError" in made) return showForm(c, { form, formError: made.formError });
   if ("repeated" in made.result)
-    return showPage(
-      c,
-      { title: "Add a webhook", section: "Webhooks", status: 409 },
-      <ShownBefore path={`/webhooks/${made.result.repeated}`} what="A webhook" />,
-    );
+    return showShownBefore(c, {
+      title: "Add a webhook",
+      section: "Webhooks",
+      what: "A webhook",
+      path: `/webhooks/${made.result.repeated}`,
+    });
   const { webhook, secret } = made.result.result;
   return showSigningSecret(c, {
     title: "Copy the signing secret now",
