@@ -5,6 +5,7 @@ import { isDanglingReference } from "../../db/failures.ts";
 import { asRead, isUnchanged, nextVersion, type Precondition, retry, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import type { OnDelete } from "../../jobs/on-delete.ts";
 import { Failure, throwTogether } from "../../lib/errors/failure.ts";
+import { inTurns } from "../../lib/in-turns.ts";
 import { minuteMs } from "../../lib/time/clock.ts";
 import { commitTo, type Outbox, type WriteContext } from "../../outbox/outbox.ts";
 import { userDeleted } from "./events.ts";
@@ -79,21 +80,16 @@ export async function finishDeletions(outbox: Outbox, onDelete: readonly OnDelet
     .orderBy(sql`row_number() OVER (PARTITION BY ${users.accountId} ORDER BY ${users.deletionRequestedAt})`, asc(users.deletionRequestedAt))
     .limit(limit);
   const deletions = marked.map((user) => ({ user, left: start(onDelete) }));
-  const turns = [...Map.groupBy(deletions, ({ user }) => user.accountId).values()];
+  const byAccount = Map.groupBy(deletions, ({ user }) => user.accountId);
   const errors: unknown[] = [];
-  let pieces = 0;
-  for (; pieces < limit; pieces++) {
-    const [deletion, ...others] = turns.shift() ?? [];
-    if (!deletion) break;
-    const { user } = deletion;
+  const pieces = await inTurns(byAccount.values(), limit, async ({ user, left }) => {
     const context = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
-    const next = await doPiece(context, user, onDelete, deletion.left).catch((error: unknown) => {
+    const next = await doPiece(context, user, onDelete, left).catch((error: unknown) => {
       errors.push(error);
       return null;
     });
-    const remaining = next === null ? others : [{ user, left: next }, ...others];
-    if (remaining.length > 0) turns.push(remaining);
-  }
+    return next && { user, left: next };
+  });
   throwTogether(errors, "some deletions of users could not be finished");
   return pieces;
 }

@@ -4,6 +4,7 @@ import { redeliveries, type StoredRedeliveryFilter } from "../../db/areas/webhoo
 import { Batch } from "../../db/batch.ts";
 import { type Db, raw, type Statement } from "../../db/client.ts";
 import { idBound, newId } from "../../lib/ids.ts";
+import { inTurns } from "../../lib/in-turns.ts";
 import { minuteMs } from "../../lib/time/clock.ts";
 import type { DueDelivery, EnqueueDeliveries } from "../../outbox/enqueue.ts";
 import { paceMs, soonMs } from "../deliveries/schedule.ts";
@@ -205,16 +206,11 @@ export async function continueRedeliveries(
   now: number,
   limit: number,
 ): Promise<number> {
-  const turns = [...Map.groupBy(await readDue(db, now, limit), ({ accountId }) => accountId).values()];
-  let pieces = 0;
-  for (; pieces < limit; pieces++) {
-    const [redelivery, ...others] = turns.shift() ?? [];
-    if (!redelivery) break;
+  const byAccount = Map.groupBy(await readDue(db, now, limit), ({ accountId }) => accountId);
+  return inTurns(byAccount.values(), limit, async (redelivery) => {
     const after = await makePiece(db, enqueue, redelivery, now);
-    const left = isDue(after, now) ? [after, ...others] : others;
-    if (left.length > 0) turns.push(left);
-  }
-  return pieces;
+    return isDue(after, now) ? after : null;
+  });
 }
 
 /** Creates the next deliveries of a redelivery. Returns the redelivery with its new cursor. */
