@@ -1,11 +1,10 @@
 import { Hono } from "hono";
-import { deleteCookie } from "hono/cookie";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { plansWithProgress } from "../../budget/plan.ts";
 import { connect } from "../../db/client.ts";
 import { urlOf } from "../../http/request-url.ts";
-import { readSigned, setSigned } from "../../http/signed-cookie.ts";
+import { deleteSigned, readSigned, setSigned } from "../../http/signed-cookie.ts";
 import {
   closeOperatorSession,
   type OperatorSession,
@@ -13,8 +12,6 @@ import {
   operatorSessionMs,
   readOperatorSession,
 } from "../../identity/operator-sessions.ts";
-import { isLoopback } from "../../lib/net/loopback.ts";
-import { secondMs } from "../../lib/time/clock.ts";
 import { readDeploymentStatus } from "../../monitoring/deployment-status.ts";
 import { readConditions } from "../../monitoring/read-conditions.ts";
 import { readTraffic } from "../../monitoring/traffic.ts";
@@ -35,14 +32,12 @@ import { TrafficPanels } from "./traffic.tsx";
 // The operator page shows the status of the deployment, and accounts that may need attention. The operator page is read-only. Operators make
 // changes on the command line.
 
-const isPlain = (c: TeamContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
-const cookieOf = (c: TeamContext) => (isPlain(c) ? "operator" : "__Host-operator");
-const optionsOf = (c: TeamContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
+const cookie = { name: "operator", sameSite: "Strict" } as const;
 
 /** Returns the session of the request. If the operator token of the session no longer exists, returns null. */
 export async function sessionOf(c: TeamContext): Promise<OperatorSession | null> {
-  const cookie = await readSigned(c, cookieOf(c));
-  const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());
+  const token = await readSigned(c, cookie);
+  const session = token === undefined ? null : await readOperatorSession(connect(c.env.DB), token, Date.now());
   return session && operatorTokens(c.env).some(({ tokenHash }) => tokenHash === session.operatorTokenHash) ? session : null;
 }
 
@@ -157,14 +152,14 @@ operatorPages.post("/operator/session", async (c) => {
       : showSignIn(c, "This is not an operator token.", { returnTo });
   }
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
-  await setSigned(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });
+  const session = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
+  await setSigned(c, cookie, session, operatorSessionMs);
   return c.redirect(pathAfter(returnTo), 303);
 });
 
 operatorPages.post("/operator/sign-out", async (c) => {
-  const cookie = await readSigned(c, cookieOf(c));
-  if (cookie !== undefined) await closeOperatorSession(connect(c.env.DB), cookie);
-  deleteCookie(c, cookieOf(c), optionsOf(c));
+  const token = await readSigned(c, cookie);
+  if (token !== undefined) await closeOperatorSession(connect(c.env.DB), token);
+  deleteSigned(c, cookie);
   return c.redirect("/operator", 303);
 });
