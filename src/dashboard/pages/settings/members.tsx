@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { z } from "zod";
 import { accessConfig } from "../../../identity/access.ts";
 import { invite, withdrawInvitation } from "../../../identity/invitations.ts";
 import { changeRole, readMember } from "../../../identity/member.ts";
@@ -13,30 +14,25 @@ import { showPage } from "../../components/layout.tsx";
 import { CopyButton } from "../../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../../context.ts";
 import { runFormIdempotently } from "../../form-idempotency.ts";
-import { attempt, readForm } from "../../forms.ts";
+import { attempt, parseInput, readForm } from "../../forms.ts";
 import { memberEmail } from "../../member-email.ts";
 import { contextOf } from "../../operation-contexts.ts";
 import { backToSettings, showSettings } from "./page.tsx";
+
+const NewInvitation = z.object({
+  email: memberEmail,
+  role: z.enum(roles, { error: `Must be one of ${roles.join(", ")}.` }).default("viewer"),
+});
 
 /** The forms that invite members, withdraw invitations and change roles. */
 export const memberPages = new Hono<PageEnv>();
 
 memberPages.post("/settings/invitations", needs("members", "always"), async (c) => {
   const form = await readForm(c);
-  const role = roles.find((each) => each === (form.optional("role") ?? "viewer"));
-  if (role === undefined)
-    return showSettings(c, {
-      form,
-      formError: { summary: "Nobody was invited.", fieldErrors: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
-    });
-  if (!mayManage(roleOf(c.get("visitor")), role)) return showForbidden(c, "owners");
-  const parsed = memberEmail.safeParse(form.text("email"));
-  if (!parsed.success)
-    return showSettings(c, {
-      form,
-      formError: { summary: "Nobody was invited.", fieldErrors: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
-    });
-  const made = await attempt(() => runFormIdempotently(c, form, (commit) => invite(contextOf(c, commit), { email: parsed.data, role })));
+  const parsed = parseInput(NewInvitation, { email: form.text("email"), role: form.optional("role") });
+  if ("formError" in parsed) return showSettings(c, { form, formError: parsed.formError });
+  if (!mayManage(roleOf(c.get("visitor")), parsed.input.role)) return showForbidden(c, "owners");
+  const made = await attempt(() => runFormIdempotently(c, form, (commit) => invite(contextOf(c, commit), parsed.input)));
   if ("formError" in made) return showSettings(c, { form, formError: made.formError });
   if ("repeated" in made.result) return backToSettings(c, "invited-before");
   const { invitation, token } = made.result.result;
