@@ -68,7 +68,7 @@ routes.openapi(read, async (c) => {
     limit,
     used,
     remaining: remainingOf({ limit, used }),
-    percent: Math.min(100, percent(used, limit)),
+    percent: percent(used, limit),
     resets_at: iso(resetsAt),
   }));
   const by_key = byKey.map(({ keyId, keyName, used }) => ({

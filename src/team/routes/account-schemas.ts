@@ -71,6 +71,7 @@ export const accountData = (account: Account): z.infer<typeof AccountData> => ({
   created_at: iso(account.createdAt),
 });
 
+export const retentionDaysInput = z.int().min(retention.min).max(retention.max).nullable();
 const nameInput = visibleText(1, 200).meta({ description: "The name of the account.", example: "Acme" });
 const emailInput = email.meta({ description: "The email address of the account.", example: "ops@acme.dev" });
 export const NewAccount = z.strictObject({
@@ -109,11 +110,7 @@ export const AccountPatch = z.strictObject({
   limits: limitsInput(fixedPeriods)
     .optional()
     .meta({ description: "Own limits in place of single limits of the plan. An empty list leaves those of the plan.", example: [] }),
-  retention_days: z
-    .int()
-    .min(retention.min)
-    .max(retention.max)
-    .nullable()
+  retention_days: retentionDaysInput
     .optional()
     .meta({ description: "The retention of the request log in days. With `null`, the default applies.", example: null }),
 });

@@ -14,10 +14,10 @@ import { omitUndefined } from "../../lib/inputs/omit-undefined.ts";
 import { visibleText } from "../../lib/inputs/values.ts";
 import { iso, secondMs } from "../../lib/time/clock.ts";
 import { applyPlan, changePlan, deletePlan, makePlan, type PlanContent } from "../../lifecycle/plans.ts";
-import { retentionDays } from "../../log/retention.ts";
 import { operatorContext } from "../context.ts";
 import { runTeamPost } from "../idempotency.ts";
 import { createTeamRouter, requireTokenScope, teamBase, teamEmpty, teamJson, teamNotModified, teamPostJson } from "../team-router.ts";
+import { retentionDaysInput } from "./account-schemas.ts";
 
 /** The time that one call spends on the accounts of a plan, in milliseconds. The caller repeats the call until no account is left. */
 const applyingMs = 10 * secondMs;
@@ -72,12 +72,10 @@ const members = {
   account_limits: limitsInput(fixedPeriods),
   key_limits: limitsInput(periods),
   default_scopes: scopesInput.nullable(),
-  retention_days: z
-    .int()
-    .min(retentionDays.min)
-    .max(retentionDays.max)
-    .nullable()
-    .meta({ description: "The retention of the request log in days, or null for the default.", example: 31 }),
+  retention_days: retentionDaysInput.meta({
+    description: "The retention of the request log in days, or null for the default.",
+    example: 31,
+  }),
 };
 const NewPlan = z
   .strictObject({
