@@ -173,7 +173,7 @@ const plain = (hours: HourlyRollups) =>
 
 type Step = (log: Log) => Promise<void> | void;
 
-const keyIds = ["key_a", "key_b"];
+const keyIds = ["key_a", "key_b", "__proto__"];
 const newEntries = fc
   .record({
     count: fc.integer({ min: 1, max: 150 }),
@@ -187,9 +187,10 @@ const newEntries = fc
         log.append(
           Array.from({ length: count }, (_, at) => {
             const status = statuses[at % statuses.length] ?? null;
-            const keyId = keyIds[at % 2] ?? "";
+            const keyId = keyIds[at % 3] ?? "";
             return entryOf({ accountId: log.accountId, keyId }, log.now - ageMs - at, {
               status,
+              ...(at % 5 === 0 && { route: "constructor" }),
               durationMs: status === null ? null : at,
               admitted: status !== 429,
               counted: status !== 429,

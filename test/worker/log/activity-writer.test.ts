@@ -1,7 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { timeOfId } from "../../../src/lib/ids.ts";
 import { minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
 import type { Batch } from "../../../src/log/batch.ts";
 import type { Entry } from "../../../src/log/entry.ts";
@@ -66,21 +65,6 @@ describe("A log writer", () => {
       expect(storage.sql.exec("SELECT count(*) AS rows FROM wal").one()).toEqual({ rows: 2 });
     });
     expect(Date.now() - startedAt).toBeGreaterThanOrEqual(secondMs);
-  });
-
-  it("accepts entries while D1 fails, shows them, and stores them after repeated failures", async () => {
-    const { name, writer, tenant } = await makeOwned();
-    await replaceD1(writer, d1WithoutBatches(D1));
-    const entries = entriesOf(tenant, 150, minuteMs);
-    await writer.write(batchOf(entries));
-    for (let failures = 0; failures < 4; failures++) expect(await runDurableObjectAlarm(writer)).toBe(true);
-    expect((await writer.status()).oldestWaitingAt).not.toBeNull();
-    expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 150]);
-    await evictDurableObject(writer);
-    expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 150]);
-    await runDurableObjectAlarm(writer);
-    expect([(await writer.status()).oldestWaitingAt, await countSegments(tenant.accountId)]).toEqual([null, 1]);
-    expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(entries), 150]);
   });
 
   it("says that a flush could not be stored only of the account whose flush it is", async () => {
@@ -149,35 +133,12 @@ describe("A log writer", () => {
     expect((await writer.status()).lost.dropped).toBe(7);
   });
 
-  it("knows the last use of a key while D1 fails, even after it was evicted", async () => {
-    const { name, writer, tenant } = await makeOwned();
-    await replaceD1(writer, d1WithoutBatches(D1));
-    const [entry] = entriesOf(tenant, 150, minuteMs) as [Entry];
-    await writer.write(batchOf([entry, ...entriesOf(tenant, 120, 2 * minuteMs)]));
-    await runDurableObjectAlarm(writer);
-    await evictDurableObject(writer);
-    await replaceD1(writer, d1WithoutBatches(D1));
-    expect((await writer.status()).memtableEntries).toBe(0);
-    const lastUse = await readLastUse({ ...readingLog(tenant.accountId), ...logOf(env, name) }, tenant.keyId);
-    expect(lastUse).toMatchObject({ isUseKnown: true, lastUsedAt: timeOfId(entry.id) });
-  });
-
-  it("stores a large memtable in several flushes with one alarm", async () => {
-    const { name, writer, tenant } = await makeOwned();
-    const entries = entriesOf(tenant, 17_000, minuteMs);
-    await writer.write(batchOf(entries));
-    await runDurableObjectAlarm(writer);
-    const log = await D1.prepare("SELECT flush, segments FROM activity_logs WHERE account_id = ?").bind(tenant.accountId).first();
-    expect([log?.flush, (await writer.status()).oldestWaitingAt]).toEqual([3, null]);
-    expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([17_000, 17_000]);
-  });
-
   it("stores a batch once, even if it is sent again after its entries were flushed and stored, and after the log writer was evicted", async () => {
     const { name, writer, tenant } = await makeOwned();
     const batch = batchOf(entriesOf(tenant, 501, minuteMs), { dropped: 7 });
     const expectOnce = async () => {
       expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(batch.entries), 501]);
-      expect((await writer.status()).lost.dropped).toBe(7);
+      expect((await writer.status()).lost).toMatchObject({ dropped: 7, droppedAt: expect.any(Number) });
     };
     await Promise.all([writer.write(batch), writer.write(batch)]);
     await expectOnce();
@@ -228,7 +189,9 @@ describe("A log writer", () => {
     await writer.flush(tenant.accountId);
     await evictDurableObject(writer);
     await next.writer.keepFor(Number(name.split("/")[1]), hinted);
+    await evictDurableObject(next.writer);
     await runDurableObjectAlarm(next.writer);
+    expect((await writer.status()).memtableEntries).toBe(1);
     await writer.write(hinted);
     expect((await writer.status()).memtableEntries).toBe(1);
     expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([1002, 1002]);
@@ -269,17 +232,6 @@ describe("A log writer", () => {
     expect([(await writer.status()).isFull, await countSegments(tenant.accountId)]).toEqual([false, 1]);
   });
 
-  it("keeps entries for another log writer, and forwards them", async () => {
-    const [next, { name, writer, tenant }] = [await makeOwned(), await makeOwned()];
-    const entries = entriesOf(tenant, 3);
-    await next.writer.keepFor(Number(name.split("/")[1]), batchOf(entries));
-    await evictDurableObject(next.writer);
-    expect([(await next.writer.status()).hinted, await readIds(tenant, name)]).toEqual([3, []]);
-    await runDurableObjectAlarm(next.writer);
-    expect([(await next.writer.status()).hinted, await readIds(tenant, name)]).toEqual([0, idsOf(entries)]);
-    expect((await writer.status()).memtableEntries).toBe(3);
-  });
-
   it("goes on above the flushes in D1 if its own disk is lost", async () => {
     const { name, writer, tenant } = await makeOwned();
     const before = entriesOf(tenant, 2, 10 * minuteMs);
@@ -306,22 +258,6 @@ describe("A log writer", () => {
     await runDurableObjectAlarm(writer);
     expect((await writer.status()).hinted).toBe(0);
     expect(await readIds(tenant, owner.name)).toEqual(idsOf([...first, ...second]));
-  });
-
-  it("merges the small segments of a day after the day has ended, and loses no entry", async () => {
-    const { name, writer, tenant } = await makeOwned();
-    const days = 4 * 24 * 60 * minuteMs;
-    for (let part = 0; part < 5; part++) {
-      await writer.write(batchOf(entriesOf(tenant, 3, days + part * secondMs)));
-      await writer.flush(tenant.accountId);
-    }
-    const before = await readIds(tenant, name);
-    expect([before.length, await countSegments(tenant.accountId)]).toEqual([15, 5]);
-    await writer.write(batchOf(entriesOf(tenant, 1)));
-    await runDurableObjectAlarm(writer);
-    // If midnight is within the five seconds, the segments belong to two days.
-    expect(await countSegments(tenant.accountId)).toBeLessThanOrEqual(2);
-    expect((await readIds(tenant, name)).slice(0, 15)).toEqual(before);
   });
 
   it("looks for small segments of an account once a day, also after a restart", async () => {
@@ -353,7 +289,7 @@ describe("An open entry", () => {
   const open = (tenant: Tenant, ageMs = 0) => entryOf(tenant, Date.now() - ageMs, { status: null, durationMs: null });
   const reportOf = (entry: Entry, status: number, durationMs: number): Report => ({ entry, status, durationMs });
 
-  it("is completed by the first report, even after an eviction, and later reports change nothing", async () => {
+  it("is completed by the first report, and later reports change nothing, even after an eviction and a flush", async () => {
     const { name, writer, tenant } = await makeOwned();
     const entry = open(tenant);
     await writer.write(batchOf([entry]));
@@ -361,6 +297,8 @@ describe("An open entry", () => {
     await evictDurableObject(writer);
     expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
     expect(await readEntries(tenant.accountId, name)).toEqual([{ ...entry, status: 201, durationMs: 12 }]);
+    await writer.flush(tenant.accountId);
+    expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
   });
 
   it("is added by a report that arrives before it, and is stored once if it arrives later", async () => {
@@ -394,19 +332,9 @@ describe("An open entry", () => {
     expect((await readEntries(tenant.accountId, name)).find(({ id }) => id === late.id)).toEqual({ ...late, status: 201, durationMs: 12 });
   });
 
-  it("is compared with later reports after it was flushed", async () => {
-    const { writer, tenant } = await makeOwned();
-    const entry = open(tenant);
-    await writer.write(batchOf([entry]));
-    await writer.report([reportOf(entry, 201, 12)]);
-    await writer.flush(tenant.accountId);
-    expect(await writer.report([reportOf(entry, 201, 12), reportOf(entry, 500, 1)])).toEqual(["completed", "different"]);
-  });
-
   it("is closed by a flush and after ten minutes, and its late reports are rejected and counted", async () => {
     const { name, writer, tenant } = await makeOwned();
-    const more = { status: null, durationMs: null };
-    const [old, flush] = [entryOf(tenant, Date.now() - 11 * minuteMs, more), entryOf(tenant, Date.now() - 12 * minuteMs, more)];
+    const [old, flush] = [open(tenant, 11 * minuteMs), open(tenant, 12 * minuteMs)];
     await writer.write(batchOf([flush]));
     await writer.flush(tenant.accountId);
     await writer.write(batchOf([old]));
@@ -439,8 +367,7 @@ describe("An open entry", () => {
 
   it("is not flushed for ten minutes, and then is flushed as not reported", async () => {
     const { writer, tenant } = await makeOwned();
-    const more = { status: null, durationMs: null };
-    const [younger, older] = [entryOf(tenant, Date.now() - 9 * minuteMs, more), entryOf(tenant, Date.now() - 11 * minuteMs, more)];
+    const [younger, older] = [open(tenant, 9 * minuteMs), open(tenant, 11 * minuteMs)];
     await writer.write(batchOf([younger, older, ...entriesOf(tenant, 120, minuteMs)]));
     await runDurableObjectAlarm(writer);
     const { results } = await D1.prepare("SELECT entries, first_id AS firstId FROM activity_segments WHERE account_id = ?")

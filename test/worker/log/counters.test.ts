@@ -50,12 +50,4 @@ describe("The counters of a log writer", () => {
     await writer.erase(tenant.accountId);
     expect(totalOf((await writer.counts()).served)).toBe(3);
   });
-
-  it("keep the number of dropped entries through a restart", async () => {
-    const { name, writer } = await makeOwned();
-    await writer.write(batchOf([], { dropped: 7 }));
-    await abortAllDurableObjects();
-    const { lost } = await env.ACTIVITY_WRITER.getByName(name).status();
-    expect([lost.dropped, lost.droppedAt !== null]).toEqual([7, true]);
-  });
 });

@@ -1,11 +1,14 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { timeOfId } from "../../../src/lib/ids.ts";
 import { dayMs, dayStart, hourMs, minuteMs, secondMs } from "../../../src/lib/time/clock.ts";
 import type { Entry } from "../../../src/log/entry.ts";
 import { AccountLogs } from "../../../src/log/writer/account-logs.ts";
 import type { ActivityWriter } from "../../../src/log/writer/activity-writer.ts";
-import { makeTenant, type Tenant } from "../support/client.ts";
+import { logOf } from "../../../src/log/writers.ts";
+import { readLastUse } from "../../../src/usage/last-uses.ts";
+import { makeTenant, readingLog, type Tenant } from "../support/client.ts";
 import { d1Away, d1With, d1WithoutBatches } from "../support/d1.ts";
 import { batchOf, entryOf } from "../support/entries.ts";
 import {
@@ -38,11 +41,16 @@ describe("The log", () => {
       await writing;
       written.push(...entries);
       await expect(cutWithoutD1(writer, tenant)).rejects.toThrow("out of order");
+      for (let failures = 0; failures < 2; failures++) expect(await runDurableObjectAlarm(writer)).toBe(true);
       if (flush % 4 === 3) await evictDurableObject(writer);
       if (flush % 3 === 2)
         expect([await readIds(tenant, name), await readRequests(tenant, name)]).toEqual([idsOf(written), written.length]);
     }
-    expect([await countSegments(tenant.accountId), (await writer.status()).memtableEntries]).toEqual([0, 0]);
+    const { memtableEntries, oldestWaitingAt } = await writer.status();
+    expect([await countSegments(tenant.accountId), memtableEntries, oldestWaitingAt]).toEqual([0, 0, expect.any(Number)]);
+    await replaceD1(writer, d1WithoutBatches(D1));
+    const lastUse = await readLastUse({ ...readingLog(tenant.accountId), ...logOf(env, name) }, tenant.keyId);
+    expect(lastUse).toMatchObject({ isUseKnown: true, lastUsedAt: timeOfId(idsOf(written).at(-1) ?? "") });
     await evictDurableObject(writer);
     await runDurableObjectAlarm(writer);
     expect([await countSegments(tenant.accountId), (await writer.status()).oldestWaitingAt]).toEqual([12, null]);
@@ -82,7 +90,8 @@ describe("The log", () => {
     for (let from = 0; from < busy.length; from += 12_000) await writer.write(batchOf(busy.slice(from, from + 12_000)));
     await writer.write(batchOf(others.flatMap((other) => entriesOf(other, 120, minuteMs))));
     await runDurableObjectAlarm(writer);
-    expect((await writer.status()).oldestWaitingAt).toBeNull();
+    const { memtableEntries, oldestWaitingAt } = await writer.status();
+    expect([memtableEntries, oldestWaitingAt]).toEqual([0, null]);
     expect(await Promise.all(others.map((other) => readRequests(other, name)))).toEqual(others.map(() => 120));
     expect(await Promise.all(others.map(({ accountId }) => countSegments(accountId)))).toEqual(others.map(() => 1));
     expect([(await readIds(tenant, name)).length, await readRequests(tenant, name)]).toEqual([busy.length, busy.length]);

@@ -11,6 +11,7 @@ import { call, cron, db, makeTenant, readingLog } from "../support/client.ts";
 import { d1With, type RecordedStatement } from "../support/d1.ts";
 import { entryOf, flush, write } from "../support/entries.ts";
 import { countEntries, readEntries, readEntryIds } from "../support/log-rows.ts";
+import { countSegments } from "../support/log-writers.ts";
 import { ageStoredResponses, countRows, deleteJobs, insertJob, queryPlanOf } from "../support/storage-rows.ts";
 
 const readMonthlyUsage = async (accountId: string, now: number) =>
@@ -25,9 +26,6 @@ const copySegment = (accountId: string, copies: number) =>
   )
     .bind(accountId, copies)
     .run();
-
-const countSegments = (accountId: string) =>
-  env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM activity_segments WHERE account_id = ?").bind(accountId).first<number>("count");
 
 async function setRetentionDays(accountId: string, days: number): Promise<void> {
   await env.DB.prepare("UPDATE accounts SET retention_days = ? WHERE id = ?").bind(days, accountId).run();

@@ -4,7 +4,6 @@ import { timeOfId } from "../../../src/lib/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../../src/lib/time/clock.ts";
 import type { Entry } from "../../../src/log/entry.ts";
 import { figuresOf, type StatusTotals } from "../../../src/usage/figures.ts";
-import { percentile } from "../../../src/usage/histogram.ts";
 import { busiestOf, readHours } from "../../../src/usage/hours.ts";
 import { type Dimension, dimensions, readBreakdown } from "../../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
@@ -34,19 +33,6 @@ describe("Usage", () => {
     expect(usage.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0, not_reported: 0 });
     expect(usage.rate_limit).toMatchObject({ key_id: keyId, used: 100, limit: 5000, percent: 2 });
     expect(usage.series.at(-1)).toMatchObject({ requests: 100, successes: 80 });
-  });
-
-  it("counts late entries", async () => {
-    const { accountId, keyId } = await makeTenant();
-    const now = Date.now();
-    const context = readingLog(accountId, now);
-    const firstBatch = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
-    await write(firstBatch);
-    expect((await readUsage(await openSnapshot(context), { window: "7d" })).totalRequests.value).toBe(3);
-    await write([entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }), entryOf({ accountId, keyId }, now - 9 * dayMs)]);
-    const usage = await readUsage(await openSnapshot(context), { window: "7d" });
-    expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
-    expect(usage.totalRequests.changePercent).toBe(300);
   });
 });
 
@@ -216,23 +202,6 @@ describe("The usage figures", () => {
     expect(figuresOf([rollup(500, 5)], [], new Map()).successRate.value).toBe(0);
     expect(figuresOf([], [], new Map()).successRate.value).toBeNull();
   });
-
-  it("show changes that equal the difference between the displayed values", () => {
-    const rollup = (status: number, requests: number, durationMs: number): StatusTotals => ({
-      status,
-      requests,
-      timed: requests,
-      durationMs,
-    });
-    const figures = figuresOf(
-      [rollup(200, 124_563, 124_563 * 30)],
-      [rollup(200, 110_000, 110_000 * 42), rollup(404, 700, 700 * 42)],
-      new Map(),
-    );
-    expect(figures.totalRequests).toEqual({ value: 124_563, previous: 110_700, changePercent: 12.52 });
-    expect(figures.successRate).toEqual({ value: 100, previous: 99.37, changePoints: 0.63 });
-    expect(figures.avgResponseTimeMs).toEqual({ value: 30, previous: 42, changeMs: -12 });
-  });
 });
 
 describe("A usage window", () => {
@@ -244,18 +213,6 @@ describe("A usage window", () => {
     ]);
     expect(window.to - window.from).toBe(720 * hourMs);
     expect([previous.to, previous.to - previous.from]).toEqual([window.from, 720 * hourMs]);
-  });
-});
-
-describe("A percentile", () => {
-  it("is the value at the nearest rank", () => {
-    const histogram = new Map([
-      [5, 50],
-      [10, 45],
-      [100, 5],
-    ]);
-    expect([0.5, 0.51, 0.95, 0.96, 1].map((share) => percentile(histogram, share))).toEqual([5, 10, 10, 100, 100]);
-    expect(percentile(new Map(), 0.5)).toBeNull();
   });
 });
 
