@@ -6,7 +6,7 @@ import { forgetJobs, recordJobRun } from "../../src/db/job-runs.ts";
 import { newId } from "../../src/lib/ids.ts";
 import { minuteMs } from "../../src/lib/time/clock.ts";
 import { readCounts } from "../../src/log/writers.ts";
-import { type Answer, answerOf, call, cron, db, makeKey, makeTenant } from "./support/client.ts";
+import { type Answer, call, callWith, cron, db, makeKey, makeTenant } from "./support/client.ts";
 import { entryOf, flush, write } from "./support/entries.ts";
 
 // These tests send requests to a Worker with a failing service. The tests also send requests to a Worker whose services all work.
@@ -31,17 +31,6 @@ function failingWriters(): Env["ACTIVITY_WRITER"] {
     isFailing = false;
   });
   return { getByName: (writer: string) => (isFailing ? failing("object reset") : env.ACTIVITY_WRITER.getByName(writer)) } as never;
-}
-
-/** Sends a request to a Worker. `bindings` replaces some bindings of this Worker. */
-async function callWith(bindings: Partial<Env>, method: string, path: string, key: string, body?: unknown): Promise<Answer> {
-  const init = {
-    method,
-    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json", "Sec-Fetch-Site": "none" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  };
-  const response = await createApp({ isLocal: true }).fetch(new Request(`http://localhost${path}`, init), { ...env, ...bindings }, ctx);
-  return answerOf(response);
 }
 
 /**
@@ -84,7 +73,7 @@ it("Requests succeed while the log's database and its log writers fail, and no l
   // flush the buffer only after 20 seconds.
   await vi.waitFor(
     async () => {
-      const { status, headers } = await callWith(bindings, "GET", "/api/v1/me", key);
+      const { status, headers } = await callWith(bindings, "GET", "/api/v1/me", key, undefined, { ctx });
       statuses.push(status);
       ids.push(headers.get("X-Request-Id"));
       await waitOnExecutionContext(ctx);

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { sampleOf } from "../../../src/http/request-line.ts";
-import { makeTenant } from "../support/client.ts";
+import { callWith, makeTenant } from "../support/client.ts";
 
 const app = createApp({ isLocal: true });
 afterEach(() => vi.restoreAllMocks());
@@ -67,12 +67,7 @@ it.each(["", "1 %", "2", "-1", "1e-2", "a hundredth"])(
     const reported = vi.spyOn(console, "error").mockImplementation(() => {});
     vi.spyOn(console, "log").mockImplementation(() => {});
     const { key } = await makeTenant();
-    const getMe = () =>
-      app.fetch(
-        new Request("http://localhost/api/v1/me", { headers: { Authorization: `Bearer ${key}` } }),
-        { ...env, LOG_SAMPLE: invalid } as unknown as Env,
-        createExecutionContext(),
-      );
+    const getMe = () => callWith({ LOG_SAMPLE: invalid } as unknown as Partial<Env>, "GET", "/api/v1/me", key);
     for (let n = 0; n < 3; n++) expect((await getMe()).status).toBe(200);
     expect(reported.mock.calls).toEqual([[expect.stringContaining("LOG_SAMPLE must be a number from 0 to 1")]]);
     expect(sampleOf(invalid)).toBe(0.01);

@@ -1,9 +1,7 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
-import { type Answer, answerOf, call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
-import { d1With } from "../support/d1.ts";
+import { type Answer, call, callWith, makeKey, makeTenant, type Tenant } from "../support/client.ts";
+import { d1BeforeBatches } from "../support/d1.ts";
 import { deleteKeyRow, setKeyState, updateKeyRow } from "../support/key-rows.ts";
 
 // The acting key is the key that sends a request. The key can expire, or can be revoked, disabled or given fewer rights. Such a change of
@@ -12,8 +10,6 @@ import { deleteKeyRow, setKeyState, updateKeyRow } from "../support/key-rows.ts"
 
 type ChangeKey = (keyId: string) => Promise<void>;
 
-const ctx = createExecutionContext();
-
 /** Sends a request to the Worker. Calls `changeKey` for the acting key just before the first batch of the request. */
 async function callDuringChange(
   changeKey: ChangeKey,
@@ -21,20 +17,11 @@ async function callDuringChange(
   { method, path, body, headers = {} }: { method: string; path: string; body: unknown; headers?: Record<string, string> },
 ): Promise<Answer> {
   let isChanged = false;
-  const database = d1With(env.DB, {
-    batch: async <Row>(statements: D1PreparedStatement[]) => {
-      if (!isChanged) await changeKey(tenant.keyId);
-      isChanged = true;
-      return env.DB.batch<Row>(statements);
-    },
+  const DB = d1BeforeBatches(async () => {
+    if (!isChanged) await changeKey(tenant.keyId);
+    isChanged = true;
   });
-  const init = {
-    method,
-    headers: { Authorization: `Bearer ${tenant.key}`, "Content-Type": "application/json", ...headers },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  };
-  const app = createApp({ isLocal: true });
-  return answerOf(await app.fetch(new Request(`http://localhost${path}`, init), { ...env, DB: database }, ctx));
+  return callWith({ DB }, method, path, tenant.key, body, { headers });
 }
 
 const removeWriteScopes: ChangeKey = async (keyId) => {

@@ -1,9 +1,7 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
-import { type Answer, answerOf, call, makeKey, makeTenant } from "../support/client.ts";
-import { d1With } from "../support/d1.ts";
+import { type Answer, call, callWith, makeKey, makeTenant } from "../support/client.ts";
+import { d1BeforeBatches } from "../support/d1.ts";
 import { readKeyRow, restoreKeyRow, updateKeyRow } from "../support/key-rows.ts";
 import { reportLeakedKey } from "../support/leaked-keys.ts";
 import { tryKey } from "../support/try-key.ts";
@@ -11,18 +9,8 @@ import { tryKey } from "../support/try-key.ts";
 // A revocation is one statement. These tests change the key, or the key that revokes it, just before the statement runs.
 
 /** Revokes a key. Calls `work` just before each batch that the request writes. */
-async function revokeDuring(keyId: string, actingKey: string, work: () => Promise<unknown>): Promise<Answer> {
-  const batch: D1Database["batch"] = async (statements) => {
-    await work();
-    return env.DB.batch(statements) as never;
-  };
-  const request = new Request(`http://localhost/api/v1/keys/${keyId}`, {
-    method: "DELETE",
-    headers: { Authorization: `Bearer ${actingKey}` },
-  });
-  const DB = d1With(env.DB, { batch });
-  return answerOf(await createApp({ isLocal: true }).fetch(request, { ...env, DB }, createExecutionContext()));
-}
+const revokeDuring = (keyId: string, actingKey: string, work: () => Promise<unknown>): Promise<Answer> =>
+  callWith({ DB: d1BeforeBatches(work) }, "DELETE", `/api/v1/keys/${keyId}`, actingKey);
 
 const readEvents = async (accountId: string, keyId: string) =>
   (

@@ -9,7 +9,7 @@ import { logOf } from "../../../src/log/writers.ts";
 import { commitTo } from "../../../src/outbox/outbox.ts";
 import { listWebhooksOfMember } from "../../../src/webhooks/subscriptions/list-webhooks-of-member.ts";
 import { call, cron, db, makeKey, makeTenant } from "../support/client.ts";
-import { countingD1, countRowsRead, d1With, type RecordedStatement, recordStatements } from "../support/d1.ts";
+import { countingD1, countRowsRead, d1BeforeBatches, d1With, type RecordedStatement, recordStatements } from "../support/d1.ts";
 import { updateKeyRow } from "../support/key-rows.ts";
 import { backdateSessions, insertMembers, readRemovalTime, setMemberEmail, setMemberRole } from "../support/member-rows.ts";
 import { makePerson, noOrigin } from "../support/people.ts";
@@ -52,15 +52,6 @@ const readKeysOfEvents = async (accountId: string, type: string) =>
   ).results
     .map(({ id }) => id)
     .toSorted();
-
-/** Returns bindings with a D1 that calls `work` before each batch. */
-const beforeBatches = (work: () => Promise<unknown>): Env => {
-  const batch: D1Database["batch"] = async (statements) => {
-    await work();
-    return env.DB.batch(statements) as never;
-  };
-  return { ...env, DB: d1With(env.DB, { batch }) };
-};
 
 describe("The removal of a member", () => {
   it("lists the keys that the member created or rotated, all ticked, and revokes the keys that stay ticked", async () => {
@@ -282,12 +273,12 @@ describe("The removal of a member", () => {
   it("cannot be prevented by a member who changes or revokes the keys at the same time", async () => {
     const { accountId, owner, leaver, firstKey, secondKey, rotatedKey } = await makeTeam();
     let changes = 0;
-    const bindings = beforeBatches(async () => {
+    const DB = d1BeforeBatches(async () => {
       await updateKeyRow(keyIdOf(firstKey), { revision: `revision${++changes}` });
       if (changes === 5) await leaver.post(`/keys/${keyIdOf(secondKey)}/revoke`);
     });
     const ids = [firstKey, secondKey, rotatedKey].map(keyIdOf);
-    expect((await removeMember(owner, leaver, ids, bindings)).headers.get("Location")).toBe("/settings?done=removed-with-keys");
+    expect((await removeMember(owner, leaver, ids, { ...env, DB })).headers.get("Location")).toBe("/settings?done=removed-with-keys");
     expect(await Promise.all([firstKey, secondKey, rotatedKey].map(isAccepted))).toEqual([false, false, false]);
     expect((await readKeysOfEvents(accountId, "key.revoked")).filter((id) => ids.includes(id))).toEqual(ids.toSorted());
     expect((await leaver.get("/keys")).status).toBe(303);

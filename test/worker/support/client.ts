@@ -3,6 +3,7 @@ import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { createAccount } from "../../../src/accounts/account.ts";
 import { operatorOn } from "../../../src/accounts/actor.ts";
+import { createApp } from "../../../src/app.ts";
 import { signingSecretsIn } from "../../../src/credentials/key-format.ts";
 import { connect } from "../../../src/db/client.ts";
 import { createKey, type NewKey } from "../../../src/keys/create-key.ts";
@@ -56,6 +57,25 @@ export async function call(method: string, path: string, { key, body, ...headers
   const response = await answerOf(await exports.default.fetch(request));
   checkResponse(method, path, response);
   return response;
+}
+
+const app = createApp({ isLocal: true });
+
+/** Sends a request to a Worker with a key. `bindings` replaces some bindings of this Worker. */
+export async function callWith(
+  bindings: Partial<Env>,
+  method: string,
+  path: string,
+  key: string,
+  body?: unknown,
+  { headers = {}, ctx = createExecutionContext() }: { headers?: Record<string, string>; ctx?: ExecutionContext } = {},
+): Promise<Answer> {
+  const init = {
+    method,
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json", "Sec-Fetch-Site": "none", ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  };
+  return answerOf(await app.fetch(new Request(origin + path, init), { ...env, ...bindings }, ctx));
 }
 
 /** Reads the body of a response, and parses it if it is JSON. */

@@ -13,6 +13,15 @@ interface Methods {
 export const d1With = (database: D1Database, methods: Methods): D1Database =>
   new Proxy(database, { get: (target, name) => Reflect.get(methods, name) ?? Reflect.get(target, name).bind(target) });
 
+/** Returns the main database. It calls `work` just before each batch. */
+export const d1BeforeBatches = (work: () => Promise<unknown>): D1Database =>
+  d1With(env.DB, {
+    batch: async (statements) => {
+      await work();
+      return env.DB.batch(statements);
+    },
+  });
+
 const reject = () => Promise.reject(new Error("D1_ERROR: out of order"));
 
 /** Returns a database that rejects every batch. */

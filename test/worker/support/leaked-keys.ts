@@ -6,15 +6,18 @@ import { origin } from "./client.ts";
 
 const app = createApp({ isLocal: true });
 
-/** Reports a secret key as leaked, and waits until the Worker has handled the report. The Worker responds before it handles a report. */
-export async function reportLeakedKey(key: string): Promise<void> {
+/**
+ * Reports a secret key as leaked, and waits until the Worker has handled the report. The Worker responds before it handles a report. `bindings`
+ * replaces some bindings of the Worker.
+ */
+export async function reportLeakedKey(key: string, bindings: Partial<Env> = {}): Promise<void> {
   const ctx = createExecutionContext();
   const request = new Request(`${origin}/api/v1/keys/revoke-leaked`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ key }),
   });
-  const response = await app.fetch(request, env, ctx);
+  const response = await app.fetch(request, { ...env, ...bindings }, ctx);
   expect([response.status, await response.text()]).toEqual([202, ""]);
   await waitOnExecutionContext(ctx);
 }

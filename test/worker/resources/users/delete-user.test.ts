@@ -1,13 +1,11 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { systemOn } from "../../../../src/accounts/actor.ts";
-import { createApp } from "../../../../src/app.ts";
 import { minuteMs } from "../../../../src/lib/time/clock.ts";
 import { commitTo } from "../../../../src/outbox/outbox.ts";
 import { onDelete } from "../../../../src/resources/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../../../src/resources/users/delete-user.ts";
-import { answerOf, call, cron, db, makeTenant, type Tenant } from "../../support/client.ts";
+import { call, callWith, cron, db, makeTenant, type Tenant } from "../../support/client.ts";
 import { invocations } from "../../support/counted.ts";
 import { d1With } from "../../support/d1.ts";
 import {
@@ -57,8 +55,6 @@ async function readResourceEvents(accountId: string) {
     });
 }
 
-const ctx = createExecutionContext();
-
 it("The deletion of a user with 2,500 tasks unassigns each task with one event, before the event of the user", async () => {
   const tenant = await makeTenant();
   const userId = await makeUserWithTasks(tenant, 2500);
@@ -97,12 +93,7 @@ it("The cron job finishes an interrupted user deletion, and no request finds the
     if (++batches > 2) throw new Error("D1_ERROR: Network connection lost");
     return env.DB.batch(statements);
   };
-  const request = new Request(`http://localhost/api/v1/users/${userId}`, {
-    method: "DELETE",
-    headers: { Authorization: `Bearer ${tenant.key}` },
-  });
-  const bindings = { ...env, DB: d1With(env.DB, { batch }) };
-  const interrupted = await answerOf(await createApp({ isLocal: true }).fetch(request, bindings, ctx));
+  const interrupted = await callWith({ DB: d1With(env.DB, { batch }) }, "DELETE", `/api/v1/users/${userId}`, tenant.key);
   expect(interrupted.status).toBe(503);
   const remaining = await countAssignedTasks(userId);
   expect(remaining).toBeGreaterThan(0);
