@@ -1,14 +1,12 @@
-import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { describe, expect, inject, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
 import { verifyAccess } from "../../../src/identity/access.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
 import { listReceivedInvitations } from "../../../src/identity/join.ts";
 import { hourMs, minuteMs } from "../../../src/lib/time/clock.ts";
 import { hidden } from "../support/browse.ts";
-import { answerOf, call, db, makeTenant, origin } from "../support/client.ts";
+import { call, db, makeTenant } from "../support/client.ts";
 import {
   insertInvitations,
   readCurrentMembers,
@@ -23,7 +21,6 @@ import { formHeaders, makePerson, newEmailAddress, postForm, sendRequest } from 
 // These tests check the sign-in with Cloudflare Access. A test server publishes the signing keys of each team. The server uses the same
 // path as Access.
 
-const app = createApp({ isLocal: true, isOpen: false });
 const audience = "4714c1358e65fe4b408ad6d432a5f878f08194bdb4752441fd56faefa9b2b6f2";
 
 async function makeTeam() {
@@ -64,17 +61,13 @@ async function makeTeam() {
     body?: string,
     { settings = {}, account }: { settings?: Partial<Env>; account?: string } = {},
   ) => {
-    const ctx = createExecutionContext();
     const headers = {
       ...formHeaders,
       ...(account !== undefined && { Cookie: `account=${account}` }),
       ...(token !== null && { "Cf-Access-Jwt-Assertion": token }),
     };
-    const request = new Request(origin + path, { method, headers, redirect: "manual", ...(body !== undefined && { body }) });
     const bindings = { ...env, ACCESS_TEAM_DOMAIN: domain, ACCESS_AUDIENCE: audience, ...settings } as Env;
-    const answer = await answerOf(await app.fetch(request, bindings, ctx));
-    await waitOnExecutionContext(ctx);
-    return answer;
+    return sendRequest(method, path, headers, body, bindings);
   };
   return { config: { teamDomain: domain, audience }, makeSigningKey, serve, serveKeys, readServedKeys, sign, send };
 }

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { authorityOfSession } from "../../../src/identity/acting-session.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
-import { acceptInvitation } from "../../../src/identity/join.ts";
 import { changeRole, type Member, readMember, removeMember } from "../../../src/identity/member.ts";
 import type { Role } from "../../../src/identity/roles.ts";
 import { openSession } from "../../../src/identity/sessions.ts";
 import { commitTo, type WriteContext } from "../../../src/outbox/outbox.ts";
-import { type Authenticator, makeAuthenticator } from "../support/authenticator.ts";
+import { makeAuthenticator } from "../support/authenticator.ts";
 import { hidden, labelled } from "../support/browse.ts";
 import { call, db, makeTenant } from "../support/client.ts";
 import {
@@ -20,7 +19,8 @@ import {
   setMemberRole,
 } from "../support/member-rows.ts";
 import {
-  fakePasskey,
+  accept,
+  addPasskey,
   holdForm,
   makePerson,
   newEmailAddress,
@@ -29,6 +29,7 @@ import {
   postForm,
   redirectsToSignIn,
   sessionCookieOf,
+  signInResponseOf,
   withCookie,
 } from "../support/people.ts";
 
@@ -73,24 +74,6 @@ async function inviteMember({ accountId, owner }: Team, email: string, role: Rol
 /** If a link can still be used, returns 200. If the link was already used or has ended, returns 409. */
 const statusOfLink = async (token: string) => (await postForm("/setup/check", { token })).status;
 
-/** Accepts an invitation or a setup link, with a fake passkey. */
-const accept = (token: string, email: string, database = db) =>
-  acceptInvitation({ db: database }, Date.now(), { token, person: { name: "x", email }, passkey: fakePasskey(), from: noOrigin });
-
-/** Registers a passkey for a signed-in member. */
-async function addPasskey(person: Person): Promise<Authenticator> {
-  const authenticator = await makeAuthenticator();
-  const { body: options } = await person.post("/settings/passkeys/options");
-  await person.post("/settings/passkeys", { name: "Another", response: await authenticator.register(options) });
-  return authenticator;
-}
-
-/** Requests a new challenge, and signs the challenge with the passkey. Returns the form field for the sign-in. */
-const signInResponseOf = async (authenticator: Authenticator) => {
-  const { body: options } = await postForm("/login/options");
-  return { response: await authenticator.sign(options) };
-};
-
 /** Returns the id and the name of each key of an account. */
 const readKeys = async (key: string) =>
   (await call("GET", "/api/v1/keys", { key })).body.data.map(({ id, name }: { id: string; name: string }) => [id, name]);
@@ -126,8 +109,9 @@ describe("A removed member", () => {
     const email = newEmailAddress();
     const first = await invite(owner, "viewer", email);
     const second = await invite(owner, "owner", email.toUpperCase());
-    await accept(first, email);
+    expect((await accept(first, email)).member.email).toBe(email);
     expect(await statusOfLink(second)).toBe(409);
+    await expect(accept(second, email)).rejects.toThrow("already used");
     expect((await owner.post(`/settings/members/${await readMemberId(email)}/remove`)).status).toBe(303);
     expect(await statusOfLink(second)).toBe(409);
   });
@@ -183,7 +167,8 @@ describe("A removed member", () => {
 
   it("cannot return by a recovery code or a passkey, even with a challenge from before the removal", async () => {
     const { leaver, removeLeaver } = await makeTeam("developer");
-    const authenticator = await addPasskey(leaver);
+    const authenticator = await makeAuthenticator();
+    await addPasskey(leaver, authenticator);
     const responseFromBefore = await signInResponseOf(authenticator);
     await removeLeaver();
     expect((await postForm("/login", responseFromBefore)).status).toBe(403);
@@ -268,7 +253,9 @@ describe("A member with a new role", () => {
 
   it("cannot regain the former role by an old session, a recovery code or a passkey: each session has the new role", async () => {
     const { leaver, changeLeaverRole } = await makeTeam("owner");
-    const responseFromBefore = await signInResponseOf(await addPasskey(leaver));
+    const authenticator = await makeAuthenticator();
+    await addPasskey(leaver, authenticator);
+    const responseFromBefore = await signInResponseOf(authenticator);
     await changeLeaverRole("viewer");
     const byPasskey = await postForm("/login", responseFromBefore);
     const byCode = await postForm("/login/recovery", { code: leaver.codes[0] ?? "" });

@@ -1,35 +1,12 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
 import { createSetupLink } from "../../../src/identity/invitations.ts";
-import { acceptInvitation } from "../../../src/identity/join.ts";
 import { minuteMs } from "../../../src/lib/time/clock.ts";
 import { hidden, labelled } from "../support/browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "../support/client.ts";
 import { countAuditRows } from "../support/log-rows.ts";
-import {
-  backdateSessions,
-  countMembers,
-  countPasskeys,
-  countRecoveryCodes,
-  readMemberIds,
-  setExpiryOfInvitations,
-} from "../support/member-rows.ts";
-import {
-  fakePasskey,
-  insertOwnAuditEntries,
-  makePerson,
-  newEmailAddress,
-  noOrigin,
-  postForm,
-  sendRequest,
-  sessionTokenIn,
-} from "../support/people.ts";
-
-/** Accepts an invitation or a setup link, with a fake passkey. */
-const accept = (token: string, person: { name: string; email: string }) =>
-  acceptInvitation({ db }, Date.now(), { token, person, passkey: fakePasskey(), from: noOrigin });
+import { backdateSessions, countPasskeys, countRecoveryCodes, readMemberIds, setExpiryOfInvitations } from "../support/member-rows.ts";
+import { accept, insertOwnAuditEntries, makePerson, postForm, sendRequest, sessionTokenIn } from "../support/people.ts";
 
 /** Returns all rows of a table as JSON. */
 const dumpTable = async (table: string) => JSON.stringify((await env.DB.prepare(`SELECT * FROM ${table}`).all()).results);
@@ -58,28 +35,13 @@ describe("An invitation or setup link", () => {
   it("creates only one member, even if several people use it at the same time", async () => {
     const { accountId } = await makeTenant();
     const token = await createSetupLink({ db, now: Date.now() }, accountId);
-    const acceptAs = (name: string) => accept(token, { name, email: `${name}@example.com` });
+    const acceptAs = (name: string) => accept(token, `${name}@example.com`);
     const outcomes = await Promise.allSettled(["a", "b", "c", "d"].map(acceptAs));
     expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     const memberIds = await readMemberIds(accountId);
     expect(memberIds).toHaveLength(1);
     expect(await countPasskeys(memberIds[0] ?? "")).toBe(1);
     await expect(acceptAs("e")).rejects.toThrow("already used");
-  });
-
-  it("does not create a second member with the same address", async () => {
-    const { accountId } = await makeTenant();
-    const owner = await makePerson(accountId);
-    const email = newEmailAddress();
-    const tokens: string[] = [];
-    for (let count = 0; count < 2; count++) {
-      const { text } = await owner.post("/settings/invitations", { email, role: "viewer" });
-      tokens.push((labelled(text, "Invitation link") ?? "").split("#")[1] ?? "");
-    }
-    const [first = "", second = ""] = tokens;
-    expect((await accept(first, { name: "x", email })).member.email).toBe(email);
-    await expect(accept(second, { name: "x", email })).rejects.toThrow("already used");
-    expect(await countMembers(email)).toBe(1);
   });
 
   it("cannot be used after it expired, or after the operator created a new setup link", async () => {
@@ -109,6 +71,10 @@ describe("A recovery code", () => {
     const { codes } = await makePerson(accountId);
     const responses = await Promise.all([1, 2, 3].map(() => postForm("/login/recovery", { code: codes[0] ?? "" })));
     expect(responses.map(({ status }) => status).toSorted()).toEqual([303, 403, 403]);
+    const inCapitals = (codes[1] ?? "").toUpperCase();
+    expect((await postForm("/login/recovery", { code: inCapitals })).status).toBe(303);
+    const repeated = await postForm("/login/recovery", { code: inCapitals });
+    expect([repeated.status, repeated.text.includes("already used")]).toEqual([403, true]);
   });
 });
 
@@ -273,12 +239,4 @@ it("The sign-in page redirects a signed-in member, but never to another site", a
   expect(await open("/login?return_to=%2Fkeys")).toEqual([303, "/keys"]);
   expect(await open("/login?return_to=%2F%2Fevil.example")).toEqual([303, "/"]);
   expect((await sendRequest("GET", "/login")).status).toBe(200);
-});
-
-it("The sign-in page of a local build says to whom the overview belongs without a sign-in", async () => {
-  const sentence = "this overview belongs to every user and program of this machine";
-  expect((await sendRequest("GET", "/login")).text).toContain(sentence);
-  const deployed = createApp({ isLocal: false, isOpen: false });
-  const response = await deployed.fetch(new Request("https://overview.acme.dev/login"), env, createExecutionContext());
-  expect([response.status, (await response.text()).includes(sentence)]).toEqual([200, false]);
 });

@@ -49,10 +49,6 @@ export const readCurrentRole = (accountId: string, email: string) =>
 export const readMemberIds = async (accountId: string) =>
   (await env.DB.prepare("SELECT id FROM members WHERE account_id = ?").bind(accountId).all<{ id: string }>()).results.map(({ id }) => id);
 
-/** Counts all members with the given email address, including removed members. */
-export const countMembers = (email: string) =>
-  env.DB.prepare("SELECT count(*) AS count FROM members WHERE email = ?").bind(email).first<number>("count");
-
 /** Adds members to an account. Each member id consists of `idPrefix` and a number with seven digits. */
 export const insertMembers = (accountId: string, count: number, idPrefix: string, removedAt: number | null = null) =>
   db.run(sql`INSERT INTO members (id, account_id, name, email, email_key, role, removed_at, created_at)

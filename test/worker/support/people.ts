@@ -11,6 +11,7 @@ import type { Role } from "../../../src/identity/roles.ts";
 import type { Proof } from "../../../src/identity/sessions.ts";
 import { idBound } from "../../../src/lib/ids.ts";
 import { minuteMs } from "../../../src/lib/time/clock.ts";
+import type { Authenticator, ClientData } from "./authenticator.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
 import { backdateSessions, readLastSeen, setRoleOfOpenInvitations } from "./member-rows.ts";
 
@@ -92,6 +93,22 @@ export const noOrigin = { ip: null, country: null, userAgent: null };
 export const fakePasskey = (id: string = crypto.randomUUID()) => ({ id, name: "A passkey", publicKey: "", counter: 0, transports: [] });
 
 export const newEmailAddress = () => `${crypto.randomUUID()}@example.com`;
+
+/** Accepts an invitation or a setup link, with a fake passkey. */
+export const accept = (token: string, email: string, database = db) =>
+  acceptInvitation({ db: database }, Date.now(), { token, person: { name: "x", email }, passkey: fakePasskey(), from: noOrigin });
+
+/** Registers a passkey for a signed-in member. */
+export async function addPasskey(person: Person, authenticator: Authenticator, client: ClientData = {}): Promise<Answer> {
+  const { body: options } = await person.post("/settings/passkeys/options");
+  return person.post("/settings/passkeys", { name: "Another", response: await authenticator.register(options, client) });
+}
+
+/** Requests a new challenge, and signs the challenge with the passkey. Returns the form field for the sign-in. */
+export async function signInResponseOf(authenticator: Authenticator, client: ClientData = {}): Promise<{ response: string }> {
+  const { body: options } = await postForm("/login/options");
+  return { response: await authenticator.sign(options, client) };
+}
 
 /** Creates a member who has just joined with the given role. */
 export async function makePerson(accountId: string, role: Role = "owner"): Promise<Person> {
