@@ -1,8 +1,6 @@
 import { describe, expect, it } from "vitest";
 import published from "../../../public/api/v1/openapi.json";
-import { openApiDocument } from "../../../scripts/openapi/document.ts";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
-import { routers } from "../../../src/resources/routers.ts";
 import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { callOperation, sampleOf } from "../support/operations.ts";
@@ -21,13 +19,6 @@ const makeForgedKey = () => newSecretKey(newKeyId(), { name: "a", secret: "not t
 const operationsWithKey = operations.filter(({ security }) => security.length > 0);
 const publicOperations = operations.filter(({ security }) => security.length === 0);
 const labelled = (list: DocumentedOperation[]) => list.map((operation) => [`${operation.method} ${operation.path}`, operation] as const);
-
-it("The checked-in OpenAPI document matches the code and the document that the Worker serves", async () => {
-  expect(published).toEqual(openApiDocument(routers));
-  const { body, headers } = await call("GET", "/api/v1/openapi.json");
-  expect({ ...body, servers: published.servers }).toEqual(published);
-  expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);
-});
 
 /**
  * Returns the paths of all closed schemas. A closed object schema allows no additional members. A closed schema of a code allows no

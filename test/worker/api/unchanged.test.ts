@@ -22,6 +22,7 @@ describe.each<[string, string, object, object[], object]>([
     "/tasks",
     { title: "x", description: "", labels: ["b", "a"], due_at: "2030-01-01T00:00:00Z", status: "done" },
     [
+      {},
       { due_at: "2030-01-01T02:00:00.000+02:00" },
       { due_at: "2029-12-31t19:00:00-05:00", labels: ["b", "a"], status: "done" },
       { description: null, assignee_id: null, title: "x", priority: "normal" },

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { newServiceToken, newTokenId } from "../../../src/credentials/service-token.ts";
 import { hourMs, iso, minuteMs } from "../../../src/lib/time/clock.ts";
 import { answerOf, makeTenant, origin, signing } from "../support/client.ts";
-import { operate, operatorToken } from "../support/operate.ts";
+import { operate } from "../support/operate.ts";
 import { postForm } from "../support/people.ts";
 import { makeToken, verify } from "../support/team.ts";
 
@@ -271,27 +271,5 @@ describe("A service token", () => {
       away.mockRestore();
     }
     expect((await operate("GET", "/accounts", undefined, token)).status).toBe(200);
-  });
-});
-
-describe("A POST of the team API with an Idempotency-Key", () => {
-  const post = async (path: string, body: object, key: string) =>
-    answerOf(
-      await exports.default.fetch(
-        new Request(`${origin}/team/v1${path}`, {
-          method: "POST",
-          headers: { Authorization: `Bearer ${operatorToken}`, "Content-Type": "application/json", "Idempotency-Key": key },
-          body: JSON.stringify(body),
-        }),
-      ),
-    );
-
-  it("creates one account for many requests at once", async () => {
-    const key = crypto.randomUUID();
-    const body = { name: "Once", email: `${key}@acme.dev` };
-    const answers = await Promise.all(Array.from({ length: 8 }, () => post("/accounts", body, key)));
-    expect(answers.filter(({ status }) => status === 201).length).toBeGreaterThanOrEqual(1);
-    expect(answers.every(({ status }) => status === 201 || status === 409)).toBe(true);
-    expect((await operate("GET", `/accounts?email=${body.email}`)).body.data).toHaveLength(1);
   });
 });

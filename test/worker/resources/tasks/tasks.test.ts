@@ -48,14 +48,11 @@ describe("The tasks API", () => {
     expect((await createTask(key, { title: "Done already", status: "done" })).body.completed_at).not.toBeNull();
   });
 
-  it("applies a merge patch: absent members stay, null clears a member, and an empty patch changes nothing", async () => {
+  it("applies a merge patch: absent members stay, and null clears a member", async () => {
     const { key } = await makeTenant();
     const task = { title: "Write", description: "d", labels: ["a"], due_at: "2030-01-01T00:00:00Z", priority: "high" };
     const created = await createTask(key, task);
     const path = `/api/v1/tasks/${created.body.id}`;
-    const unchanged = await call("PATCH", path, { key, body: {}, "Content-Type": "application/merge-patch+json" });
-    expect(unchanged.body).toEqual(created.body);
-    expect(unchanged.headers.get("ETag")).toBe(created.headers.get("ETag"));
     const cleared = await call("PATCH", path, { key, body: { due_at: null, description: null, labels: null, assignee_id: null } });
     expect(cleared.body).toMatchObject({ title: "Write", priority: "high", due_at: null, description: "", labels: [] });
     for (const member of ["title", "status", "priority"]) {
