@@ -1,7 +1,6 @@
 /** @module-tag process */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
@@ -25,6 +24,7 @@ import { type Received, startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
 import { type JsonObject, operationsIn } from "../../src/api/openapi/document.ts";
 import { apiCodes } from "../../src/lib/errors/failure.ts";
+import { listen } from "./listen.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
@@ -67,12 +67,11 @@ function respondingWith(...responses: { status: number; retryAfter?: string }[])
 /** Starts an HTTP server on this machine. Returns its URL. */
 async function startServer(listener: RequestListener) {
   const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () => {
     server.closeAllConnections();
     server.close();
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop };
+  return { url: `http://127.0.0.1:${await listen(server)}`, stop };
 }
 
 const rejectionOf = (call: Promise<unknown>): Promise<unknown> =>

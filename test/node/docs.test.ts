@@ -2,7 +2,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
@@ -13,6 +12,7 @@ import type { BuiltLibrary } from "../../src/docs/library.ts";
 import { fieldErrorCodes } from "../../src/lib/errors/explanations.ts";
 import { apiCodes, failureCodes } from "../../src/lib/errors/failure.ts";
 import { eventCatalogue } from "../../src/outbox/catalogue.ts";
+import { listen } from "./listen.ts";
 import { freePort } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
@@ -192,8 +192,7 @@ describe("The guide to limits", () => {
       const isOver = ++requests === 2 && retryAfter === "0.001";
       response.writeHead(isOver ? 200 : 429, { "Retry-After": retryAfter }).end();
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as AddressInfo;
+    const port = await listen(server);
     const sample = codeBlocksIn(await textOf("/docs/guides/limits.md")).find(({ code }) => code.includes("Retry-After"))?.code ?? "";
     const program = sample.replace(/https?:\/\/[^/]+\/api/, `http://127.0.0.1:${port}/api`);
     const { out } = await run(process.execPath, ["--input-type=module", "-"], program);

@@ -1,6 +1,5 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { readDeployment } from "../../scripts/deploy/deployment.ts";
@@ -8,6 +7,7 @@ import { configOf } from "../../scripts/deploy/environment.ts";
 import { isWorse, waitForVersion } from "../../scripts/deploy/watch.ts";
 import { jsonIn } from "../../scripts/deploy/wrangler.ts";
 import { root } from "../../scripts/root.ts";
+import { listen } from "./listen.ts";
 
 const written: string[] = [];
 function writeEnvironment(name: string, text: string): void {
@@ -84,8 +84,7 @@ it("A deploy waits until the new version responds and is healthy but for a cron 
   ];
   let requests = 0;
   const server = createServer((_, response) => response.end(JSON.stringify(responses[Math.min(requests++, responses.length - 1)])));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const target = { worker: "w", origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  const target = { worker: "w", origin: `http://127.0.0.1:${await listen(server)}` };
   await waitForVersion(target, "new", 2000);
   expect(requests).toBe(3);
   await expect(waitForVersion(target, "newest", 400)).rejects.toMatchObject({ exitCode: 3, message: expect.stringContaining("as new") });

@@ -37,11 +37,10 @@ it("The install script of a package does not run when a command installs the pac
   expect(existsSync(marker)).toBe(true);
 });
 
-it("The lock file has a checksum for every package, Node.js for the scripts included", async () => {
+it("The scripts run on the Node.js of the lock file", async () => {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
-    packages: Record<string, { version: string; integrity?: string }>;
+    packages: Record<string, { version: string }>;
   };
-  expect(Object.entries(packages).flatMap(([path, { integrity }]) => (path === "" || integrity ? [] : [path]))).toEqual([]);
   const own = Object.keys(packages).find(
     (path) => /^node_modules\/node-(?:bin-)?/.test(path) && path.endsWith(`${process.platform}-${process.arch}`),
   );

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { describe, expect, it } from "vitest";
-import { parse } from "yaml";
 import { root } from "../../scripts/root.ts";
 import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/api/openapi/document.ts";
 import { apiCodes, fieldErrorCodes } from "../../src/lib/errors/failure.ts";
@@ -44,10 +43,6 @@ function* examples(): Generator<{ at: string; schema: JsonObject; example: Json 
 }
 
 describe("The OpenAPI document", () => {
-  it("has the same content as YAML", () => {
-    expect(parse(readFileSync(join(root, "public/api/v1/openapi.yaml"), "utf8"))).toEqual(document);
-  });
-
   it("describes each operation, parameter, member and enum value", () => {
     const missing: string[] = [];
     const describeIn = (schema: Json | undefined, at: string): void => {
@@ -232,12 +227,5 @@ describe("The OpenAPI document, for code generators,", () => {
     ];
     for (const each of [...zodCodes, "invalid_element", "invalid_value", "custom"])
       expect(fieldErrorCodes).toContain(fieldCode({ code: each, message: "", path: [] } as never));
-  });
-
-  it("has a schema for the JSON document, text for the YAML document, and a server URL without a path", () => {
-    const schemaOf = (id: string) => Object.values(contentOf(id, "200"))[0]?.schema;
-    expect(schemaOf("getOpenApi")).toEqual({ $ref: "#/components/schemas/OpenApiDocument" });
-    expect(schemaOf("getOpenApiYaml")).toMatchObject({ type: "string" });
-    expect((document.servers as JsonObject[]).map(({ url }) => url)).toEqual(["http://localhost:8787"]);
   });
 });

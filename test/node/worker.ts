@@ -21,6 +21,8 @@ export interface RunningWorker {
   /** Calls the API with the key. Returns the body of the response. */
   // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   api(method: string, path: string, body?: unknown): Promise<any>;
+  /** Sends a request with any key. Returns 200, or the error code if the request is denied. */
+  me(key: string): Promise<200 | string>;
 }
 
 interface Options {
@@ -77,11 +79,15 @@ export async function startWorker({ signIn = false, log = false, inspector, samp
     const text = await response.text();
     return text === "" ? null : JSON.parse(text);
   };
+  const me = async (anyKey: string) => {
+    const response = await fetch(`http://localhost:${port}/api/v1/me`, { headers: { Authorization: `Bearer ${anyKey}` } });
+    return response.status === 200 ? 200 : ((await response.json()) as { code: string }).code;
+  };
   const sql = async (command: string) => {
     const { code, err } = await run(join(folder, "node_modules/.bin/wrangler"), ["d1", "execute", "DB", "--local", "--command", command], {
       cwd: folder,
     });
     if (code !== 0) throw new Error(err);
   };
-  return { port, folder, key, setup: `http://localhost:${port}${setup}`, stop, restart, sql, api };
+  return { port, folder, key, setup: `http://localhost:${port}${setup}`, stop, restart, sql, api, me };
 }
