@@ -1,18 +1,16 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { build } from "esbuild";
-import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { root } from "../../scripts/root.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { startChromium } from "./chromium.ts";
+import { listen } from "../node/listen.ts";
+import { useBrowser } from "./chromium.ts";
 
 // Runs the client in a page of another origin. The browser therefore sends CORS preflights for the client's requests.
 
-let worker: RunningWorker;
-let browser: Browser;
+const { worker, browser } = useBrowser();
 let server: Server;
+let port: number;
 
 const program = `
 import { createClient, ProblemError } from "./client/src/index.ts";
@@ -37,7 +35,6 @@ globalThis.run = async (baseUrl, apiKey) => {
 };`;
 
 beforeAll(async () => {
-  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
   const { outputFiles } = await build({
     stdin: { contents: program, resolveDir: root, loader: "ts" },
     nodePaths: [join(root, "client/node_modules")],
@@ -50,17 +47,14 @@ beforeAll(async () => {
     response.setHeader("Content-Type", isScript ? "text/javascript" : "text/html");
     response.end(isScript ? outputFiles[0]?.text : '<script type="module" src="/run.js"></script>');
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  port = await listen(server);
 });
 
-afterAll(async () => {
-  server?.close();
-  await Promise.all([browser?.close(), worker?.stop()]);
-});
+afterAll(() => void server?.close());
 
 it("The client works in a page of another origin, including its retries and errors", async () => {
   const page = await browser.newPage();
-  await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  await page.goto(`http://127.0.0.1:${port}/`);
   await page.waitForFunction("globalThis.run");
   const result = await page.evaluate(`run("http://localhost:${worker.port}", ${JSON.stringify(worker.key)})`);
   expect(result).toEqual({

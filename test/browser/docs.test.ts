@@ -1,22 +1,15 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { startChromium } from "./chromium.ts";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, it } from "vitest";
+import { useBrowser } from "./chromium.ts";
 
 // Opens the documentation in a browser that is not signed in.
 
-let worker: RunningWorker;
-let browser: Browser;
+const { worker, browser } = useBrowser({ signIn: true });
 let page: Page;
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
 beforeAll(async () => {
-  [worker, browser] = await Promise.all([startWorker({ signIn: true }), startChromium()]);
   page = await browser.newPage();
-});
-
-afterAll(async () => {
-  await Promise.all([browser?.close(), worker?.stop()]);
 });
 
 const waitForResponse = (text: string) => page.getByLabel("Response").filter({ hasText: text }).waitFor();
@@ -37,34 +30,6 @@ describe("The documentation", () => {
 });
 
 describe("A page of the documentation", () => {
-  it("shows its own entry in the navigation, however far down, and begins at its own top", async () => {
-    await page.setViewportSize({ width: 1366, height: 650 });
-    for (const path of ["/docs/events/webhook.test", "/docs/guides/limits"]) {
-      await page.goto(at(path));
-      const seen = await page.evaluate(`(() => {
-        const contents = document.querySelector(".contents");
-        const [entry, frame] = [contents.querySelector("[aria-current]"), contents].map((each) => each.getBoundingClientRect());
-        return { isSeen: entry.top >= frame.top && entry.bottom <= Math.min(frame.bottom, innerHeight), isScrolled: contents.scrollTop > 0, scrollY };
-      })()`);
-      expect([path, seen]).toEqual([path, { isSeen: true, isScrolled: path !== "/docs/guides/limits", scrollY: 0 }]);
-    }
-  });
-
-  it("breaks no word in a column of a table", async () => {
-    await page.setViewportSize({ width: 1280, height: 900 });
-    await page.goto(at("/docs/api/createTask"));
-    const broken = await page.evaluate(`[...document.querySelectorAll(".prose td:not(:last-child)")].flatMap((cell) => {
-      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-      for (let text; (text = texts.nextNode()); ) {
-        const range = document.createRange();
-        range.selectNodeContents(text);
-        if (/^\\w+$/.test(text.data) && range.getClientRects().length > 1) return [text.data];
-      }
-      return [];
-    })`);
-    expect(broken).toEqual([]);
-  });
-
   it("prints only its text, and cuts off no line of code", async () => {
     const printed = await browser.newPage({ viewport: { width: 700, height: 900 } });
     await printed.emulateMedia({ media: "print" });

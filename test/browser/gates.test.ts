@@ -1,17 +1,15 @@
 import { gzipSync } from "node:zlib";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { assets } from "../../src/dashboard/assets.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
+import type { RunningWorker } from "../node/worker.ts";
 import { problemsOf } from "./axe.ts";
-import { startChromium } from "./chromium.ts";
+import { useBrowser } from "./chromium.ts";
 
 // Checks every page, in both themes and at two widths. No page may have accessibility problems, scroll horizontally or violate its content
 // security policy. Each page must load few bytes, all from its own origin.
 
 const longName = `${"😀".repeat(80)} مفتاح الخلفية`;
-let worker: RunningWorker;
-let browser: Browser;
+const { worker, browser } = useBrowser();
 let paths: string[];
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
@@ -46,7 +44,6 @@ async function waitForFailedAttempt(webhookId: string): Promise<{ id: string }> 
 }
 
 beforeAll(async () => {
-  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
   const pathsWithoutData = [
     "/",
     "/usage",
@@ -72,6 +69,7 @@ beforeAll(async () => {
     "/login/recovery",
     "/setup",
     "/nothing/here",
+    `/${"long".repeat(60)}`,
   ];
   const key = await api("POST", "/keys", { name: longName, expires_at: new Date(Date.now() + 86_400_000).toISOString() });
   await api("POST", `/keys/${key.id}/rotate`, { overlap_seconds: 3600 });
@@ -107,10 +105,6 @@ beforeAll(async () => {
     "/search?q=a",
   ];
   paths = [...pathsWithoutData, ...pathsWithData];
-});
-
-afterAll(async () => {
-  await Promise.all([browser?.close(), worker?.stop()]);
 });
 
 describe.each([

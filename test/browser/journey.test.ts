@@ -1,15 +1,13 @@
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { startChromium } from "./chromium.ts";
+import { listen } from "../node/listen.ts";
+import { useBrowser } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
 // Manages keys and webhooks in the overview in three ways: with a mouse, with only a keyboard, and without JavaScript.
 
-let worker: RunningWorker;
-let browser: Browser;
+const { worker, browser } = useBrowser({ signIn: true });
 let receiver: Server;
 let ada: Person;
 let codes: string[];
@@ -23,24 +21,12 @@ beforeAll(async () => {
     request.resume();
     response.writeHead(requests++ === 0 ? 410 : 200).end();
   });
-  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  hook = `http://localhost:${(receiver.address() as AddressInfo).port}/hook`;
-  [worker, browser] = await Promise.all([startWorker({ signIn: true }), startChromium()]);
+  hook = `http://localhost:${await listen(receiver)}/hook`;
   ada = await person(browser);
   codes = await join(ada.page, worker.setup, "Ada", "ada@example.com");
 });
 
-afterAll(async () => {
-  receiver?.close();
-  await Promise.all([browser?.close(), worker?.stop()]);
-});
-
-/** Sends a request with a secret key. If the request succeeds, returns 200. Otherwise, returns the error code. */
-const me = async (secret: string) => {
-  const response = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
-  const body = (await response.json()) as { code?: string };
-  return response.status === 200 ? 200 : body.code;
-};
+afterAll(() => void receiver?.close());
 
 /** The actions that a test performs on a page. */
 interface Input {
@@ -115,7 +101,7 @@ async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name
   await press("Create key");
   await waitForHeading(page, "Copy your key now");
   const first = await secretOn(page);
-  expect(await me(first)).toBe(200);
+  expect(await worker.me(first)).toBe(200);
   await expect
     .poll(
       async () => {
@@ -133,7 +119,7 @@ async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name
   await press("Rotate");
   await waitForHeading(page, "Copy the new secret now");
   const second = await secretOn(page);
-  expect([await me(first), await me(second), await me(second)]).toEqual([200, 200, 200]);
+  expect([await worker.me(first), await worker.me(second), await worker.me(second)]).toEqual([200, 200, 200]);
   await page.goto(at("/keys"));
   await press(name);
   await waitForHeading(page, name);
@@ -143,7 +129,7 @@ async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name
   expect(await page.locator("main").textContent()).toContain("In use: 4 requests in the last hour");
   await press("Revoke");
   await waitForStatus(page, "Revoked.");
-  expect([await me(first), await me(second)]).toEqual(["invalid_key", "revoked_key"]);
+  expect([await worker.me(first), await worker.me(second)]).toEqual(["invalid_key", "revoked_key"]);
 }
 
 it("A member with a mouse can create, rotate and revoke a key, sign out, and sign in with the passkey", async () => {

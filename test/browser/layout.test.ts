@@ -1,22 +1,19 @@
 import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { dayMs, dayStart } from "../../src/lib/time/clock.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { startChromium } from "./chromium.ts";
+import { listen } from "../node/listen.ts";
+import { useBrowser } from "./chromium.ts";
 
-// What the layout promises: rows of one line, marks that can be seen, nothing that moves on a slow machine, and charts that lead to their span.
+// What the layout promises: marks that can be seen, nothing that moves on a slow machine, and charts that lead to their span.
 
-let worker: RunningWorker;
-let browser: Browser;
+const { worker, browser } = useBrowser();
 let webhookId: string;
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
 beforeAll(async () => {
-  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
   const longName = "A name that is as long as the name of a key can be: ".padEnd(100, "0123456789");
   const { secret_key: key } = await worker.api("POST", "/keys", { name: longName });
   const webhook = { url: `http://localhost:9/${"path/".repeat(40)}`, description: longName, event_types: ["*"] };
@@ -27,10 +24,6 @@ beforeAll(async () => {
     timeout: 5000,
     interval: 100,
   });
-});
-
-afterAll(async () => {
-  await Promise.all([browser?.close(), worker?.stop()]);
 });
 
 /** Opens a page, and closes it after `work`. */
@@ -52,27 +45,6 @@ const atEachWidth = (path: string, widths: readonly number[], work: (page: Page,
       await work(page, width);
     }
   });
-
-it.each(["/", "/keys", "/webhooks", "/activity", "/usage", "/limits", "/settings/audit"])(
-  "A row of a list at 1280 and 1440 pixels has one line, also with the longest names: %s",
-  async (path) => {
-    await atEachWidth(path, [1280, 1440], async (page, width) => {
-      const heights = (await page.evaluate(
-        "[...document.querySelectorAll('main table:is(.one-line, .activity, .breakdown) tbody tr, main .lines li')].map((row) => row.offsetHeight)",
-      )) as number[];
-      expect(heights.length).toBeGreaterThan(0);
-      expect([width, heights.filter((height) => height > 37)]).toEqual([width, []]);
-      // The width of a box is a whole number of pixels, and that of its text is not.
-      const cutHeads = `[...document.querySelectorAll('main thead th')].filter((head) => head.offsetWidth > 0).filter((head) => {
-          const text = document.createRange();
-          text.selectNodeContents(head);
-          const { paddingLeft, paddingRight } = getComputedStyle(head);
-          return text.getBoundingClientRect().width > head.getBoundingClientRect().width - parseFloat(paddingLeft) - parseFloat(paddingRight) + 0.05;
-        }).map((head) => head.textContent)`;
-      expect([width, await page.evaluate(cutHeads)]).toEqual([width, []]);
-    });
-  },
-);
 
 it("A name that is cut off in a list begins with its first letters, and shows in full while its row has the focus", async () => {
   const name = "مفتاح التكامل مع العميل الكبير في الشرق الأوسط ".repeat(2).trim();
@@ -256,8 +228,7 @@ async function openInPieces(page: Page, path: string): Promise<void> {
     [html, pieces] = [response, piecesOf(bytes.toString())];
     response.write(pieces[0]);
   });
-  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  const response = await page.goto(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}${path}`, { waitUntil: "commit" });
+  const response = await page.goto(`http://127.0.0.1:${await listen(proxy)}${path}`, { waitUntil: "commit" });
   expect(response?.status()).toBe(200);
   for (const piece of pieces.slice(1)) {
     // A page without a body has no frames, so the wait has an end.
@@ -281,19 +252,6 @@ describe("Nothing moves while a page arrives in pieces", () => {
   it.each(loaded)("%s", async (path) => void (await expectStill(path)));
 
   it("the page of a webhook", async () => void (await expectStill(`/webhooks/${webhookId}`)));
-});
-
-it("Code in the documentation has one size and one weight, also where it is highlighted, and its response stays in its box", async () => {
-  await onPage("/docs/api/createTask", { viewport: { width: 390, height: 800 } }, async (page) => {
-    const sizes = (await page.evaluate(
-      `[...new Set([...document.querySelectorAll("pre span")].map((each) => { const { fontSize, fontWeight } = getComputedStyle(each); return fontSize + " " + fontWeight; }))]`,
-    )) as string[];
-    expect(sizes).toEqual(["13px 400"]);
-    await page.getByLabel("API key").fill(worker.key);
-    await page.getByRole("button", { name: "Send request" }).click();
-    await page.getByLabel("Response", { exact: true }).getByText("201 Created").waitFor();
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
-  });
 });
 
 describe("A chart", () => {
@@ -347,20 +305,6 @@ describe("A chart", () => {
       expect(await plot.getAttribute("aria-valuetext")).toContain(" to ");
       await page.keyboard.press("Escape");
       expect(await plot.getAttribute("aria-valuetext")).not.toContain(" to ");
-    });
-  });
-
-  it("says the value of each bar to a reader who uses the keyboard", async () => {
-    await onPage("/usage", {}, async (page) => {
-      const [requests, times] = [page.locator("#requests-part [role=slider]"), page.locator("#times-part [role=slider]")];
-      await requests.focus();
-      await page.keyboard.press("ArrowLeft");
-      await page.keyboard.press("ArrowRight");
-      expect(await requests.getAttribute("aria-valuetext")).toMatch(/^\d+ \w+: \d+ requests/);
-      expect(await page.locator("#requests-part [data-readout]").textContent()).toMatch(/requests/);
-      await times.focus();
-      await page.keyboard.press("ArrowLeft");
-      expect(await times.getAttribute("aria-valuetext")).toMatch(/average/);
     });
   });
 });

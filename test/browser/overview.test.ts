@@ -1,23 +1,13 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { startChromium } from "./chromium.ts";
+import type { Page } from "playwright-core";
+import { describe, expect, it, vi } from "vitest";
+import { useBrowser } from "./chromium.ts";
 
 // Uses the overview of a local Worker in a browser.
 
 /** The host name of another site. The name resolves to this machine. */
 const otherSite = "rebound.example";
-let worker: RunningWorker;
-let browser: Browser;
+const { worker, browser } = useBrowser({}, [otherSite]);
 const at = (host: string, path = "/") => `http://${host}:${worker.port}${path}`;
-
-beforeAll(async () => {
-  [worker, browser] = await Promise.all([startWorker(), startChromium([otherSite])]);
-});
-
-afterAll(async () => {
-  await Promise.all([browser?.close(), worker?.stop()]);
-});
 
 /** Opens a page, passes the page to `use`, and closes the page. */
 async function open<Result>(url: string, use: (page: Page, status: number) => Promise<Result>): Promise<Result> {
@@ -42,19 +32,7 @@ async function sendLoggedRequest(): Promise<void> {
   await vi.waitFor(async () => expect(await readPage()).toContain(path), { timeout: 5000, interval: 50 });
 }
 
-/** Sets the time until which the account shows sample data. If `timeMs` is null, the account shows no sample data. */
-const setSampleUntil = (timeMs: number | null) => worker.sql(`UPDATE accounts SET sample_until = ${timeMs ?? "NULL"}`);
-
 describe("The overview", () => {
-  it("opens on this machine by its address and by its own links", async () => {
-    for (const host of ["localhost", "127.0.0.1"])
-      await open(at(host), async (page, status) => {
-        expect([host, status, await page.locator("h1").textContent()]).toEqual([host, 200, "Overview"]);
-        await page.locator("a.brand").click();
-        expect(await page.locator("h1").textContent()).toBe("Overview");
-      });
-  });
-
   it("stays closed to a site whose host name resolves to this machine, with any headers of its script", async () => {
     await open(at(otherSite), async (page, status) => {
       expect([status, await page.locator("h1").textContent()]).toEqual([403, "The overview is closed"]);
@@ -83,49 +61,6 @@ describe("The overview", () => {
     );
     await page.close();
     expect(outcomes).toEqual(Array(5).fill("403 false"));
-  });
-
-  it("stays closed to a browser that follows a link of another site", async () => {
-    const body = `<a href="${at("localhost")}">go</a>`;
-    const page = await browser.newPage();
-    await page.route("**/lure", (route) => route.fulfill({ contentType: "text/html", body }));
-    try {
-      await page.goto(at(otherSite, "/lure"));
-      await page.locator("a").click();
-      await page.waitForLoadState();
-      expect(await page.locator("h1").textContent()).toBe("The overview is closed");
-    } finally {
-      await page.close();
-    }
-  });
-});
-
-describe("A page", () => {
-  it.each(["/", "/nothing/here", `/${"long".repeat(60)}`])("does not scroll horizontally at 320 pixels: %s", async (path) => {
-    const page = await browser.newPage({ viewport: { width: 320, height: 640 } });
-    try {
-      await page.goto(at("localhost", path));
-      const widths = await page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
-      expect(widths).toEqual([320, 320]);
-    } finally {
-      await page.close();
-    }
-  });
-});
-
-describe("The header", () => {
-  it("shows the whole name of the account and its tags at 360 pixels", async () => {
-    await setSampleUntil(Date.UTC(3000, 0));
-    const page = await browser.newPage({ viewport: { width: 360, height: 640 } });
-    try {
-      await page.goto(at("localhost", "/"));
-      await page.getByText("Sample data", { exact: true }).waitFor();
-      const ends = await page.evaluate(`[...document.querySelectorAll(".where > *")].map((part) => part.getBoundingClientRect().right)`);
-      expect(Math.max(...(ends as number[]))).toBeLessThanOrEqual(360);
-    } finally {
-      await page.close();
-      await setSampleUntil(null);
-    }
   });
 });
 

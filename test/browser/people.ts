@@ -1,4 +1,5 @@
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { BrowserContext, Page } from "playwright-core";
+import type { Pages } from "./chromium.ts";
 
 /** A person. Each person has a separate device with Chromium's virtual authenticator. */
 export interface Person {
@@ -7,7 +8,7 @@ export interface Person {
 }
 
 /** Opens a page in a new browser context with a virtual authenticator. */
-export async function person(browser: Browser): Promise<Person> {
+export async function person(browser: Pages): Promise<Person> {
   const context = await browser.newContext();
   const page = await context.newPage();
   const session = await context.newCDPSession(page);
