@@ -1,38 +1,31 @@
 import { createServer, type IncomingMessage, type Server, request as sendTo } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkProxy as checkWithPauses } from "../../scripts/operator/check-proxy.ts";
 import { probes } from "../../scripts/operator/proxy-probes.ts";
+import { listen } from "../node/listen.ts";
 import { run } from "../node/project.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { operatorOf } from "./operator.ts";
 import { type ProxyName, recipes, startOrigin, startProxy } from "./recipes.ts";
-import { type Service, stopAll } from "./services.ts";
+import { type Service, useWorker } from "./services.ts";
 
 // `operator check-proxy` against the recipes, and against configurations that were once recommended or that a team could write.
 
-let worker: RunningWorker;
-let operator: ReturnType<typeof operatorOf>;
+const { worker, operator } = useWorker();
 let upstream: Awaited<ReturnType<typeof startOrigin>>;
 let token: string;
 const servers: Server[] = [];
 const checkProxy = (url: URL, key: string, allowed: Parameters<typeof checkWithPauses>[2]) => checkWithPauses(url, key, allowed, 0);
 
 beforeAll(async () => {
-  worker = await startWorker();
-  operator = operatorOf(worker);
   upstream = await startOrigin();
   token = await operator.makeToken("verify");
 });
-afterAll(async () => {
-  await stopAll();
+afterAll(() => {
   for (const server of servers) server.close();
   upstream?.close();
-  await worker?.stop();
 });
 
-const start = (name: ProxyName, service: string, text?: string, workerPort = worker.port): Promise<Service> =>
-  startProxy(name, { workerPort, originPort: upstream.port, service }, text);
+const start = (name: ProxyName, service: string, text?: string): Promise<Service> =>
+  startProxy(name, { workerPort: worker.port, originPort: upstream.port, service }, text);
 
 async function faultsBehind(proxy: Service, allowed = {}): Promise<{ sent: number; faults: string[]; passes: string[] }> {
   const { key } = await operator.makeAccount({ limit: 5000 });
@@ -72,11 +65,10 @@ describe("operator check-proxy", () => {
     for (const credential of ["no key", "an unknown token", "an unknown X-API-Key"])
       expect(faults).toContain(`a plain request | ${credential} | the request reaches your API`);
     await missing.stop();
-    // This service lets everybody pass without an identity.
-    const everybody = await start("Caddy", token, formerCaddy, await startDeciding(() => true));
-    const open = await faultsBehind(everybody, { missing: true, unknown: true });
-    expect(open.faults).toContain("a plain request | a forged key | the request reaches your API");
-    await everybody.stop();
+    // This proxy lets everybody pass without an identity.
+    const { key, id } = await operator.makeAccount({ limit: 10 });
+    const { found } = await checkProxy(await startOpen(key, id, () => true), key, { missing: true, unknown: true });
+    expect(found).toContainEqual({ probe: "a plain request", credential: "a forged key", fault: "the request reaches your API" });
   });
 
   it("finds an identity, and another method, that a preflight brings along", async () => {
@@ -106,9 +98,10 @@ describe("operator check-proxy", () => {
       setTimeout(() => response.end(text.slice(40)), 1);
     });
     servers.push(server);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as AddressInfo;
-    const { found } = await checkProxy(new URL(`http://127.0.0.1:${port}/check-proxy`), key, { missing: false, unknown: false });
+    const { found } = await checkProxy(new URL(`http://127.0.0.1:${await listen(server)}/check-proxy`), key, {
+      missing: false,
+      unknown: false,
+    });
     expect(found).toContainEqual({ probe: "a plain request", credential: "no key", fault: "the status is 200, and not from your handler" });
     expect(found.filter(({ credential }) => credential === "a good key")).toEqual([]);
   });
@@ -140,8 +133,7 @@ describe("operator check-proxy", () => {
       ),
     );
     servers.push(server);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/check-proxy`);
+    return new URL(`http://127.0.0.1:${await listen(server)}/check-proxy`);
   }
 
   it("finds each door of a proxy with many", async () => {
@@ -155,11 +147,13 @@ describe("operator check-proxy", () => {
       ["a query that ends in /health", ({ url = "" }) => url.endsWith("?/health")],
       ["a path with /public/..", ({ url = "" }) => url.startsWith("/public/")],
       ["the query ?key=1&api_key=1&token=1&access_token=1&auth=1", ({ url = "" }) => url.includes("key=1")],
+      ["the query ?missing=pass", ({ url = "" }) => url.includes("missing=pass")],
       ["HTTP/1.0", ({ httpVersion }) => httpVersion === "1.0"],
       ["the header Authorization: Bearer", ({ headers }) => headers.authorization === "Bearer"],
       ["the header Cookie: session=1", ({ headers }) => headers.cookie === "session=1"],
       ["the header User-Agent: kube-probe/1.30", ({ headers }) => headers["user-agent"]?.startsWith("kube-probe") ?? false],
       ["the header X-Forwarded-For: 10.1.1.1", ({ headers }) => headers["x-forwarded-for"] === "10.1.1.1"],
+      ["the header X-Verify-Options: missing=pass", ({ headers }) => headers["x-verify-options"] === "missing=pass"],
       ["the header X-Real-IP: 10.0.0.1", ({ headers }) => headers["x-real-ip"] === "10.0.0.1"],
       ["the header Content-Type: application/grpc", ({ headers }) => headers["content-type"] === "application/grpc"],
       ["an OPTIONS with an Origin alone", ({ method, headers }) => method === "OPTIONS" && !headers["access-control-request-method"]],
@@ -192,8 +186,7 @@ describe("operator check-proxy", () => {
       request.pipe(passedOn);
     });
     servers.push(filter);
-    await new Promise<void>((resolve) => filter.listen(0, "127.0.0.1", resolve));
-    const blocked = await checkProxy(new URL(`http://127.0.0.1:${(filter.address() as AddressInfo).port}/check-proxy`), key, allowed);
+    const blocked = await checkProxy(new URL(`http://127.0.0.1:${await listen(filter)}/check-proxy`), key, allowed);
     expect(blocked.found).toContainEqual({ probe: "a plain request", credential: "a good key", fault: lost(403) });
     expect(blocked.sent).toBeLessThan(150);
   });
@@ -214,8 +207,7 @@ describe("operator check-proxy", () => {
         request.pipe(sendTo({ port: open.port, path: request.url, method, headers }, (passed) => passed.pipe(response)));
       });
       servers.push(server);
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/check-proxy`);
+      return new URL(`http://127.0.0.1:${await listen(server)}/check-proxy`);
     };
     let [bad, blockedUntil] = [0, 0];
     const limited = await startBefore((_, isKnown) => (isKnown || ++bad % 9 < 5 ? null : ([429, 503, 403, 302, 0][bad % 5] ?? 0)));
@@ -297,9 +289,8 @@ describe("operator check-proxy", () => {
       response.once("close", () => clearInterval(timer));
     });
     servers.push(slow);
-    await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
     const urls = ["http://127.0.0.1:1/", `https://127.0.0.1:${worker.port}/`, `http://127.0.0.1:${worker.port}/health`];
-    for (const url of [...urls, `http://127.0.0.1:${(slow.address() as AddressInfo).port}/`])
+    for (const url of [...urls, `http://127.0.0.1:${await listen(slow)}/`])
       await expect(checkProxy(new URL(url), key, { missing: false, unknown: false }), url).rejects.toThrow(
         /does not answer|was not reached/,
       );
@@ -314,43 +305,6 @@ describe("operator check-proxy", () => {
     expect(faults).toContain("the header MF-Original-URL: http://x/health | no key | the request reaches your API");
     expect(faults.some((fault) => /^the header X~Verified~Account: acc_forged \| a good key \| .*acc_forged/.test(fault))).toBe(true);
     expect(sent).toBeLessThan(5 * probes.length);
-    await proxy.stop();
-  });
-
-  /** Starts a service that decides by what the client sends, as the Worker once did. `allows`: whether a request may pass. */
-  async function startDeciding(allows: (url: URL, headers: Record<string, unknown>) => boolean): Promise<number> {
-    const { id, keyId } = await operator.makeAccount({ limit: 10 });
-    const server = createServer((request, response) => {
-      const hasKey = /^Bearer dvo_(?!0)/.test(request.headers.authorization ?? "");
-      const isAllowed = hasKey || allows(new URL(request.url ?? "/", "http://worker"), request.headers);
-      const [account, key, scopes] = hasKey ? [id, keyId, "orders:read"] : ["-", "-", "-"];
-      response.writeHead(isAllowed ? 200 : 401, {
-        "X-Verified-Account": account,
-        "X-Verified-External-Id": "-",
-        "X-Verified-Key": key,
-        "X-Verified-Scopes": scopes,
-        "X-Verified-Receipt": "-",
-      });
-      response.end();
-    });
-    servers.push(server);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return (server.address() as AddressInfo).port;
-  }
-
-  it("finds that the query of a client chooses the options", async () => {
-    const port = await startDeciding((url) => url.searchParams.get("missing") === "pass");
-    const proxy = await start("Caddy", token, formerCaddy, port);
-    const { faults } = await faultsBehind(proxy);
-    expect(faults).toContain("the query ?missing=pass | no key | the request reaches your API");
-    await proxy.stop();
-  });
-
-  it("finds that a header of a client chooses the options, behind an address with a slash at its end", async () => {
-    const port = await startDeciding((url, headers) => url.pathname.endsWith("/") && headers["x-verify-options"] === "missing=pass");
-    const proxy = await start("Caddy", token, formerCaddy.replace("verify/forward", "verify/forward/"), port);
-    const { faults } = await faultsBehind(proxy);
-    expect(faults).toContain("the header X-Verify-Options: missing=pass | no key | the request reaches your API");
     await proxy.stop();
   });
 

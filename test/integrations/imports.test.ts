@@ -3,23 +3,15 @@ import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { root } from "../node/project.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { operatorOf } from "./operator.ts";
+import { useWorker } from "./services.ts";
 
 // Keys that the real packages have made are imported by their hashes, with the mappings of docs/team/move-your-keys-here.md.
 
 const count = 1000;
 const require = createRequire(join(import.meta.dirname, "package.json"));
-let worker: RunningWorker;
-let operator: ReturnType<typeof operatorOf>;
-
-beforeAll(async () => {
-  worker = await startWorker();
-  operator = operatorOf(worker);
-});
-afterAll(() => worker?.stop());
+const { worker, operator } = useWorker();
 
 /** A secret that a customer has, and its row of the import. */
 interface Old {

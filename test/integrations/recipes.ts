@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { listen } from "../node/listen.ts";
 import { freePort, root } from "../node/project.ts";
 import { type Service, startService } from "./services.ts";
 
@@ -32,8 +32,7 @@ export async function startOrigin() {
     socket.on("error", () => {});
     socket.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n");
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { port: (server.address() as AddressInfo).port, seen, count, close: () => void server.close() };
+  return { port: await listen(server), seen, count, close: () => void server.close() };
 }
 
 /** What a recipe is filled in with. `service`: the token, and options that the team has added. */

@@ -3,7 +3,10 @@ import { cpSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, symlink
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll } from "vitest";
 import { freePort, root } from "../node/project.ts";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { operatorOf } from "./operator.ts";
 
 /** Returns the code blocks of a Markdown file that state a file name, by this name. */
 export function blocksIn(path: string): Record<string, string> {
@@ -24,6 +27,23 @@ export interface Service {
 
 const made: Service[] = [];
 export const stopAll = () => Promise.all(made.splice(0).map((each) => each.stop()));
+
+/**
+ * Starts a Worker before the tests of a file. Stops it and all services after the tests. The members of the returned objects exist from then on, so use them
+ * only in tests and in later hooks.
+ */
+export function useWorker() {
+  const [worker, operator] = [{} as RunningWorker, {} as ReturnType<typeof operatorOf>];
+  beforeAll(async () => {
+    Object.assign(worker, await startWorker());
+    Object.assign(operator, operatorOf(worker));
+  });
+  afterAll(async () => {
+    await stopAll();
+    await worker.stop?.();
+  });
+  return { worker, operator };
+}
 
 /** Starts a command in a new folder with the given files, and waits until it responds. `given`: the port, if the files contain it. */
 export async function startService(
