@@ -1,23 +1,14 @@
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { beforeAll, expect, it, vi } from "vitest";
 import { freePort } from "../node/project.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { operatorOf } from "./operator.ts";
-import { type Service, startService, stopAll } from "./services.ts";
+import { type Service, startService, useWorker } from "./services.ts";
 
-let worker: RunningWorker;
+const { worker, operator } = useWorker();
 let sample: Service;
-let operator: ReturnType<typeof operatorOf>;
 
 beforeAll(async () => {
-  worker = await startWorker();
-  operator = operatorOf(worker);
   const port = await freePort();
   const command = (): [string, ...string[]] => ["npm", "--prefix", worker.folder, "run", "--silent", "sample-api"];
   sample = await startService({}, command, { PORT: String(worker.port), SAMPLE_PORT: String(port) }, port);
-});
-afterAll(async () => {
-  await stopAll();
-  await worker?.stop();
 });
 
 it("The sample API serves three routes behind the middleware, and its requests appear in the log of the key's account", async () => {

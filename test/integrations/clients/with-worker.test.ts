@@ -1,26 +1,14 @@
 import { request } from "node:http";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { type RunningWorker, startWorker } from "../../node/worker.ts";
-import { operatorOf } from "../operator.ts";
-import { type Service, stopAll } from "../services.ts";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { type Service, useWorker } from "../services.ts";
 import { removeGoProgram, startClient } from "./services.ts";
 
 // What a started Worker stores about odd requests and WebSockets.
 
-let worker: RunningWorker;
-let operator: ReturnType<typeof operatorOf>;
-
-beforeAll(async () => {
-  worker = await startWorker();
-  operator = operatorOf(worker);
-});
-afterAll(async () => {
-  await stopAll();
-  await removeGoProgram();
-  await worker?.stop();
-});
+const { worker, operator } = useWorker();
+afterAll(() => removeGoProgram());
 
 /** Opens a WebSocket, closes it, and returns the status. */
 const openSocket = ({ url }: Service, key: string): Promise<number> =>
