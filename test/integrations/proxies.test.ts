@@ -1,67 +1,24 @@
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { faultsOf, nobody, sendProbe } from "../../scripts/operator/check-proxy.ts";
 import { badCredentials, type Probe, probes } from "../../scripts/operator/proxy-probes.ts";
 import { pick, type Random, randomFrom } from "../../scripts/seed-random.ts";
-import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { operatorOf } from "./operator.ts";
+import { listen } from "../node/listen.ts";
 import { type ProxyName, recipes, startOrigin, startProxy } from "./recipes.ts";
-import { type Service, stopAll } from "./services.ts";
+import { type Service, useWorker } from "./services.ts";
 
 const [limit, sent] = [5000, 6000];
 
-let worker: RunningWorker;
-let operator: ReturnType<typeof operatorOf>;
+const { worker, operator } = useWorker();
 let origin: Awaited<ReturnType<typeof startOrigin>>;
 
 beforeAll(async () => {
-  worker = await startWorker();
-  operator = operatorOf(worker);
   origin = await startOrigin();
 });
-afterAll(async () => {
-  await stopAll();
-  origin?.close();
-  await worker?.stop();
-});
+afterAll(() => origin?.close());
 
 const start = (proxy: ProxyName, service: string, text?: string): Promise<Service> =>
   startProxy(proxy, { workerPort: worker.port, originPort: origin.port, service }, text);
-
-/**
- * Starts a proxy that asks as Traefik documents it, because Debian does not have it. It is no test of this proxy: it shows that the Worker understands its
- * requests.
- */
-async function startTraefik(token: string): Promise<Service> {
-  const ask = ({ headers, method = "GET", url = "/" }: IncomingMessage): Record<string, string> => ({
-    ...(headers.authorization && { Authorization: headers.authorization }),
-    "X-Service-Token": token,
-    "X-Forwarded-Method": method,
-    "X-Forwarded-Uri": url,
-    "X-Forwarded-Proto": "http",
-    "X-Forwarded-Host": "api.example.com",
-    "X-Forwarded-For": "127.0.0.1",
-    "X-Real-IP": "127.0.0.1",
-  });
-  const server = createServer(async (request, response) => {
-    const answer = await fetch(`http://localhost:${worker.port}/team/v1/verify/forward`, { headers: ask(request) });
-    const body = await answer.text();
-    if (answer.status !== 200) {
-      const names = ["content-type", "retry-after", "www-authenticate", "ratelimit", "ratelimit-policy", "x-ratelimit-limit"];
-      for (const name of names) if (answer.headers.has(name)) response.setHeader(name, answer.headers.get(name) ?? "");
-      response.writeHead(answer.status).end(body);
-      return;
-    }
-    const verified = Object.fromEntries([...answer.headers].filter(([name]) => name.startsWith("x-verified-")));
-    const served = await fetch(`http://127.0.0.1:${origin.port}${request.url}`, { headers: verified });
-    response.writeHead(served.status).end(await served.text());
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const stop = async () => void server.close();
-  return { url, folder: "", stop, kill: stop };
-}
 
 /** Waits for the next hour if the current one could end during a test. The limit of the hour would then start again. */
 async function awayFromHour(): Promise<void> {
@@ -87,14 +44,10 @@ async function sendMany(url: string, key: string, count: number): Promise<Record
   return statuses;
 }
 
-describe.each<[string, (token: string) => Promise<Service>]>([
-  ["nginx", (token) => start("nginx", token)],
-  ["Caddy", (token) => start("Caddy", token)],
-  ["a proxy that asks like Traefik", startTraefik],
-])("Behind %s", (name, startIt) => {
+describe.each(Object.keys(recipes) as ProxyName[])("Behind %s", (name) => {
   let proxy: Service;
   beforeAll(async () => {
-    proxy = await startIt(await operator.makeToken("verify"));
+    proxy = await start(name, await operator.makeToken("verify"));
   });
   const get = (headers: Record<string, string>) => fetch(`${proxy.url}/orders/7`, { headers });
 
@@ -133,13 +86,11 @@ describe.each<[string, (token: string) => Promise<Service>]>([
     expect(await none.json()).toMatchObject({ code: "missing_key" });
   });
 
-  it.runIf(name in recipes)("each denial has its own status, problem and challenge, and no policy of another host", async () => {
+  it("each denial has its own status, problem and challenge, and no policy of another host", async () => {
     const { key } = await operator.makeAccount({ limit: 5 });
     const other = await operator.makeAccount({ limit: 5 });
     const token = await operator.makeToken("verify");
-    const [costly, scoped] = await Promise.all(
-      ["cost=1000", "scope=orders:read"].map((option) => start(name as ProxyName, `${token}; ${option}`)),
-    );
+    const [costly, scoped] = await Promise.all(["cost=1000", "scope=orders:read"].map((option) => start(name, `${token}; ${option}`)));
     const denials: [Service, Record<string, string>, number, string, string | null][] = [
       [proxy, {}, 401, "missing_key", 'Bearer realm="api"'],
       [proxy, { Authorization: "Bearer nonsense" }, 401, "invalid_key", 'Bearer realm="api", error="invalid_token"'],
@@ -162,7 +113,7 @@ describe.each<[string, (token: string) => Promise<Service>]>([
     await Promise.all([costly?.stop(), scoped?.stop()]);
   });
 
-  it.runIf(name in recipes)("a preflight without a key reaches the origin without an identity, and other OPTIONS do not", async () => {
+  it("a preflight without a key reaches the origin without an identity, and other OPTIONS do not", async () => {
     const { id, key } = await operator.makeAccount({ limit: 100 });
     const preflight = { Origin: "https://app.acme.example", "Access-Control-Request-Method": "DELETE" };
     const options = (headers: Record<string, string>) => fetch(`${proxy.url}/orders/7`, { method: "OPTIONS", headers });
@@ -228,8 +179,7 @@ async function startFront() {
     questions.push(request);
     response.writeHead(answer.status, answer.headers).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { port: (server.address() as AddressInfo).port, answer, questions, close: () => void server.close() };
+  return { port: await listen(server), answer, questions, close: () => void server.close() };
 }
 
 describe.each(Object.keys(recipes) as ProxyName[])("The recipe for %s, before a service that is not the Worker,", (name) => {
