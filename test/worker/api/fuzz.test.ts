@@ -9,7 +9,7 @@ import { sampleOf } from "../support/operations.ts";
 // a server error. Each response must have a documented status, documented headers and a body that matches its schema. The long form of a
 // test sends 25 times as many requests as its short form.
 
-const runs = inject("isLong") ? 100 : 4;
+const runs = inject("isLong") ? 60 : 4;
 
 interface Schema {
   $ref?: string;

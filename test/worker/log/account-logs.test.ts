@@ -258,6 +258,6 @@ it("Each entry is in the log once, and the figures equal the log, even if calls 
         }
       });
     }),
-    { numRuns: inject("isLong") ? 300 : 40 },
+    { numRuns: inject("isLong") ? 150 : 40 },
   );
 });

@@ -191,7 +191,7 @@ describe("The usage figures", () => {
           }
         }),
       ),
-      { numRuns: inject("isLong") ? 25 : 6 },
+      { numRuns: inject("isLong") ? 15 : 6 },
     );
   });
 
