@@ -33,6 +33,7 @@ export async function join(page: Page, link: string, name: string, email?: strin
   if (email) await page.getByLabel("Your email address").fill(email);
   // A browser can create a passkey only in the foreground window.
   await page.bringToFront();
+  await page.waitForFunction("document.hasFocus()");
   await page.getByRole("button", { name: "Create passkey" }).click();
   // If the page rejects the form, the test fails with the text of the page's alert.
   const codes = page.getByRole("heading", { name: "Your recovery codes" });

@@ -77,6 +77,7 @@ describe("A member who signed in more than ten minutes ago", () => {
     await page.getByRole("heading", { level: 1, name: "Confirm that it is you" }).waitFor();
     problems.push(...(await problemsOf(page)));
     await page.bringToFront();
+    await page.waitForFunction("document.hasFocus()");
     await page.getByRole("button", { name: "Confirm with a passkey" }).click();
     await page.getByLabel("Secret key", { exact: true }).waitFor();
     expect(await page.locator("main").textContent()).toContain("After a passkey");
