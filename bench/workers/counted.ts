@@ -24,7 +24,7 @@ export class KeyGuard extends Guard {
     counts.guardCalls++;
     return super.alarm();
   }
-  override configure(config: KeyConfig): KeyConfig {
+  override configure(config: KeyConfig): ReturnType<Guard["configure"]> {
     counts.guardCalls++;
     return super.configure(config);
   }

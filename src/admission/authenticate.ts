@@ -2,9 +2,12 @@ import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import type { Admission, AdmissionRequest } from "../guard/decision.ts";
 import { type Guards, requestAdmission } from "../guard/guards.ts";
 import type { FailureContent } from "../lib/errors/failure.ts";
+import { type Moment, thisMoment } from "../lib/time/moment.ts";
 import { beginDecision, endDecision } from "../lib/time/turns.ts";
+import { countDecisions } from "../log/isolate/count-decisions.ts";
 import { denialCache } from "./denial-cache.ts";
 import { denialContent, invalidKey, limitsIn, missingKey, violatedIn } from "./denials.ts";
+import { type InBackground, leases } from "./lease-holder.ts";
 
 // Authenticates and admits keys. This code does not depend on any route. Denials are returned, not thrown. In a flood of denied requests,
 // the stack traces of thrown errors would cost more than all other work.
@@ -39,7 +42,7 @@ export function authenticateKey(
   verifiedKeys: Pick<KeyVerifier, "verify">,
   secretKey: string,
   { ip, scope, counted, cost, verification }: KeyRequest,
-  now: number,
+  now: Moment,
 ): { credential: Credential } | Denied {
   if (secretKey === "") return { denial: missingKey };
   const verified = verifiedKeys.verify(secretKey);
@@ -47,10 +50,10 @@ export function authenticateKey(
   const { keyId, secretHash } = verified;
   const request: AdmissionRequest = { secretHash, ip, scope, counted, cost };
   if (verification) request.verification = verification;
-  const admission = denialCache.recall(keyId, request, now);
-  return admission === null || !isAnswerTo(admission, request)
-    ? { credential: { keyId, request } }
-    : denied({ keyId, ip, admission }, request);
+  const admission = leases.wouldAdmit(keyId, request, now) ? null : denialCache.recall(keyId, request, now);
+  if (admission === null || !isAnswerTo(admission, request)) return { credential: { keyId, request } };
+  countDecisions({ denialCache: 1 });
+  return denied({ keyId, ip, admission }, request);
 }
 
 /**
@@ -64,18 +67,38 @@ function isAnswerTo({ refusal, key }: Admission, { verification }: AdmissionRequ
   return attempt === undefined || refusal !== "rate_limit_exceeded";
 }
 
-/** Asks the guard of a key whether a request may run, and counts the request. Throws `unavailable` if the guard does not respond. */
-export async function admitKey(guards: Guards, { keyId, request }: Credential): Promise<{ principal: Principal } | Denied> {
-  const requestedAt = Date.now();
+/**
+ * Decides whether a request may run, and counts it: by a lease of this isolate, or by the guard of the key. Throws `unavailable` if the guard does not respond.
+ * `inBackground`: runs work after the response.
+ */
+export async function admitKey(
+  guards: Guards,
+  { keyId, request }: Credential,
+  inBackground: InBackground,
+): Promise<{ principal: Principal } | Denied> {
+  const now = thisMoment();
+  const near = leases.admit(keyId, request, now);
+  if (near !== null) {
+    if (!request.isLook) countDecisions({ lease: 1 });
+    leases.keep(guards, keyId, request, now, inBackground);
+    return { principal: { keyId, ip: request.ip, admission: near } };
+  }
+  const question = leases.questionTo(guards, keyId, request, now);
   beginDecision();
-  let admission: Admission | null;
+  let answer: Admission | null;
   try {
-    admission = await requestAdmission(guards, keyId, request);
+    answer = await requestAdmission(guards, keyId, question);
   } finally {
     endDecision();
   }
-  if (admission === null) return { denial: invalidKey };
-  denialCache.store(keyId, request, admission, requestedAt);
+  if (!request.isLook) countDecisions({ guard: 1 });
+  if (answer === null) {
+    leases.drop(keyId);
+    return { denial: invalidKey };
+  }
+  const admission = leases.takeAnswer(keyId, { ...question, at: now }, answer, thisMoment());
+  denialCache.store(keyId, request, admission, now);
+  leases.keep(guards, keyId, request, thisMoment(), inBackground);
   const principal = { keyId, ip: request.ip, admission };
   return admission.refusal === null ? { principal } : denied(principal, request);
 }

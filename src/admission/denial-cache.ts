@@ -54,7 +54,7 @@ export class DenialCache {
    * time when the guard responded. A cached denial is therefore at most one second old.
    */
   store(keyId: string, request: AdmissionRequest, admission: Admission, requestedAt: number): void {
-    if (!lasting.includes(admission.refusal)) return;
+    if (!lasting.includes(admission.refusal) || admission.violation?.isLeasedOut) return;
     this.#expire(requestedAt);
     if (this.#size >= maxDenials) this.#forgetAll();
     const ofKey = this.#denials.get(keyId) ?? new Map<string, Denial>();

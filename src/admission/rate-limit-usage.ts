@@ -10,6 +10,7 @@ import { hourMs, hourStart } from "../lib/time/clock.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
 import type { LogReadContext } from "../usage/log-context.ts";
 import type { UsageSnapshot } from "../usage/usage-snapshot.ts";
+import { leases } from "./lease-holder.ts";
 import { isLiveKey } from "./live-keys.ts";
 
 /**
@@ -94,7 +95,7 @@ export async function readKeyUsage(context: ReadContext & { guards: Guards }, ke
 }
 
 async function usageOf({ guards, now }: { guards: Guards; now: number }, key: LimitedKey): Promise<RateLimitUsage> {
-  const rateLimit = await callGuard(guards, key.id, (guard) => guard.rateLimit());
+  const rateLimit = await callGuard(guards, key.id, (guard) => guard.rateLimit(leases.takeReturns(key.id)));
   return rateLimit ? { ...rateLimit, keyId: key.id, keyName: key.name } : unused(key, now);
 }
 

@@ -6,8 +6,10 @@ import type { OnUnavailable } from "../guard/read-config.ts";
 import { Failure, type FailureContent } from "../lib/errors/failure.ts";
 import { parseIpList } from "../lib/net/ip-list.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
+import { thisMoment } from "../lib/time/moment.ts";
 import { admitKey, authenticateKey, type Denied, type Principal } from "./authenticate.ts";
 import { denialContent, invalidKey } from "./denials.ts";
+import type { InBackground } from "./lease-holder.ts";
 
 // Decides about a request that the team's own API has received. This code knows no HTTP: the team API, forward auth and the RPC entrypoint call it.
 // It uses the same checks and the same call to the guard as the requests that this Worker serves itself.
@@ -32,6 +34,7 @@ export interface Verification {
 /** What `verifyKey` needs. `findImported` looks for a key whose secret is not of this service's form. `readUnguarded` reads a key from D1. */
 export interface Verifying {
   guards: Guards;
+  inBackground: InBackground;
   verifiedKeys: KeyVerifier;
   findImported: (text: string) => Promise<{ keyId: string; secretHash: string } | null>;
   readUnguarded: (keyId: string) => Promise<(KeyConfig & OnUnavailable) | null>;
@@ -54,24 +57,24 @@ export const decisionMs = 800;
  * Decides about a request within 800 ms, and counts it. Never throws: if the decision is not possible, the request is denied with `unavailable`. If the guard of
  * the key cannot be reached and the account says `on_unavailable: "known"`, D1 decides, and the request is not counted.
  */
-export async function verifyKey(verifying: Verifying, verification: Verification, now: number): Promise<Verdict> {
+export async function verifyKey(verifying: Verifying, verification: Verification): Promise<Verdict> {
   try {
-    return await withDeadline(decide(verifying, verification, now), decisionMs, "Deciding about a request");
+    return await withDeadline(decide(verifying, verification), decisionMs, "Deciding about a request");
   } catch (error) {
     return { denial: failureOf(error), degraded: false };
   }
 }
 
-async function decide(verifying: Verifying, { credential, scope, ip, cost, ...verification }: Verification, now: number): Promise<Verdict> {
+async function decide(verifying: Verifying, { credential, scope, ip, cost, ...verification }: Verification): Promise<Verdict> {
   const { accountIds, entryId, attempt } = verification;
   const request = { ip, scope, counted: true, cost, verification: { accountIds, entryId, attempt } };
   const secretKey = await credential();
   if (secretKey.length > maxCredential) return { denial: invalidKey, degraded: false };
   const found = verifying.verifiedKeys.verify(secretKey) ?? (await verifying.findImported(secretKey));
-  const outcome = authenticateKey({ verify: () => found }, secretKey, request, now);
+  const outcome = authenticateKey({ verify: () => found }, secretKey, request, thisMoment());
   if ("denial" in outcome) return deniedAs(outcome, entryId);
   try {
-    const admitted = await admitKey(verifying.guards, outcome.credential);
+    const admitted = await admitKey(verifying.guards, outcome.credential, verifying.inBackground);
     return "denial" in admitted ? deniedAs(admitted, entryId) : { denial: null, principal: admitted.principal, degraded: false };
   } catch (error) {
     if (!isUnreachable(error)) throw error;

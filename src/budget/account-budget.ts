@@ -14,6 +14,7 @@ import {
   grantOf,
   type Holder,
   holdersOf,
+  mayLease,
   mergeReport,
   recallOf,
   usageOfBudget,
@@ -25,6 +26,8 @@ import { readSharedLimits, type StoredLimits } from "./shared-limits.ts";
 const loadTimeoutMs = 5 * secondMs;
 /** The time for which a guard that asks waits until other guards have returned units, in milliseconds. */
 const reclaimMs = secondMs;
+/** The same time if units are out with holders of leases. It must be shorter than the time that a guard waits. */
+const maxReclaimMs = 3 * secondMs;
 /** The time that one recall may take, in milliseconds. */
 const recallTimeoutMs = secondMs;
 /** The time for which a guard that did not answer a recall is left alone, in milliseconds. */
@@ -51,6 +54,8 @@ export class AccountBudget extends DurableObject<Env> {
   /** The guards that did not answer a recall, and the time until which they are left alone. */
   readonly #unreachable = new Map<string, number>();
   #reportedAt = Number.NEGATIVE_INFINITY;
+  /** When the last lease ends that a recalled guard has given, in milliseconds since the epoch. */
+  #leasedUntil = 0;
   #latest = 0;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -70,13 +75,13 @@ export class AccountBudget extends DurableObject<Env> {
 
   /**
    * Applies the limits of the account, unless the same or newer limits are already active. If a limit is new or lower than before, recalls the units of all
-   * guards first. Returns the active limits. `isInForce` is false if a guard could not be reached: it may then still use units of the earlier limits.
+   * guards first. Returns the active limits. `isActive` is false if a guard could not be reached: it may then still use units of the earlier limits.
    */
-  async configure(config: StoredLimits): Promise<{ config: StoredLimits; isInForce: boolean }> {
-    if (this.#isErased) return { config, isInForce: true };
+  async configure(config: StoredLimits): Promise<{ config: StoredLimits; isActive: boolean }> {
+    if (this.#isErased) return { config, isActive: true };
     if (this.#config === null || config.version > this.#config.version) this.#apply(config);
     if (this.#toRecall.size > 0) await this.#finishRecalls();
-    return { config: this.#config ?? config, isInForce: this.#toRecall.size === 0 };
+    return { config: this.#config ?? config, isActive: this.#toRecall.size === 0 };
   }
 
   /** Returns the active limits, or null if the account never had limits of its own. */
@@ -91,7 +96,8 @@ export class AccountBudget extends DurableObject<Env> {
     const config = isBehind ? await this.#load() : this.#config;
     const reported = config && this.#reported(keyId, question);
     if (!config || !reported) return null;
-    const endsAt = Date.now() + reclaimMs;
+    const startedAt = Date.now();
+    let endsAt = startedAt + reclaimMs;
     let isEnough = this.#grant(reported, keyId, question);
     while (!isEnough && Date.now() < endsAt && this.#mayHold(keyId).length > 0) {
       this.#reclaiming ??= this.#reclaim(keyId, question, endsAt).finally(() => {
@@ -99,8 +105,18 @@ export class AccountBudget extends DurableObject<Env> {
       });
       await this.#reclaiming;
       isEnough = this.#grant(budgetAt(this.#budget, this.#now()), keyId, question);
+      if (isEnough || !this.#isLeasedOut) continue;
+      // What is left of a lease comes back when the lease has ended, and often earlier.
+      endsAt = Math.min(Math.max(endsAt, this.#leasedUntil), startedAt + maxReclaimMs);
+      await wait(firstPauseMs);
     }
-    return { config: this.#config ?? config, grant: grantOf(this.#budget, keyId), isEnough };
+    return {
+      config: this.#config ?? config,
+      grant: grantOf(this.#budget, keyId),
+      isEnough,
+      mayLease: mayLease(this.#budget),
+      isLeasedOut: this.#isLeasedOut,
+    };
   }
 
   /** Takes note of what a guard reports. A guard also calls it when it returns units without being asked. */
@@ -128,6 +144,10 @@ export class AccountBudget extends DurableObject<Env> {
     this.#budget = { limits: [], windows: [], holders: new Map() };
     await this.#storage.deleteAll();
     this.#storage.kv.put("erased", true);
+  }
+
+  get #isLeasedOut(): boolean {
+    return this.#now() < this.#leasedUntil;
   }
 
   #apply(config: StoredLimits): void {
@@ -194,7 +214,12 @@ export class AccountBudget extends DurableObject<Env> {
   /** Recalls the units of a guard. Returns whether the guard has answered. */
   async #recall(id: string): Promise<boolean> {
     const recall = recallOf(this.#budget, id);
-    return recall === null || this.#call(id, (guard) => guard.recall(recall));
+    if (recall === null) return true;
+    return this.#call(id, async (guard) => {
+      const { leasedForMs, ...report } = await guard.recall(recall);
+      this.#leasedUntil = Math.max(this.#leasedUntil, this.#now() + leasedForMs);
+      return report;
+    });
   }
 
   /**

@@ -1,5 +1,5 @@
 import { dayMs } from "../lib/time/clock.ts";
-import { type Ask, type Grant, type GuardReport, type Label, leastGrant, type Recall } from "./holding.ts";
+import { type Ask, type Grant, type GuardReport, type Label, leastGrant, maxLeaseUnits, type Recall } from "./holding.ts";
 import { type AccountLimit, endOf, startOf } from "./limits.ts";
 
 // The budget of an account. The guards of its keys hold units of it (holding.ts). All functions are pure.
@@ -135,6 +135,19 @@ export function grant(
   const next = { ...budget, holders: new Map(budget.holders).set(id, { ...holder, rows }) };
   return { budget: next, grant: grantOf(next, id) };
 }
+
+/** A budget gives leases only while it has this many times the units that may be leased. */
+const leaseReserve = 16;
+
+/** Returns whether guards may give leases: the budget then has enough units for requests while leased units are out. */
+export const mayLease = (budget: Budget): boolean =>
+  limitedOf(budget).every((window) => {
+    const held = [...budget.holders.values()].map((holder) => {
+      const { granted, returned, used } = rowOf(holder, window);
+      return Math.min(maxLeaseUnits, granted - returned - used);
+    });
+    return remainingOf(budget, window) >= leaseReserve * held.reduce((sum, units) => sum + units, 0);
+  });
 
 /** Returns the message that recalls the units of a guard. Null if the guard has never reported. */
 export function recallOf(budget: Budget, id: string): Recall | null {

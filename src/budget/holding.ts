@@ -11,13 +11,14 @@ export interface Label {
 }
 
 /**
- * What a guard holds in a window. `reserved`: the units that count as used after a crash. `remaining`: what the budget had left for all guards when it last
+ * What a guard holds in a window. `leased`: the units that are out with holders of leases. `reserved`: the units that count as used after a crash. `remaining`: what the budget had left for all guards when it last
  * answered. `limit`: the limit of the account at that time.
  */
 export interface Share extends Label {
   got: number;
   returned: number;
   used: number;
+  leased: number;
   reserved: number;
   remaining: number;
   limit: number;
@@ -32,11 +33,11 @@ export interface Holding {
 /** The time before the end of a window in which a guard uses no units that it holds, because clocks differ, in milliseconds. */
 const marginMs = 2 * secondMs;
 
-/** Returns the unused units of a guard in a window. */
-export const leftOf = ({ got, returned, used }: Share): number => got - returned - used;
+/** Returns the units of a guard in a window that are neither used nor leased. */
+export const leftOf = ({ got, returned, used, leased }: Share): number => got - returned - used - leased;
 
 /** Returns the units that a guard holds in the window with the fewest. `periods`: the windows of the account. */
-const heldBy = ({ shares }: Holding, periods: readonly FixedPeriod[]): number =>
+export const heldBy = ({ shares }: Holding, periods: readonly FixedPeriod[]): number =>
   Math.min(...periods.map((period) => shares.find(({ per }) => per === period)).map((share) => (share ? leftOf(share) : 0)));
 
 /** Returns whether units of a window can still be used by the clock of the guard. */
@@ -48,6 +49,7 @@ const shareOfHeld = 8;
 /**
  * Uses units. Returns null if the guard has to ask the budget first. `periods`: the windows of the account. `isAnswered`: the budget has just answered, so
  * its clock says that the windows are open. `ahead`: the units that the reservation takes beyond this request, if it needs a new one and holds enough.
+ * `isLease`: the units go to a holder of a lease.
  */
 export function spend(
   { nonce, shares }: Holding,
@@ -57,7 +59,8 @@ export function spend(
     now,
     isAnswered,
     ahead,
-  }: { periods: readonly FixedPeriod[]; cost: number; now: number; isAnswered: boolean; ahead: number },
+    isLease = false,
+  }: { periods: readonly FixedPeriod[]; cost: number; now: number; isAnswered: boolean; ahead: number; isLease?: boolean },
 ): Holding | null {
   let [usable, isReserved, block] = [0, true, ahead];
   for (const share of shares) {
@@ -65,25 +68,37 @@ export function spend(
     const left = leftOf(share) - cost;
     if (left < 0 || !(isAnswered || isOpen(share, now))) return null;
     usable++;
-    isReserved &&= share.used + cost <= share.reserved;
+    isReserved &&= takenOf(share) + cost <= share.reserved;
     block = Math.min(block, Math.floor(left / shareOfHeld));
   }
   if (usable < periods.length) return null;
   const next = shares.map((share) => {
     if (!periods.includes(share.per)) return share;
-    const used = share.used + cost;
-    return { ...share, used, reserved: isReserved ? share.reserved : used + block };
+    const taken = isLease ? { leased: share.leased + cost } : { used: share.used + cost };
+    return { ...share, ...taken, reserved: isReserved ? share.reserved : takenOf(share) + cost + block };
   });
   return { nonce, shares: next };
 }
 
+const takenOf = ({ used, leased }: Share): number => used + leased;
+
+/** Ends a lease: `unused` of its units are free again, and the others are used. `counted`: the windows in which the units were leased. */
+export const endLease = ({ nonce, shares }: Holding, counted: readonly Label[], units: number, unused: number): Holding => ({
+  nonce,
+  shares: shares.map((share) =>
+    counted.some(({ per, startsAt }) => per === share.per && startsAt === share.startsAt)
+      ? { ...share, leased: share.leased - units, used: share.used + units - unused }
+      : share,
+  ),
+});
+
 /** Returns whether the stored form says that more units may be used than are used. */
-export const isReservedAhead = ({ shares }: Holding): boolean => shares.some(({ used, reserved }) => reserved > used);
+export const isReservedAhead = ({ shares }: Holding): boolean => shares.some((share) => share.reserved > takenOf(share));
 
 /** Releases the unused part of the reservation. Called after a quiet period. */
 export const releaseReservations = ({ nonce, shares }: Holding): Holding => ({
   nonce,
-  shares: shares.map((share) => ({ ...share, reserved: share.used })),
+  shares: shares.map((share) => ({ ...share, reserved: takenOf(share) })),
 });
 
 /** A grant of fewer units than this is not worth a message, unless a request needs it. */
@@ -125,8 +140,11 @@ export interface Ask {
   want: number;
   waiting: number;
   version: number;
-  shares: readonly Omit<Share, "reserved" | "remaining" | "limit">[];
+  shares: readonly Omit<Share, "leased" | "reserved" | "remaining" | "limit">[];
 }
+
+/** The most units of one lease (see `guard/lease.ts`). */
+export const maxLeaseUnits = 64;
 
 /** What a guard tells the budget: what it has got, returned and used. */
 export type GuardReport = Pick<Ask, "nonce" | "shares">;
@@ -152,6 +170,10 @@ export interface BudgetAnswer {
   config: StoredLimits;
   grant: Grant;
   isEnough: boolean;
+  /** Whether the budget has enough units left for leases. */
+  mayLease: boolean;
+  /** Whether units that the guard lacks are out with holders of leases. */
+  isLeasedOut: boolean;
 }
 
 /** Asks a guard for all its unused units. `nonce`: the nonce of the guard that got the grant. */
@@ -166,17 +188,17 @@ export function accept({ nonce, shares }: Holding, grant: Grant): Holding {
     const known = shares.find((share) => share.per === per);
     if (known && known.startsAt > startsAt) return known;
     if (known?.startsAt === startsAt) return { ...known, got: Math.max(known.got, granted), remaining, limit };
-    return { per, startsAt, got: granted, returned: 0, used: 0, reserved: 0, remaining, limit };
+    return { per, startsAt, got: granted, returned: 0, used: 0, leased: 0, reserved: 0, remaining, limit };
   });
   // A limit can be removed, and set again within the same window. Units of that window must not be used twice.
   const others = shares.filter(({ per }) => !grant.some((each) => each.per === per));
   return { nonce, shares: [...next, ...others] };
 }
 
-/** Returns all units that are not used. */
+/** Returns all units that are neither used nor leased. */
 export const giveBack = ({ nonce, shares }: Holding): Holding => ({
   nonce,
-  shares: shares.map((share) => ({ ...share, returned: share.got - share.used, reserved: share.used })),
+  shares: shares.map((share) => ({ ...share, returned: share.got - takenOf(share), reserved: takenOf(share) })),
 });
 
 /**
@@ -189,5 +211,5 @@ export const recalled = (holding: Holding, { nonce, grant: given }: Recall): Hol
 /** Rebuilds a holding after the object has lost its in-memory state. The whole reservation counts as used. */
 export const recoveredHolding = ({ nonce, shares }: Holding): Holding => ({
   nonce,
-  shares: shares.map((share) => ({ ...share, used: share.reserved })),
+  shares: shares.map((share) => ({ ...share, used: share.reserved, leased: 0 })),
 });

@@ -34,13 +34,13 @@ export const confirmLimits = (db: Db, accountId: string, { version, revision, li
     .where(and(eq(accounts.id, accountId), lt(accounts.pushedLimitsVersion, version), eq(accounts.limitsRevision, revision)));
 
 /**
- * Returns a statement that gives stored limits a version above `inForce`, because the budget or a guard has limits that the row does not have. If the row has
+ * Returns a statement that gives stored limits a version above `active`, because the budget or a guard has limits that the row does not have. If the row has
  * changed since it was read, the statement does nothing: a later push was faster. If it has not changed, D1 was set back to an earlier state.
  */
-export const raiseLimitsVersion = (db: Db, accountId: string, { version, revision }: StoredLimits, inForce: number): Statement =>
+export const raiseLimitsVersion = (db: Db, accountId: string, { version, revision }: StoredLimits, active: number): Statement =>
   db
     .update(accounts)
-    .set({ limitsVersion: Math.max(version, inForce) + 1, limitsRevision: newRevision() })
+    .set({ limitsVersion: Math.max(version, active) + 1, limitsRevision: newRevision() })
     .where(and(eq(accounts.id, accountId), eq(accounts.limitsRevision, revision)));
 
 /** Returns the ids of accounts whose limits are not confirmed yet. The list is sorted and starts after `after`. */

@@ -3,10 +3,12 @@ import {
   accept,
   askOf,
   type BudgetAnswer,
+  endLease,
   firstPace,
   type GuardReport,
   giveBack,
   type Holding,
+  heldBy,
   isLow,
   isReservedAhead,
   leftOf,
@@ -22,6 +24,8 @@ import { type AccountLimit, endOf, type FixedPeriod, type SharedUsage, startOf }
 import type { StoredLimits } from "../budget/shared-limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
+import type { Counted, Settled } from "./lease.ts";
+import { largestBlock } from "./window.ts";
 
 const askTimeoutMs = 4 * secondMs;
 /** The time for which a guard remembers that the budget had no units, in milliseconds. */
@@ -55,6 +59,7 @@ interface Refusal {
 export class AccountUnits {
   readonly #keyId: string;
   readonly #budgets: Budgets;
+  readonly #now: () => number;
   readonly #persist: () => void;
   #holding: Holding | null;
   #pace = firstPace;
@@ -67,9 +72,11 @@ export class AccountUnits {
   #refused: { need: number; until: number } | null = null;
   /** Whether the last answer of the budget brought no more than a request needed. The guard then asks only when a request needs units. */
   #isScarce = false;
+  /** Whether the budget has enough units left for leases. */
+  #mayLease = false;
 
-  constructor(keyId: string, budgets: Budgets, stored: Holding | undefined, persist: () => void) {
-    [this.#keyId, this.#budgets, this.#persist] = [keyId, budgets, persist];
+  constructor(keyId: string, { budgets, now }: { budgets: Budgets; now: () => number }, stored: Holding | undefined, persist: () => void) {
+    [this.#keyId, this.#budgets, this.#now, this.#persist] = [keyId, budgets, now, persist];
     this.#holding = stored ? recoveredHolding(stored) : null;
   }
 
@@ -88,6 +95,26 @@ export class AccountUnits {
     const isNew = next.shares.some(({ reserved }, at) => reserved !== this.#holding?.shares[at]?.reserved);
     this.#holding = next;
     return isNew ? "reserved" : "used";
+  }
+
+  /** Returns how many units the guard holds that it may give to holders of leases. */
+  leasable({ periods }: SharedLimits): number {
+    return this.#holding && this.#mayLease ? heldBy(this.#holding, periods) : 0;
+  }
+
+  /** Gives units to a holder of a lease. Returns the windows in which they count, or null if the guard holds too few units. The caller stores the holding. */
+  lease({ periods }: SharedLimits, units: number, now: number): Counted[] | null {
+    const next =
+      this.#holding && spend(this.#holding, { periods, cost: units, now, isAnswered: false, ahead: largestBlock, isLease: true });
+    if (!next) return null;
+    this.#holding = next;
+    return next.shares.map(({ per, startsAt }) => ({ per, startsAt, nonce: next.nonce }));
+  }
+
+  /** Takes back the unused units of a lease. */
+  endLease({ counted, units, unused }: Settled): void {
+    const own = counted.filter(({ nonce }) => nonce === this.#holding?.nonce);
+    if (this.#holding && own.length > 0) this.#holding = endLease(this.#holding, own, units, unused);
   }
 
   /** If the guard runs low, asks the budget for more units while requests go on. */
@@ -173,14 +200,14 @@ export class AccountUnits {
 
   /**
    * Returns what is used of each limit of the account. The guard knows its own units, and what the budget had left when it last answered. The figure is
-   * therefore an estimate.
+   * therefore an estimate. `isLeasedUsed`: whether units that are out with holders of leases count as used.
    */
-  usage({ limits }: SharedLimits, now: number): SharedUsage[] {
+  usage({ limits }: SharedLimits, now: number, isLeasedUsed = true): SharedUsage[] {
     return limits.map(({ per, limit }) => {
       const share = this.#holding?.shares.find((each) => each.per === per);
       if (!share || now >= endOf(share)) return { per, limit, used: 0, resetsAt: endOf({ per, startsAt: startOf[per](now) }) };
       // What is left is left of the limit that the budget knew. The limit may have changed since.
-      const used = share.limit - leftOf(share) - share.remaining;
+      const used = share.limit - leftOf(share) - share.remaining - (isLeasedUsed ? 0 : share.leased);
       return { per, limit, used: Math.max(0, used), resetsAt: endOf(share) };
     });
   }
@@ -200,15 +227,17 @@ export class AccountUnits {
     return { config: answer.config, question: number };
   }
 
-  #take({ grant, isEnough }: BudgetAnswer, need: number): void {
-    const now = Date.now();
+  #take({ grant, isEnough, mayLease, isLeasedOut }: BudgetAnswer, need: number): void {
+    const now = this.#now();
     const before = this.#newHolding();
     const gotBefore = (per: FixedPeriod, startsAt: number) =>
       before.shares.find((share) => share.per === per && share.startsAt === startsAt)?.got ?? 0;
     this.#isScarce = grant.some(({ per, startsAt, granted }) => granted - gotBefore(per, startsAt) <= need);
     this.#holding = accept(before, grant);
     this.#persist();
-    if (!isEnough) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
+    this.#mayLease = mayLease;
+    // Units that are out with holders of leases may come back in a moment.
+    if (!isEnough && !isLeasedOut) this.#refused = { need, until: Math.min(now + refusedMs, ...grant.map(endOf)) };
   }
 
   /** Returns the holding. A guard without one begins a new incarnation, whose nonce is on disk before the budget learns of it. */

@@ -64,6 +64,13 @@ export interface AdmissionRequest {
   isLook?: boolean | undefined;
   /** Present if the team's own API asks about a request that it has received. */
   verification?: VerificationRequest | undefined;
+  /**
+   * The number of requests with the key that the caller has seen a moment ago, if it would take a lease. With a `cost` of 0, the caller only wants
+   * a lease.
+   */
+  want?: number | undefined;
+  /** What is left of the caller's leases that are over. */
+  returns?: readonly LeaseReturn[] | undefined;
 }
 
 /** What a guard needs to decide on a request that the team's own API has received. */
@@ -107,7 +114,32 @@ export interface Admission {
   secret: "current" | "previous";
   /** Present if the request was a verification. */
   verified?: VerifiedFacts;
+  /** The configuration that decided. */
+  revision?: string;
+  lease?: Lease;
 }
+
+/** A lease as the guard sends it. `forMs`: how long it lasts from the time when the holder asked. */
+export interface Lease {
+  id: string;
+  units: number;
+  forMs: number;
+  config: KeyConfig;
+  /** Whether little of a limit is left, so that what is left of the lease has to come back as soon as it ends. */
+  isUrgent: boolean;
+  /** The units of earlier leases that did not come back in time, and that no earlier lease has told. */
+  wasted: number;
+}
+
+/** What a holder did not use of a lease. It has stopped using the lease before it sends this. */
+export interface LeaseReturn {
+  id: string;
+  unused: number;
+}
+
+/** Returns a text that names one configuration of a key. */
+export const revisionOf = ({ revision, accountRevision }: Pick<KeyConfig, "revision" | "accountRevision">): string =>
+  `${revision} ${accountRevision}`;
 
 /** The answer of a guard that cannot decide now, for example because the account's budget is slow. It is a value, because a call keeps no class of an error. */
 export interface Busy {
@@ -134,6 +166,8 @@ export interface Violation {
   periods: readonly Period[];
   shared?: readonly FixedPeriod[];
   roomFrom: number;
+  /** Whether units are out with holders of leases, so that there may be room earlier. No cache keeps such a denial. */
+  isLeasedOut?: true;
 }
 
 /** Returns all limits of a key, the shortest period first. */

@@ -4,12 +4,17 @@ import { secondMs } from "../lib/time/clock.ts";
 import { DeadlineExceeded, withDeadline } from "../lib/time/deadline.ts";
 import { type Admission, type AdmissionRequest, type Busy, denialCodes } from "./decision.ts";
 import type { KeyGuard } from "./key-guard.ts";
+import { leaseMsOf } from "./lease-setting.ts";
 
-/** The guards of all keys, by the id of the key. `isBounded`: the caller has a deadline of its own, so that a call needs no second timer. */
-export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName"> & { isBounded?: true };
+/**
+ * The guards of all keys, by the id of the key. `leaseMs`: how long a lease lasts, in milliseconds, or 0 if this caller takes none. `isBounded`: the caller has a deadline of its own, so that a
+ * call needs no second timer.
+ */
+export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName"> & { leaseMs?: number; isBounded?: true };
 
-export const guardsOf = (env: DataLocation & { KEY_GUARD: DurableObjectNamespace<KeyGuard> }): Guards => ({
+export const guardsOf = (env: DataLocation & { KEY_GUARD: DurableObjectNamespace<KeyGuard>; LEASE_MS?: string }): Guards => ({
   getByName: (keyId) => objectNamed(env.KEY_GUARD, keyId, env),
+  leaseMs: leaseMsOf(env),
 });
 
 const timeoutMs = 5 * secondMs;

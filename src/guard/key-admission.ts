@@ -1,66 +1,136 @@
-import type { Budgets } from "../budget/budgets.ts";
-import type { Holding } from "../budget/holding.ts";
-import type { FixedPeriod, Limit, LimitUsage, Period, SharedUsage } from "../budget/limits.ts";
+import type { LimitUsage, SharedUsage } from "../budget/limits.ts";
+import type { StoredLimits } from "../budget/shared-limits.ts";
 import { secondMs } from "../lib/time/clock.ts";
-import { AccountUnits } from "./account-units.ts";
 import { Attempts } from "./attempts.ts";
-import { type Admission, type AdmissionRequest, denialOf, type KeyConfig, limitsOf, type RateLimit, verifiedFactsOf } from "./decision.ts";
-import { isNearLimit } from "./events.ts";
-import type { LimitEvents } from "./limit-events.ts";
-import type { LoadedKey } from "./loaded-key.ts";
 import {
-  afterQuiet,
-  countUnits,
-  isAhead,
-  largestBlock,
-  recoveredWindows,
-  releaseReservation,
-  roomFrom,
-  type StoredWindows,
-  storedForm,
-  unusedWindows,
-  usageOf,
-  violatedBy,
-  type Windows,
-  windowsAt,
-} from "./window.ts";
+  type Admission,
+  type AdmissionRequest,
+  denialOf,
+  type KeyConfig,
+  type RateLimit,
+  revisionOf,
+  verifiedFactsOf,
+} from "./decision.ts";
+import { KeyCounts, type Own } from "./key-counts.ts";
+import { type LoadedKey, loadedKey } from "./loaded-key.ts";
 
-const quietMs = 5 * secondMs;
+/** A request that finds the guard full while leases are out waits for at most this time, in milliseconds. The caller of a verification waits less. */
+const maxPatienceMs = { own: 2500, verification: 500 };
+const patienceStepMs = 50;
+/** The maximum number of requests that wait for leases to end. */
+const maxPatient = 100;
+/** The time for which a request waits for units of the account, in milliseconds. It is shorter than the time that the Worker waits for the guard. */
+const unitsTimeoutMs = 4 * secondMs;
 
-/** What belongs to the object of the guard. `setAlarmBy`: makes sure that the alarm fires no later than at a time. */
-interface Own {
-  keyId: string;
-  storage: DurableObjectStorage;
-  budgets: Budgets;
-  events: LimitEvents;
-  setAlarmBy: (at: number) => void;
-  inBackground: (work: Promise<unknown>) => void;
+/** What the decisions need of the object. `load`: reads the configuration from D1, and applies it. */
+interface Deciding extends Own {
+  load: () => Promise<void>;
+  sleep: (ms: number) => Promise<void>;
 }
 
-/** Decides on the requests of a key and counts them. All methods are synchronous. */
-export class KeyAdmission {
-  /** The units that the guard holds of its account's budget. */
-  units: AccountUnits;
-  readonly #own: Own;
-  readonly #attempts = new Attempts();
-  #windows: Windows;
-  #lastCountedAt = 0;
-  #isErased: boolean;
+/** The active configuration of a guard. `outdatedForMs`: the time until the last lease of an earlier one has ended, in milliseconds. */
+export type Configured = KeyConfig & { outdatedForMs: number };
 
-  constructor(own: Own, config: KeyConfig | undefined) {
+/** Decides on the requests of a key by its active configuration. */
+export class KeyAdmission {
+  readonly counts: KeyCounts;
+  readonly #own: Deciding;
+  readonly #attempts = new Attempts();
+  #key: LoadedKey | null;
+  #isErased: boolean;
+  #patient = 0;
+
+  constructor(own: Deciding) {
     this.#own = own;
-    this.#isErased = own.storage.kv.get("erased") === true;
-    const stored = own.storage.kv.get<StoredWindows & { holding?: Holding }>("window");
-    this.units = this.#unitsFrom(stored?.holding);
-    this.#windows = stored && config ? recoveredWindows(stored, limitsOf(config), Date.now()) : unusedWindows;
+    this.#isErased = own.kv.get("erased") === true;
+    const config = own.kv.get<KeyConfig>("config");
+    this.#key = config ? loadedKey(config) : null;
+    this.counts = new KeyCounts(own, config);
+  }
+
+  get isErased(): boolean {
+    return this.#isErased;
+  }
+
+  /** Returns the active configuration, or null if no such key exists. */
+  async key(): Promise<LoadedKey | null> {
+    if (!this.#key && !this.#isErased) await this.#own.load();
+    return this.#key;
+  }
+
+  /**
+   * Decides on one request. The decision and the counting of the request happen in one synchronous step. If the guard has too few units of the account, it
+   * asks the account's budget, and decides again. Returns null if no such key exists.
+   */
+  async admit(request: AdmissionRequest): Promise<Admission | null> {
+    let key = await this.key();
+    const { now } = this.#own;
+    const giveUpAt = now() + unitsTimeoutMs;
+    const askedBefore = this.counts.units.asked;
+    let isAnswered = false;
+    while (key) {
+      this.counts.settle(request.returns ?? [], now());
+      const admission = this.#decide(key, request, now(), isAnswered);
+      if (admission !== null) return this.#isLeasedOut(admission, request) ? this.#admitLater(request, admission) : admission;
+      if (now() > giveUpAt) throw new Error("the budget of the account has handed all units to other requests");
+      try {
+        const { config, question } = await this.counts.units.ask(key.shared, request.cost, now());
+        this.#takeOver(config);
+        isAnswered = question > askedBefore;
+      } catch (error) {
+        // Without the budget, a request can still be refused by the limits of its key.
+        const refused = this.counts.refuse(key, request.cost, now());
+        if (refused === null) throw error;
+        return this.#admissionOf(key, request, refused, now());
+      }
+      key = this.#key;
+    }
+    return null;
+  }
+
+  /**
+   * Applies a configuration, unless the same or a newer version is already active. The limits of the account have a version of their own. A revoked key stays
+   * revoked, even if the given configuration is not revoked.
+   */
+  configure(config: KeyConfig): Configured {
+    const active = this.#isErased ? { ...config, ...revoked } : this.#configured(config);
+    return { ...active, outdatedForMs: this.outdatedForMs() };
+  }
+
+  /** Changes the active configuration, and raises its version above any version that a restored row can have. Does nothing if no such key exists. */
+  change(changes: (known: KeyConfig) => Partial<KeyConfig> | null): number {
+    const known = this.#key?.config;
+    const changed = known && changes(known);
+    if (changed) this.#apply({ ...known, ...changed, version: known.version + 1 });
+    return this.outdatedForMs();
+  }
+
+  /** Returns the time until the last lease of an earlier configuration has ended, in milliseconds. */
+  outdatedForMs(): number {
+    return this.counts.outdatedForMs(this.#own.now());
+  }
+
+  /** Returns what is used of the hour, and of each limit, or null if no such key exists. */
+  async usage(): Promise<(RateLimit & { limits: LimitUsage[]; shared: SharedUsage[] }) | null> {
+    const key = await this.key();
+    if (!key) return null;
+    const usage = this.counts.usage(key, this.#own.now());
+    return { ...hourOf(usage.limits), ...usage };
+  }
+
+  /** Forgets the key. No request is admitted anymore. */
+  erase(): void {
+    this.#isErased = true;
+    this.#key = null;
+    this.counts.erase();
   }
 
   /** Returns null if the guard first has to ask for units. `isAnswered`: the budget has answered a question that was sent after the request has arrived. */
-  decide(key: LoadedKey, request: AdmissionRequest, now: number, isAnswered: boolean): Admission | null {
+  #decide(key: LoadedKey, request: AdmissionRequest, now: number, isAnswered: boolean): Admission | null {
     const { config, allowed } = key;
     const denied = denialOf(config, allowed, request, now);
     if (denied !== null || !request.counted) return this.#admissionOf(key, request, { refusal: denied }, now);
-    if (request.isLook) return this.refuse(key, request, now) ?? this.#admissionOf(key, request, { refusal: null }, now);
+    if (request.isLook) return this.#admissionOf(key, request, this.counts.refuse(key, request.cost, now) ?? { refusal: null }, now);
     const { attempt, entryId = "" } = request.verification ?? {};
     this.#attempts.expire(now);
     const earlier = attempt && this.#attempts.find(attempt.id, now);
@@ -68,44 +138,39 @@ export class KeyAdmission {
       const refusal = earlier.about === attempt.about ? null : "conflict";
       return this.#admissionOf(key, request, { refusal }, now, refusal === null ? earlier.entryId : entryId);
     }
-    const decision = this.#count(key, request.cost, now, isAnswered);
+    const decision = request.cost === 0 ? { refusal: null } : this.counts.count(key, request.cost, now, isAnswered);
     if (attempt && decision?.refusal === null)
       this.#attempts.add(config.accountId, attempt.id, { about: attempt.about, entryId, countedAt: now });
-    return decision && this.#admissionOf(key, request, decision, now);
+    if (decision === null) return null;
+    const admission = this.#admissionOf(key, request, decision, now);
+    const lease = admission.refusal === null && request.cost <= 1 ? this.counts.lease(key, request.want ?? 0, now) : null;
+    this.counts.store();
+    return lease ? { ...admission, lease } : admission;
   }
 
-  /** Returns the refusal of a request by limits of the key, or null if they have room. Counts nothing. */
-  refuse(key: LoadedKey, request: AdmissionRequest, now: number): Admission | null {
-    const { cost } = request;
-    const windows = windowsAt(this.#windows, key.limits, now);
-    const violated = violatedBy(windows, key.limits, cost, now);
-    if (violated.length === 0) return null;
-    return this.#admissionOf(key, request, refusedBy(violated, roomFrom(windows, key.limits, cost, violated), noRefusal), now);
+  #isLeasedOut({ refusal }: Admission, { cost, isLook = false }: AdmissionRequest): boolean {
+    return refusal === "rate_limit_exceeded" && cost > 0 && !isLook && this.counts.leasedForMs(this.#own.now()) > 0;
   }
 
-  /** Returns what is used of the hour, and of each limit. */
-  usage({ limits, shared }: LoadedKey, now: number): RateLimit & { limits: LimitUsage[]; shared: SharedUsage[] } {
-    const used = this.#used(limits, now);
-    return { ...hourOf(used), limits: used, shared: this.units.usage(shared, now) };
-  }
-
-  /** If no request was counted in the last 5 s, releases the unused part of the reservation. Otherwise sets an alarm to try again later. */
-  releaseUnused(now: number): void {
-    if (!this.#isAhead) return;
-    const quietAt = this.#lastCountedAt + quietMs;
-    if (now < quietAt) this.#own.setAlarmBy(quietAt);
-    else {
-      this.#windows = releaseReservation(this.#windows);
-      this.units.releaseReservations();
-      this.#persistWindows();
+  /** Decides on a request again when units come back from holders of leases, or when the leases have ended. `denied`: the denial if that is too late. */
+  async #admitLater(request: AdmissionRequest, denied: Admission): Promise<Admission | null> {
+    const { now, sleep } = this.#own;
+    const patienceMs = request.verification ? maxPatienceMs.verification : maxPatienceMs.own;
+    const giveUpAt = now() + Math.min(patienceMs, this.counts.leasedForMs(now()));
+    if (this.#patient < maxPatient) {
+      this.#patient++;
+      try {
+        while (now() < giveUpAt) {
+          await sleep(Math.min(patienceStepMs, giveUpAt - now()));
+          const again = this.#key && this.#decide(this.#key, request, now(), false);
+          if (again && !this.#isLeasedOut(again, request)) return again;
+        }
+      } finally {
+        this.#patient--;
+      }
     }
-  }
-
-  /** Forgets all counts, and stores none anymore. */
-  erase(): void {
-    this.#isErased = true;
-    this.#windows = unusedWindows;
-    this.units = this.#unitsFrom(undefined);
+    const { violation } = denied;
+    return violation ? { ...denied, violation: { ...violation, roomFrom: now() + secondMs, isLeasedOut: true } } : denied;
   }
 
   #admissionOf(
@@ -116,86 +181,44 @@ export class KeyAdmission {
     entryId = verification?.entryId ?? "",
   ): Admission {
     const secret = secretHash === config.secretHash ? "current" : "previous";
-    const used = this.#used(limits, now);
-    const admission: Admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret };
+    const used = this.counts.used(limits, now);
+    const admission: Admission = { ...decision, key: facts, rateLimit: hourOf(used), limits: used, secret, revision: revisionOf(config) };
     if (verification) admission.verified = verifiedFactsOf(config, entryId);
-    if (shared.limits.length > 0) admission.shared = this.units.usage(shared, now);
+    if (shared.limits.length > 0) admission.shared = this.counts.units.usage(shared, now);
     return admission;
   }
 
-  /** Counts a request in all windows of the key and of its account, or in none of them. Returns null if the guard first has to ask for units. */
-  #count(
-    { config, limits, shared }: LoadedKey,
-    cost: number,
-    now: number,
-    isAnswered: boolean,
-  ): Pick<Admission, "refusal" | "violation"> | null {
-    if (limits.some(({ limit }) => cost > limit) || shared.limits.some(({ limit }) => cost > limit))
-      return { refusal: "cost_exceeds_limit" };
-    const current = windowsAt(this.#windows, limits, now);
-    const before = now >= this.#lastCountedAt + quietMs ? afterQuiet(current) : current;
-    const violated = violatedBy(before, limits, cost, now);
-    const isShared = shared.limits.length > 0;
-    if (violated.length > 0) {
-      // After a crash, the whole reservation counts as used. A window may therefore be full although its events do not exist yet.
-      this.#notify(config, limits, now);
-      const isShort = isShared && !this.units.holds(shared, { cost, now, isAnswered });
-      const ofAccount = isShort ? this.units.refusalOf(shared, cost, now) : noRefusal;
-      // The response names all limits without room, so a client that waits as long as it says is not refused by another limit then.
-      return ofAccount && refusedBy(violated, roomFrom(before, limits, cost, violated), ofAccount);
-    }
-    const after = countUnits(before, limits, cost, now);
-    const ofAccount = isShared ? this.units.spend(shared, { cost, now, isAnswered, ahead: largestBlock }) : "used";
-    if (ofAccount === "short") {
-      const refusal = this.units.refusalOf(shared, cost, now);
-      return refusal && refusedBy([], now, refusal);
-    }
-    this.#windows = after;
-    // The platform sends the response only after this write is on disk.
-    if (ofAccount === "reserved" || after.reservations !== before.reservations) this.#persistWindows();
-    this.#lastCountedAt = now;
-    if (isShared) this.units.refill(shared, now, this.#own.inBackground);
-    if (isNearLimit(after, limits)) this.#notify(config, limits, now);
-    if (this.#isAhead) this.#own.setAlarmBy(now + quietMs);
-    return { refusal: null };
+  #configured(config: KeyConfig): KeyConfig {
+    const known = this.#key?.config;
+    if (!known) return this.#apply(config);
+    const isNewer = config.version > known.version;
+    const newest = isNewer ? (known.state === "revoked" ? { ...config, ...revoked } : config) : known;
+    const ofAccount = config.accountVersion > known.accountVersion ? config : known;
+    if (newest === known && ofAccount === known) return known;
+    return this.#apply({ ...newest, ...accountPart(ofAccount) });
   }
 
-  /** When a request makes the count reach a threshold, its event is stored in the same synchronous step. */
-  #notify(config: KeyConfig, limits: readonly Limit[], now: number): void {
-    if (this.#own.events.addDue(this.#own.keyId, config, this.#used(limits, now), now)) this.#own.setAlarmBy(now);
+  #apply(config: KeyConfig): KeyConfig {
+    this.#own.kv.put("config", config);
+    this.#key = loadedKey(config);
+    this.counts.outdateLeases();
+    this.counts.units.forgetRefusal();
+    if (config.state !== "active") this.counts.units.giveBack(config.accountId);
+    return config;
   }
 
-  #used(limits: readonly Limit[], now: number): LimitUsage[] {
-    return usageOf(windowsAt(this.#windows, limits, now), limits, now);
-  }
-
-  #unitsFrom(stored: Holding | undefined): AccountUnits {
-    return new AccountUnits(this.#own.keyId, this.#own.budgets, stored, () => this.#persistWindows());
-  }
-
-  get #isAhead(): boolean {
-    return isAhead(this.#windows) || this.units.isReservedAhead;
-  }
-
-  /** Stores the windows and the units of the account as one value. */
-  #persistWindows(): void {
-    if (this.#isErased) return;
-    const holding = this.units.stored;
-    this.#own.storage.kv.put("window", { ...storedForm(this.#windows), ...(holding && { holding }) });
+  /** Takes over the limits of the account that its budget knows. */
+  #takeOver({ version, revision, limits }: StoredLimits): void {
+    const known = this.#key?.config;
+    if (!known || version === known.accountVersion) return;
+    if (version < known.accountVersion) throw new Error("the budget of the account does not know the active limits");
+    this.#apply({ ...known, accountVersion: version, accountRevision: revision, accountLimits: limits });
   }
 }
 
-const noRefusal = { periods: [], roomFrom: 0 };
+const accountPart = ({ accountVersion, accountRevision, accountLimits }: KeyConfig) => ({ accountVersion, accountRevision, accountLimits });
 
-/** Returns a refusal by limits of the key, and by limits of its account. */
-const refusedBy = (periods: readonly Period[], from: number, ofAccount: { periods: readonly FixedPeriod[]; roomFrom: number }) => ({
-  refusal: "rate_limit_exceeded" as const,
-  violation: {
-    periods,
-    ...(ofAccount.periods.length > 0 && { shared: ofAccount.periods }),
-    roomFrom: Math.max(from, ofAccount.roomFrom),
-  },
-});
+export const revoked = { state: "revoked", previousSecretHash: null, overlapEndsAt: null } as const;
 
 /** Returns what is used of the hour. */
 function hourOf(limits: readonly LimitUsage[]): RateLimit {

@@ -100,12 +100,12 @@ export function violatedBy(windows: Windows, limits: readonly Limit[], cost: num
  */
 export function countUnits(windows: Windows, limits: readonly Limit[], cost: number, now: number): Windows {
   const isReserved = windows.fixed.every(({ used, reserved }) => used + cost <= reserved);
-  const block = Math.max(cost, blockOf(windows, limits));
+  const ahead = blockOf(windows, limits, cost) - 1;
   return {
     fixed: windows.fixed.map((window) => ({
       ...window,
       used: window.used + cost,
-      reserved: isReserved ? window.reserved : window.used + block,
+      reserved: isReserved ? window.reserved : window.used + cost + ahead,
     })),
     buckets: windows.buckets.map((bucket) => ({
       per: bucket.per,
@@ -113,15 +113,29 @@ export function countUnits(windows: Windows, limits: readonly Limit[], cost: num
       level: levelAt(bucket, limitOf(limits, bucket.per), now) + cost * bucketMs[bucket.per],
     })),
     reservations: isReserved ? windows.reservations : windows.reservations + 1,
-    ahead: isReserved ? windows.ahead : block - cost,
+    ahead: isReserved ? windows.ahead : ahead,
   };
 }
 
-/** Returns the size of the next reservation, in units. */
-function blockOf({ fixed, reservations }: Windows, limits: readonly Limit[]): number {
-  const left = Math.min(...fixed.map(({ per, used }) => limitOf(limits, per) - used));
-  return Math.max(1, Math.min(2 ** Math.max(0, reservations - 1), largestBlock, Math.floor(left / shareOfRest)));
+/** Returns the size of the next reservation, in units. The last of the units that are counted now is its first. */
+function blockOf(windows: Windows, limits: readonly Limit[], cost: number): number {
+  const left = leftIn(windows, limits);
+  return Math.max(1, Math.min(2 ** Math.max(0, windows.reservations - 1), largestBlock, Math.floor(left / shareOfRest), left - cost + 1));
 }
+
+/** Returns the units that are left in the fixed window with the fewest. `windows`: the windows at the time of the question. */
+export const leftIn = ({ fixed }: Windows, limits: readonly Limit[]): number =>
+  Math.min(...fixed.map(({ per, used }) => limitOf(limits, per) - used));
+
+/** Takes units back that were counted and not used. Each window takes back only units that were counted in it. */
+export const takeBack = (windows: Windows, counted: readonly { per: FixedPeriod; startsAt: number }[], units: number): Windows => ({
+  ...windows,
+  fixed: windows.fixed.map((window) =>
+    counted.some(({ per, startsAt }) => per === window.per && startsAt === window.startsAt)
+      ? { ...window, used: Math.max(0, window.used - units) }
+      : window,
+  ),
+});
 
 /** Returns the windows after a quiet period. Only requests that follow each other quickly reserve more than one unit at a time. */
 export const afterQuiet = (windows: Windows): Windows => (windows.reservations === 0 ? windows : { ...windows, reservations: 0 });

@@ -6,6 +6,7 @@ import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import { guardsOf } from "../guard/guards.ts";
 import { findImported } from "../keys/imported/find-imported.ts";
+import { thisMoment } from "../lib/time/moment.ts";
 import { BodyBudget, type Claim } from "./body-budget.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
@@ -27,7 +28,7 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     const request = { ip: clientAddress(c), scope, counted: isCounted, cost };
     const secretKey = bearerOf(c.req.header("Authorization") ?? "");
     const found = keyVerifier(c.env).verify(secretKey) ?? (await imported(c, secretKey));
-    const outcome = authenticateKey({ verify: () => found }, secretKey, request, Date.now());
+    const outcome = authenticateKey({ verify: () => found }, secretKey, request, thisMoment());
     if ("denial" in outcome) return deny(c, outcome);
     c.set("credential", outcome.credential);
     return next();
@@ -43,7 +44,7 @@ const bearerOf = (header: string): string =>
 /** Admits the key of a request and counts the request. Responds with an error if the key is denied. */
 export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   if (c.get("policy")?.isPublic) return next();
-  const outcome = await admitKey(guardsOf(c.env), c.get("credential"));
+  const outcome = await admitKey(guardsOf(c.env), c.get("credential"), inBackgroundOf(c));
   if ("denial" in outcome) return deny(c, outcome);
   c.set("principal", outcome.principal);
   return next();
@@ -58,9 +59,11 @@ const bodies = new BodyBudget(16 * 1024 * 1024);
  */
 export async function claimForKey(c: AppContext): Promise<Claim | Response> {
   const { keyId, request } = c.get("credential");
-  const outcome = await admitKey(guardsOf(c.env), { keyId, request: { ...request, isLook: true } });
+  const outcome = await admitKey(guardsOf(c.env), { keyId, request: { ...request, isLook: true } }, inBackgroundOf(c));
   return "denial" in outcome ? deny(c, outcome) : bodies.open(outcome.principal.admission.key.accountId, Date.now());
 }
+
+const inBackgroundOf = (c: AppContext) => (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
 
 function deny(c: AppContext, { denial, principal }: Denied): Response {
   if (principal) c.set("principal", principal);

@@ -1,6 +1,7 @@
 import type { Db } from "../db/client.ts";
 import { callGuard, type Guards } from "../guard/guards.ts";
 import type { LogAccess } from "../usage/log-context.ts";
+import { LeasesOfChange } from "./leases-of-change.ts";
 
 // Erases the keys of an account. Each guard is erased before the row of its key. Without the key id from the row, the guard can no longer
 // be found.
@@ -15,7 +16,12 @@ export interface ErasingKeys extends LogAccess {
   guards: Guards;
 }
 
-const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((id) => callGuard(guards, id, (guard) => guard.erase())));
+/** Erases guards. Returns when the last lease of before has ended. */
+async function forget(guards: Guards, ids: readonly string[]): Promise<void> {
+  const leases = new LeasesOfChange();
+  await Promise.all(ids.map(async (id) => leases.add(id, await callGuard(guards, id, (guard) => guard.erase()))));
+  await leases.ended();
+}
 
 /**
  * Erases the guards of keys whose rows were lost when D1 was restored to an earlier state. Finds the ids of the lost keys in the audit log, in

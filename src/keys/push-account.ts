@@ -1,5 +1,4 @@
 import { eq } from "drizzle-orm";
-import { denialCache } from "../admission/denial-cache.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import type { Budgets } from "../budget/budgets.ts";
 import { accountsUnpushed, confirmLimits, raiseLimitsVersion, readSharedLimits } from "../budget/shared-limits.ts";
@@ -10,6 +9,7 @@ import { configColumns } from "../guard/read-config.ts";
 import { errorsOf, Failure, throwTogether } from "../lib/errors/failure.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
+import { forgetDecisions, LeasesOfChange } from "./leases-of-change.ts";
 import { type Push, untilConfirmed } from "./push-key.ts";
 
 const timeoutMs = 5 * secondMs;
@@ -38,15 +38,16 @@ export async function pushAccount(push: PushAccount, accountId: string): Promise
 
 /** `confirmed`: the guards that have confirmed a revision of the limits, so that a retry calls only the others. */
 async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string, confirmed: Set<string>): Promise<void> {
+  const leases = new LeasesOfChange();
   for (;;) {
     const stored = await readSharedLimits(db, accountId);
     if (!stored) return;
-    const { config, isInForce } = await budgets.getByName(accountId).configure(stored);
+    const { config, isActive } = await budgets.getByName(accountId).configure(stored);
     if (config.revision !== stored.revision) {
       await raiseLimitsVersion(db, accountId, stored, config.version);
       continue;
     }
-    if (!isInForce) throw new Error("a guard still holds units of the earlier limits");
+    if (!isActive) throw new Error("a guard still holds units of the earlier limits");
     const keys = await db
       .select({ id: apiKeys.id, ...configColumns })
       .from(apiKeys)
@@ -56,19 +57,21 @@ async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string,
       keys
         .filter(({ id }) => !confirmed.has(`${stored.revision} ${id}`))
         .map(async ({ id, ...key }) => {
-          const inForce = await guards.getByName(id).configure(key);
-          denialCache.forget(id, Date.now());
-          if (inForce.accountRevision === stored.revision) confirmed.add(`${stored.revision} ${id}`);
-          return inForce;
+          forgetDecisions(id);
+          const active = await guards.getByName(id).configure(key);
+          leases.add(id, active.outdatedForMs);
+          if (active.accountRevision === stored.revision) confirmed.add(`${stored.revision} ${id}`);
+          return active;
         }),
     );
     throwTogether(errorsOf(outcomes), "some guards cannot be reached");
-    const inForce = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
-    const others = inForce.filter(({ accountRevision }) => accountRevision !== stored.revision);
+    const active = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    const others = active.filter(({ accountRevision }) => accountRevision !== stored.revision);
     if (others.length > 0) {
       await raiseLimitsVersion(db, accountId, stored, Math.max(...others.map(({ accountVersion }) => accountVersion)));
       continue;
     }
+    await leases.ended();
     await confirmLimits(db, accountId, stored);
     return;
   }

@@ -1,5 +1,4 @@
 import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
-import { denialCache } from "../admission/denial-cache.ts";
 import { isLiveKey } from "../admission/live-keys.ts";
 import { accounts } from "../db/areas/accounts/tables.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
@@ -10,6 +9,7 @@ import { configColumns, readConfig } from "../guard/read-config.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { secondMs } from "../lib/time/clock.ts";
 import { withDeadline } from "../lib/time/deadline.ts";
+import { forgetDecisions, LeasesOfChange } from "./leases-of-change.ts";
 import { adoptConfig } from "./reconcile-key.ts";
 
 const timeoutMs = 5 * secondMs;
@@ -57,12 +57,15 @@ export async function untilConfirmed(pushOnce: () => Promise<void>, giveUpAt: nu
 }
 
 async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
+  const leases = new LeasesOfChange();
   for (;;) {
     const config = await readConfig(db, keyId);
     if (!config) return;
-    const inForce = await guards.getByName(keyId).configure(config);
-    denialCache.forget(keyId, Date.now());
-    if (inForce.revision === config.revision && inForce.state === config.state) {
+    forgetDecisions(keyId);
+    const active = await guards.getByName(keyId).configure(config);
+    leases.add(keyId, active.outdatedForMs);
+    if (active.revision === config.revision && active.state === config.state) {
+      await leases.ended();
       await db
         .update(apiKeys)
         .set({ pushedVersion: config.version })
@@ -72,7 +75,7 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
     // If the row has changed since it was read, a later push has reached the guard first. If the row has not changed, D1 was restored to an
     // earlier state.
-    if (row?.revision === config.revision) await adoptConfig(db, row, inForce);
+    if (row?.revision === config.revision) await adoptConfig(db, row, active);
   }
 }
 
@@ -86,12 +89,17 @@ export const isUnpushed = (key: { version: number; pushedVersion: number }): boo
  */
 export async function pushKeysOf(push: Push, accountId: string): Promise<number> {
   const giveUpAt = Date.now() + timeoutMs;
+  const leases = new LeasesOfChange();
+  const confirmed: Confirmed[] = [];
   let pushed = 0;
   for (let cursor = ""; ; ) {
-    const { done, last } = await pushWaitingKeys(push, cursor, keysAtOnce, accountId);
-    pushed += done;
+    const { last, ...others } = await tellGuards(push, cursor, keysAtOnce, leases, accountId);
+    confirmed.push(...others.confirmed);
     cursor = last ?? "";
     if (last !== null) continue;
+    await leases.ended();
+    pushed += confirmed.length;
+    await confirm(push.db, confirmed.splice(0));
     const [waiting] = await push.db
       .select({ id: apiKeys.id })
       .from(apiKeys)
@@ -113,12 +121,24 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
  * is the number of confirmed keys. `last` is the id of the last processed key, or null if no keys are left. If `accountId` is given, pushes
  * only the live keys of that account.
  */
-export async function pushWaitingKeys(
+export async function pushWaitingKeys(push: Push, cursor: string, limit: number): Promise<{ done: number; last: string | null }> {
+  const leases = new LeasesOfChange();
+  const { confirmed, last } = await tellGuards(push, cursor, limit, leases);
+  await leases.ended();
+  await confirm(push.db, confirmed);
+  return { done: confirmed.length, last };
+}
+
+/** A key whose guard has a version of its configuration. */
+type Confirmed = [keyId: string, version: number];
+
+async function tellGuards(
   push: Push,
   cursor: string,
   limit: number,
+  leases: LeasesOfChange,
   accountId?: string,
-): Promise<{ done: number; last: string | null }> {
+): Promise<{ confirmed: Confirmed[]; last: string | null }> {
   const { db, guards } = push;
   const waiting = await db
     .select({ id: apiKeys.id, ...configColumns })
@@ -129,21 +149,26 @@ export async function pushWaitingKeys(
     )
     .orderBy(asc(apiKeys.id))
     .limit(limit);
-  const confirmed: [string, number][] = [];
+  const confirmed: Confirmed[] = [];
   let others = 0;
   const outcomes = await Promise.allSettled(
     waiting.map(async ({ id, ...config }) => {
-      const inForce = await withDeadline(guards.getByName(id).configure(config), timeoutMs, "The push of a key");
-      denialCache.forget(id, Date.now());
-      if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
+      forgetDecisions(id);
+      const active = await withDeadline(guards.getByName(id).configure(config), timeoutMs, "The push of a key");
+      leases.add(id, active.outdatedForMs);
+      if (active.revision === config.revision && active.state === config.state) confirmed.push([id, config.version]);
       // The guard has a different configuration. Either a later push has reached the guard first, or D1 was restored to an earlier state.
       else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), timeoutMs, "The push of a key");
     }),
   );
   for (const outcome of outcomes)
     if (outcome.status === "rejected") console.error("a key's guard cannot be reached:", messagesOf(outcome.reason));
-  if (confirmed.length > 0)
-    await db.run(sql`UPDATE api_keys SET pushed_version = pushed.value ->> 1 FROM json_each(${JSON.stringify(confirmed)}) AS pushed
-      WHERE api_keys.id = pushed.value ->> 0 AND pushed_version < pushed.value ->> 1`);
-  return { done: confirmed.length, last: waiting.length < limit ? null : (waiting.at(-1)?.id ?? null) };
+  return { confirmed, last: waiting.length < limit ? null : (waiting.at(-1)?.id ?? null) };
+}
+
+/** Notes that guards have confirmed changes. Called after the leases of before have ended, so that a repeated request waits for them, too. */
+async function confirm(db: Db, confirmed: readonly Confirmed[]): Promise<void> {
+  if (confirmed.length === 0) return;
+  await db.run(sql`UPDATE api_keys SET pushed_version = pushed.value ->> 1 FROM json_each(${JSON.stringify(confirmed)}) AS pushed
+    WHERE api_keys.id = pushed.value ->> 0 AND pushed_version < pushed.value ->> 1`);
 }

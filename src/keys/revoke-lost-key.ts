@@ -1,5 +1,4 @@
 import { eq } from "drizzle-orm";
-import { denialCache } from "../admission/denial-cache.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import { apiKeys } from "../db/areas/keys/tables.ts";
 import { type Precondition, requirePrecondition } from "../db/optimistic-locking.ts";
@@ -7,6 +6,7 @@ import { callGuard, type Guards } from "../guard/guards.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
+import { LeasesOfChange } from "./leases-of-change.ts";
 import type { KeyContext } from "./write-key.ts";
 
 // If D1 was restored to a state from before a key was created, the row of the key is missing, but its guard still admits the key.
@@ -28,10 +28,22 @@ export async function revokeLostKey(context: KeyContext, id: string, preconditio
 export async function revokeLostLeaked(guards: Guards, id: string, secretHash: string): Promise<void> {
   const active = await callGuard(guards, id, (guard) => guard.configuration());
   if (active?.secretHash === secretHash) await revokeInGuard(guards, id);
-  else if (active?.previousSecretHash === secretHash) await callGuard(guards, id, (guard) => guard.endOverlap());
+  else if (active?.previousSecretHash === secretHash)
+    await untilLeasesEnd(
+      id,
+      callGuard(guards, id, (guard) => guard.endOverlap()),
+    );
 }
 
-async function revokeInGuard(guards: Guards, id: string): Promise<void> {
-  await callGuard(guards, id, (guard) => guard.revoke());
-  denialCache.forget(id, Date.now());
+/** Revokes a key in its guard. Returns when the last lease of before has ended. */
+export const revokeInGuard = (guards: Guards, id: string): Promise<void> =>
+  untilLeasesEnd(
+    id,
+    callGuard(guards, id, (guard) => guard.revoke()),
+  );
+
+async function untilLeasesEnd(id: string, outdatedForMs: Promise<number>): Promise<void> {
+  const leases = new LeasesOfChange();
+  leases.add(id, await outdatedForMs);
+  await leases.ended();
 }

@@ -8,6 +8,7 @@ import { callGuard, type Guards } from "../guard/guards.ts";
 import { type PushAccount, pushAccount } from "../keys/push-account.ts";
 import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
+import { revokeInGuard } from "../keys/revoke-lost-key.ts";
 import { Failure } from "../lib/errors/failure.ts";
 import { activityDatabases } from "../log/databases.ts";
 import { allWriters, type WriterEnv, writerAt } from "../log/writers.ts";
@@ -80,7 +81,7 @@ async function reconcileGuard(push: PushAccount, id: string, done: Reconciled): 
 async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Promise<void> {
   const active = await callGuard(guards, id, (guard) => guard.configuration());
   if (active === null || active.state === "revoked") return;
-  await callGuard(guards, id, (guard) => guard.revoke());
+  await revokeInGuard(guards, id);
   done.revoked.push(id);
 }
 

@@ -7,6 +7,7 @@ import { withDeadline } from "../lib/time/deadline.ts";
 import type { LogAccess, LogWriterClient } from "../usage/log-context.ts";
 import type { Batch } from "./batch.ts";
 import { activityDatabase, activityDatabases, databaseOf, numberOf } from "./databases.ts";
+import { addDecisions, type Decisions, noDecisions } from "./decisions.ts";
 import type { Found, Query } from "./segments/scan.ts";
 import type { ActivityWriter, WriterCounts, WriterStatus } from "./writer/activity-writer.ts";
 import { type Lost, nothingLost } from "./writer/counters.ts";
@@ -59,6 +60,7 @@ export interface LogHealth extends Omit<WriterStatus, "isFull" | "accounts" | "r
   unreachable: string[];
   /** What each log writer that responds has lost, by the name of the log writer. */
   lostBy: Map<string, Lost>;
+  decisions: Decisions;
 }
 
 export const noHealth = (): LogHealth => ({
@@ -67,6 +69,7 @@ export const noHealth = (): LogHealth => ({
   hinted: 0,
   lost: nothingLost,
   lostBy: new Map(),
+  decisions: noDecisions(),
   unreadable: 0,
   full: [],
   unreachable: [],
@@ -117,6 +120,7 @@ export async function readWriters(env: WriterEnv, names: readonly string[] = all
     health.lost = addLost(health.lost, status.lost);
     health.lostBy.set(logWriter, status.lost);
     health.unreadable += status.unreadable;
+    health.decisions = addDecisions(health.decisions, status.decisions);
     if (status.oldestWaitingAt !== null)
       health.oldestWaitingAt = Math.min(health.oldestWaitingAt ?? Number.POSITIVE_INFINITY, status.oldestWaitingAt);
     if (status.isFull && !health.full.includes(databaseOf(logWriter))) health.full.push(databaseOf(logWriter));

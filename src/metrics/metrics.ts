@@ -104,6 +104,32 @@ function requestMetrics(counts: ReadonlyMap<string, WriterCounts>): Metric[] {
       help: "Calls of forward auth that were denied, because the options in X-Service-Token were not valid.",
       values: [...counts].map(([writer, { refusedOptions }]) => [{ writer }, refusedOptions] as const),
     },
+    {
+      name: "dvo_decisions",
+      type: "counter",
+      help: "Decisions about keys: by a lease of an isolate, by the guard of the key, or by a denial that an isolate remembered.",
+      values: [...counts].flatMap(
+        ([
+          writer,
+          {
+            decisions: { lease, guard, denialCache },
+          },
+        ]) => Object.entries({ lease, guard, denial_cache: denialCache }).map(([by, count]) => [{ by, writer }, count] as const),
+      ),
+    },
+    {
+      name: "dvo_lease_units",
+      type: "counter",
+      help: "Units of leases that guards gave, that came back unused, and that did not come back in time.",
+      values: [...counts].flatMap(
+        ([
+          writer,
+          {
+            decisions: { given, returned, wasted },
+          },
+        ]) => Object.entries({ given, returned, wasted }).map(([outcome, count]) => [{ outcome, writer }, count] as const),
+      ),
+    },
   ];
 }
 

@@ -2,6 +2,7 @@ import { messagesOf } from "../../db/failures.ts";
 import { secondMs } from "../../lib/time/clock.ts";
 import type { Batch } from "../batch.ts";
 import { type Entry, entriesAtOnce } from "../entry.ts";
+import { takeDecisions } from "./count-decisions.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 import { FairQueue } from "./fair-queue.ts";
 
@@ -124,7 +125,8 @@ export class ActivityBuffer {
     if (this.#entries.length === 0 || this.#unacknowledged.length >= maxUnacknowledged) return due;
     this.#isolate ||= crypto.randomUUID();
     const id = { isolate: this.#isolate, sequence: ++this.#sequence };
-    const made = { batch: { id, entries: this.#entries.take(entriesAtOnce), dropped: this.#dropped }, sentAt: null };
+    const batch = { id, entries: this.#entries.take(entriesAtOnce), dropped: this.#dropped, decisions: takeDecisions() };
+    const made = { batch, sentAt: null };
     this.#dropped = 0;
     this.#unacknowledged.push(made);
     return [...due, made];

@@ -4,6 +4,7 @@ import type { OpenRollups } from "../../usage/log-context.ts";
 import type { LastUses } from "../../usage/store-totals.ts";
 import type { Batch } from "../batch.ts";
 import { activityDatabase } from "../databases.ts";
+import type { Decisions } from "../decisions.ts";
 import type { Retention } from "../retention.ts";
 import { isEncodable } from "../segments/codec.ts";
 import type { Found, Query } from "../segments/scan.ts";
@@ -33,6 +34,7 @@ export interface WriterStatus {
   hinted: number;
   /** The entries and reports that are not in the log. */
   lost: Lost;
+  decisions: Decisions;
   /** The number of rows of the write-ahead log that this release cannot read. */
   unreadable: number;
   isFull: boolean;
@@ -43,6 +45,7 @@ export interface WriterCounts {
   served: RequestCounters;
   versions: Versions;
   refusedOptions: number;
+  decisions: Decisions;
 }
 
 /**
@@ -102,6 +105,7 @@ export class ActivityWriter extends DurableObject<Env> {
     for (const { batch, version } of sent) {
       if (!added.has(batch)) continue;
       if (version !== "") this.#counters.addVersion(version, batch.entries, now);
+      if (batch.decisions) this.#counters.addDecisions(batch.decisions);
       if (batch.dropped > 0) this.#drop(batch.dropped, "by an isolate whose log writers could not be reached");
       this.#count(batch.entries.length);
     }
@@ -202,6 +206,7 @@ export class ActivityWriter extends DurableObject<Env> {
       oldestWaitingAt: oldest.length === 0 ? null : Math.min(...oldest),
       hinted: this.#hints.entries,
       lost: this.#counters.lost,
+      decisions: this.#counters.decisions,
       unreadable: this.#logs.wal.unreadable,
       isFull: this.#alarm.isFull,
     };
@@ -211,7 +216,8 @@ export class ActivityWriter extends DurableObject<Env> {
   counts(): WriterCounts {
     this.#commits.commit();
     this.#counters.store(Date.now());
-    return { served: this.#logs.served(), versions: this.#counters.versions, refusedOptions: this.#counters.refusedOptions };
+    const { versions, refusedOptions, decisions } = this.#counters;
+    return { served: this.#logs.served(), versions, refusedOptions, decisions };
   }
 
   /** Counts requests that are in no log. `version` is the id of the sender's version. */

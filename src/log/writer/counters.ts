@@ -1,4 +1,5 @@
 import { secondMs } from "../../lib/time/clock.ts";
+import { addDecisions, type Decisions, noDecisions } from "../decisions.ts";
 import type { Entry } from "../entry.ts";
 import {
   addAllCounters,
@@ -36,7 +37,10 @@ interface Counts {
   lost: Lost;
   /** The calls of forward auth whose options were not valid. */
   refusedOptions: number;
+  decisions: Decisions;
 }
+
+const nothing = (): Counts => ({ served: noRequests(), versions: {}, lost: nothingLost, refusedOptions: 0, decisions: noDecisions() });
 
 /**
  * The counters of one log writer. They never decrease, even if the object restarts, because readers see only counts that are on disk. A restart loses
@@ -47,15 +51,17 @@ export class Counters {
   #stored: Counts;
   #versions: Versions;
   #lost: Lost;
+  #decisions: Decisions;
   #storedAt = Date.now();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
     sql.exec(table);
     const [row] = sql.exec<{ counts: string }>("SELECT counts FROM counters");
-    this.#stored = row ? (JSON.parse(row.counts) as Counts) : { served: noRequests(), versions: {}, lost: nothingLost, refusedOptions: 0 };
+    this.#stored = row ? (JSON.parse(row.counts) as Counts) : nothing();
     this.#versions = this.#stored.versions;
     this.#lost = this.#stored.lost;
+    this.#decisions = this.#stored.decisions;
   }
 
   /** What was served in all requests, with those whose entries are not flushed yet. */
@@ -74,12 +80,20 @@ export class Counters {
     return this.#stored.lost;
   }
 
+  get decisions(): Decisions {
+    return this.#stored.decisions;
+  }
+
   get refusedOptions(): number {
     return this.#stored.refusedOptions;
   }
 
   addVersion(version: string, entries: readonly Entry[], now: number): void {
     this.#versions = addVersion(this.#versions, version, entries, now);
+  }
+
+  addDecisions(decisions: Decisions): void {
+    this.#decisions = addDecisions(this.#decisions, decisions);
   }
 
   /** Counts requests that failed and have no entry. Costs one written row. A status below 500 is that of options of forward auth that were not valid. */
@@ -114,14 +128,15 @@ export class Counters {
 
   /** Stores what has changed, unless it was stored a moment ago. */
   store(now: number): void {
-    const isChanged = this.#versions !== this.#stored.versions || this.#lost !== this.#stored.lost;
+    const { versions, lost, decisions } = this.#stored;
+    const isChanged = this.#versions !== versions || this.#lost !== lost || this.#decisions !== decisions;
     if (!isChanged || Math.abs(now - this.#storedAt) < storeEveryMs) return;
     this.#store(this.#stored.served);
     this.#storedAt = now;
   }
 
   #store(served: RequestCounters, refusedOptions = this.refusedOptions): void {
-    const counts = { served, versions: this.#versions, lost: this.#lost, refusedOptions };
+    const counts = { served, versions: this.#versions, lost: this.#lost, refusedOptions, decisions: this.#decisions };
     this.#sql.exec("INSERT OR REPLACE INTO counters (only, counts) VALUES (1, ?)", JSON.stringify(counts));
     this.#stored = counts;
   }

@@ -5,6 +5,7 @@ import { get } from "../../api/route-parts/requests.ts";
 import { intOrNull, listOf, objectOf, stringOrNull, time } from "../../api/route-parts/schemas.ts";
 import { fullFrom } from "../../db/database-sizes.ts";
 import { iso, isoOrNull } from "../../lib/time/clock.ts";
+import type { Decisions } from "../../log/decisions.ts";
 import { accountsAndKeys } from "../../monitoring/conditions.ts";
 import { readDeploymentStatus } from "../../monitoring/deployment-status.ts";
 import { readConditions } from "../../monitoring/read-conditions.ts";
@@ -48,11 +49,17 @@ const StatusData = z
         .meta({ description: "The room that is left before the service calls the database full.", example: 9_999_000_000 }),
     }),
     log: objectOf("The request log.", {
-      oldest_waiting_at: time.nullable().meta({ description: "The time of the oldest cut that waits for its database, or null." }),
-      head_entries: count("The log entries in log writers that are in no cut yet."),
+      oldest_waiting_at: time
+        .nullable()
+        .meta({ description: "The time of the oldest flush that its database has not confirmed, or null." }),
+      head_entries: count("The log entries in log writers that are in no flush yet."),
       dropped_entries: count("The log entries that were dropped."),
       unreachable: z.array(z.string()).meta({ description: "The log writers that do not respond.", example: [] }),
     }),
+    decided_near_percent: z
+      .number()
+      .nullable()
+      .meta({ description: "The share of the admitted requests that were decided without a call of a guard, or null.", example: 61.5 }),
     deliveries: z
       .strictObject({
         pending: count("The deliveries that wait for an attempt. 100,001 means more than 100,000."),
@@ -142,6 +149,7 @@ routes.openapi(getStatus, async (c) => {
         dropped_entries: log.lost.dropped,
         unreachable: log.unreachable,
       },
+      decided_near_percent: nearOf(log.decisions),
       deliveries: backlog && {
         pending: backlog.pending,
         due: backlog.due,
@@ -158,3 +166,7 @@ routes.openapi(getStatus, async (c) => {
     200,
   );
 });
+
+/** Returns the share of the decisions of guards and leases that leases made, in percent. */
+const nearOf = ({ lease, guard }: Decisions): number | null =>
+  lease + guard === 0 ? null : Math.round((1000 * lease) / (lease + guard)) / 10;

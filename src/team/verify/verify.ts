@@ -51,6 +51,7 @@ export async function verify(env: Env, caller: Caller, given: Verified): Promise
   const { requestId: entryId } = caller;
   const verifying = {
     guards: { ...guardsOf(env), isBounded: true as const },
+    inBackground: (work: Promise<unknown>) => caller.waitUntil(work.then(() => {})),
     verifiedKeys: keyVerifier(env),
     findImported: (text: string) => findImported(connect(env.DB), importSecretsIn(env), text, ip),
     readUnguarded: (keyId: string) => readUnguarded(connect(env.DB), keyId),
@@ -58,11 +59,10 @@ export async function verify(env: Env, caller: Caller, given: Verified): Promise
   const attempt =
     id === undefined ? undefined : { id: shortened(id), about: shortened(JSON.stringify([request.method, request.path, scope, cost])) };
   const about = { scope, ip, cost, accountIds: caller.accountIds, entryId, attempt };
-  const verdict = await verifyKey(
-    verifying,
-    { credential: () => credentialIn(connect(env.DB), splitJoined(request.key), "Authorization"), ...about },
-    startedAt,
-  );
+  const verdict = await verifyKey(verifying, {
+    credential: () => credentialIn(connect(env.DB), splitJoined(request.key), "Authorization"),
+    ...about,
+  });
   const { principal } = verdict;
   // If the token may not ask about the account of the key, the request is not logged there.
   const isKnown = principal !== undefined && (caller.accountIds?.includes(principal.admission.key.accountId) ?? true);

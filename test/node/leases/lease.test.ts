@@ -1,0 +1,165 @@
+import { describe, expect, inject, it, vi } from "vitest";
+import type { LeaseReturn } from "../../../src/guard/decision.ts";
+import type { Counted, Leases, StoredLeases } from "../../../src/guard/lease.ts";
+import type { Windows } from "../../../src/guard/window.ts";
+import { anySetup } from "./any-setup.ts";
+import { type Mistake, type Outcome, simulate } from "./simulation.ts";
+
+/** Mistakes in the rules themselves. */
+type RuleMistake =
+  | "acceptsReturnsTwice"
+  | "acceptsReturnsOfEarlierLives"
+  | "returnsIntoAnyWindow"
+  | "forgetsEarlierLife"
+  | "trustsOtherClock";
+const rules = vi.hoisted(() => ({ mistake: undefined as RuleMistake | undefined }));
+
+vi.mock("../../../src/guard/lease.ts", async (load) => {
+  const real = await load<typeof import("../../../src/guard/lease.ts")>();
+  const given = new Map<string, Leases["out"][number]>();
+  return {
+    ...real,
+    addLease(...args: Parameters<typeof real.addLease>) {
+      const leases = real.addLease(...args);
+      for (const lease of leases.out) given.set(lease.id, lease);
+      return leases;
+    },
+    settle(leases: Leases, returns: readonly LeaseReturn[], now: number) {
+      const result = real.settle(leases, returns, now);
+      const isRepeated = rules.mistake === "acceptsReturnsTwice" || rules.mistake === "acceptsReturnsOfEarlierLives";
+      const again = isRepeated ? returns.filter(({ id }) => !result.settled.some((each) => each.id === id)) : [];
+      const repeated = [...again, ...(rules.mistake === "acceptsReturnsTwice" ? returns : [])].flatMap(({ id, unused }) => {
+        const lease = given.get(id);
+        return lease ? [{ ...lease, unused, isLost: false }] : [];
+      });
+      return { ...result, settled: [...result.settled, ...repeated] };
+    },
+    recoveredLeases(stored: StoredLeases | undefined, now: number) {
+      const leases = real.recoveredLeases(stored, now);
+      if (rules.mistake === "forgetsEarlierLife") return { ...leases, outdatedUntil: 0 };
+      if (rules.mistake !== "trustsOtherClock" || !stored) return leases;
+      return { ...leases, outdatedUntil: stored.leasedUntil < now ? 0 : leases.outdatedUntil };
+    },
+  };
+});
+
+vi.mock("../../../src/guard/window.ts", async (load) => {
+  const real = await load<typeof import("../../../src/guard/window.ts")>();
+  return {
+    ...real,
+    takeBack(windows: Windows, counted: readonly Counted[], units: number) {
+      return real.takeBack(windows, rules.mistake === "returnsIntoAnyWindow" ? windows.fixed : counted, units);
+    },
+  };
+});
+
+const schedules = inject("isLong") ? 20_000 : 300;
+
+async function firstViolation(count: number, mistake?: Mistake): Promise<string | null> {
+  for (let seed = 1; seed <= count; seed++) {
+    const { violations } = await simulate(anySetup(seed, mistake));
+    if (violations.length > 0) return `seed ${seed}: ${violations[0]}`;
+  }
+  return null;
+}
+
+const faultless = { faults: false, changes: 0, cost: 1, leaseMs: 1000, shared: [], keys: 1 };
+
+describe("With leases", () => {
+  it("no limit is exceeded and every request is judged by the changes before it, through losses, repeats, crashes, restarts and clocks that step", {
+    tags: ["long"],
+    timeout: 1_200_000,
+  }, async () => {
+    expect(await firstViolation(schedules)).toBeNull();
+  });
+
+  it.each([
+    ["noWait", 200],
+    ["noMark", 3000],
+    ["longer", 200],
+    ["fromAnswer", 3000],
+    ["reserveLess", 200],
+    ["otherClock", 200],
+  ] as const)("the simulation finds the mistake %s", { tags: ["long"], timeout: 600_000 }, async (mistake, count) => {
+    const isFast = count === 200;
+    if (!isFast && !inject("isLong")) return;
+    expect(await firstViolation(count, mistake)).not.toBeNull();
+  });
+
+  it.each([
+    ["acceptsReturnsTwice", 300],
+    ["acceptsReturnsOfEarlierLives", 3000],
+    ["returnsIntoAnyWindow", 3000],
+    ["forgetsEarlierLife", 3000],
+  ] as const)("the simulation finds the mistake %s in the rules", { tags: ["long"], timeout: 600_000 }, async (mistake, count) => {
+    if (count > 300 && !inject("isLong")) return;
+    rules.mistake = mistake;
+    try {
+      expect(await firstViolation(count)).not.toBeNull();
+    } finally {
+      rules.mistake = undefined;
+    }
+  });
+
+  it.each([
+    ["5,000 over one isolate", { limit: 5000, requests: 6000, rate: 200, holders: 1 }],
+    ["5,000 over six isolates", { limit: 5000, requests: 6000, rate: 1000, holders: 6 }],
+    ["50 over four isolates", { limit: 50, requests: 70, rate: 5, holders: 4 }],
+    ["600 over ten isolates", { limit: 600, requests: 1000, rate: 100, holders: 10 }],
+    ["5,000 of an account with 50 keys", { limit: 5000, requests: 6000, rate: 500, holders: 4, keys: 50, isShared: true }],
+    ["5,000 of an account with four keys", { limit: 5000, requests: 6000, rate: 1000, holders: 4, keys: 4, isShared: true }],
+  ])(
+    "exactly the limit is admitted without faults: %s",
+    { timeout: 120_000 },
+    async (
+      _,
+      {
+        limit,
+        requests,
+        rate,
+        holders,
+        keys = 1,
+        isShared = false,
+      }: {
+        limit: number;
+        requests: number;
+        rate: number;
+        holders: number;
+        keys?: number;
+        isShared?: boolean;
+      },
+    ) => {
+      const limits = [{ per: "hour", limit }] as const;
+      const shared = isShared ? limits : [];
+      const outcome = await simulate({
+        ...faultless,
+        seed: 7,
+        keys,
+        holders,
+        limits,
+        shared,
+        rate,
+        durationMs: (requests / rate) * 1000,
+        roundTripMs: 10,
+      });
+      expect([outcome.admitted, outcome.stranded, outcome.violations]).toEqual([limit, 0, []]);
+    },
+  );
+
+  it.each([
+    [1.4, 0.8],
+    [20, 0.15],
+  ])("a key with %s requests a second in one isolate takes at most %s calls of its guard a request", async (rate, most) => {
+    const outcome: Outcome = await simulate({
+      ...faultless,
+      seed: 5,
+      keys: 4,
+      holders: 1,
+      limits: [{ per: "hour", limit: 100_000 }],
+      rate: 4 * rate,
+      durationMs: 120_000,
+      roundTripMs: 40,
+    });
+    expect(outcome.calls / outcome.requests).toBeLessThan(most);
+  });
+});

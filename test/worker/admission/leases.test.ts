@@ -1,0 +1,144 @@
+import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import type { KeyGuard } from "../../../src/guard/key-guard.ts";
+import { secondMs } from "../../../src/lib/time/clock.ts";
+import { call, makeKey, makeTenant, type Tenant, within2s } from "../support/client.ts";
+import { operate } from "../support/operate.ts";
+
+// What leases may not change for a client, and what they cost a change. The rules themselves are simulated in test/node/leases.
+
+const getMe = ({ key }: Pick<Tenant, "key">) => call("GET", "/api/v1/tasks?limit=1", { key });
+
+/** Sends requests until this isolate holds a lease of the key. */
+async function warmUp(tenant: Pick<Tenant, "key">): Promise<void> {
+  for (let n = 0; n < 4; n++) expect((await getMe(tenant)).status).toBe(200);
+}
+
+/** Sends requests without a pause until `stop` is called. Returns when each of them began, and its status. */
+function sendAlways(tenant: Pick<Tenant, "key">) {
+  const sent: { at: number; status: number }[] = [];
+  let isOver = false;
+  const sending = (async () => {
+    while (!isOver) {
+      const at = Date.now();
+      sent.push({ at, status: (await getMe(tenant)).status });
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  })();
+  return {
+    stop: async () => {
+      isOver = true;
+      await sending;
+      return sent;
+    },
+  };
+}
+
+const decided = async () => {
+  const { text } = await operate("GET", "/../../metrics");
+  const sum = (pattern: RegExp) => [...text.matchAll(pattern)].reduce((all, [, value]) => all + Number(value), 0);
+  return { near: sum(/^dvo_decisions_total\{by="lease".*\} (\d+)$/gm), given: sum(/^dvo_lease_units_total\{outcome="given".*\} (\d+)$/gm) };
+};
+
+describe("A busy key", () => {
+  it("is decided near the request, and each response counts one more", async () => {
+    const before = await decided();
+    const tenant = await makeTenant();
+    const used: number[] = [];
+    for (let n = 0; n < 40; n++) used.push(Number((await getMe(tenant)).headers.get("X-RateLimit-Used")));
+    expect(used).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
+    const { body } = await call("GET", "/api/v1/rate-limit", { key: tenant.key });
+    expect(body.policies[0].used).toBe(40);
+    await within2s(decided, ({ near, given }) => near >= before.near + 30 && given > before.given);
+  });
+
+  const changes: [string, (tenant: Tenant, admin: string) => Promise<{ status: number }>, number][] = [
+    ["is revoked", ({ keyId }, key) => call("DELETE", `/api/v1/keys/${keyId}`, { key }), 401],
+    ["is disabled", ({ keyId }, key) => call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { status: "disabled" } }), 401],
+    ["loses a scope", ({ keyId }, key) => call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { scopes: ["keys:read"] } }), 403],
+    [
+      "gets other addresses",
+      ({ keyId }, key) => call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { allowed_ips: ["203.0.113.9"] } }),
+      403,
+    ],
+    ["gets a limit that is used up", ({ keyId }, key) => call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { hourly_limit: 1 } }), 429],
+    ["is reported as leaked", ({ key: leaked }, key) => call("POST", "/api/v1/keys/revoke-leaked", { key, body: { key: leaked } }), 401],
+    ["loses its account", ({ accountId }) => operate("POST", `/accounts/${accountId}/suspend`), 403],
+    [
+      "is rotated without an overlap",
+      ({ keyId }, key) => call("POST", `/api/v1/keys/${keyId}/rotate`, { key, body: { overlap_seconds: 0 } }),
+      401,
+    ],
+  ];
+  it.each(changes)("that %s under load is denied from the response on, which comes within 1.5 s", async (_, change, status) => {
+    const { accountId, key: admin } = await makeTenant();
+    const key = await makeKey(accountId, { scopes: ["tasks:read", "keys:read"] });
+    await warmUp(key);
+    const load = sendAlways(key);
+    const startedAt = Date.now();
+    const changed = await change({ accountId, ...key }, admin);
+    const changedAt = Date.now();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const sent = await load.stop();
+    expect(changed.status).toBeLessThan(300);
+    expect(changedAt - startedAt).toBeLessThan(1.5 * secondMs + 500);
+    const after = sent.filter(({ at }) => at > changedAt);
+    expect(after.length).toBeGreaterThan(5);
+    expect(new Set(after.map((each) => each.status))).toEqual(new Set([status]));
+    // One client of one isolate never sees a denial and then a success.
+    const firstDenial = sent.findIndex((each) => each.status === status);
+    expect(sent.slice(firstDenial).filter((each) => each.status === 200)).toEqual([]);
+  });
+
+  it("that is not used changes without a wait", async () => {
+    const { accountId, key: admin } = await makeTenant();
+    const { keyId } = await makeKey(accountId);
+    const startedAt = Date.now();
+    await call("DELETE", `/api/v1/keys/${keyId}`, { key: admin });
+    expect(Date.now() - startedAt).toBeLessThan(secondMs);
+  });
+
+  it("with a limit per second or minute has no lease", async () => {
+    const { accountId } = await makeTenant();
+    const key = await makeKey(accountId, { limits: [{ per: "minute", limit: 1000 }] } as object);
+    const before = await decided();
+    await warmUp(key);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect((await decided()).given).toBe(before.given);
+  });
+
+  it("is never over its limit while its guard is killed again and again, and what a kill wastes is bounded", async () => {
+    const limit = 1000;
+    const tenant = await makeTenant({ hourlyLimit: limit });
+    let [admitted, failed, kills, isFull] = [0, 0, 0, false];
+    while (!isFull) {
+      const statuses = await Promise.all(Array.from({ length: 40 }, async () => (await getMe(tenant)).status));
+      admitted += statuses.filter((status) => status === 200).length;
+      failed += statuses.filter((status) => status >= 500).length;
+      isFull = statuses.every((status) => status === 429);
+      if (++kills % 4 === 0)
+        await runInDurableObject(env.KEY_GUARD.getByName(tenant.keyId), (_: KeyGuard, state) => state.abort("killed by a test")).catch(
+          () => {},
+        );
+    }
+    expect(admitted).toBeLessThanOrEqual(limit);
+    expect(admitted).toBeGreaterThanOrEqual(limit - (63 + 64) * Math.ceil(kills / 4) - failed);
+  });
+
+  it("that was revoked stays revoked for a repeated call while leases of before are out, even after its guard has restarted", async () => {
+    const { accountId, key: admin } = await makeTenant();
+    const key = await makeKey(accountId);
+    await warmUp(key);
+    const load = sendAlways(key);
+    const first = call("DELETE", `/api/v1/keys/${key.keyId}`, { key: admin });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await abortAllDurableObjects();
+    await call("DELETE", `/api/v1/keys/${key.keyId}`, { key: admin });
+    const returnedAt = Date.now();
+    await first;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const sent = await load.stop();
+    expect(sent.filter(({ at, status }) => at > returnedAt && status === 200)).toEqual([]);
+  });
+});
