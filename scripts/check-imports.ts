@@ -92,7 +92,29 @@ export function violationsIn(file: string, text: string): Violation[] {
     const reason = reasonAgainst(file, imported);
     return reason === null ? [] : [{ file, imported, reason }];
   });
-  return [...ofImports, ...writesIn(file, text)];
+  return [...ofImports, ...writesIn(file, text), ...clocksIn(file, text)];
+}
+
+/** The files that decide by leases. A time of module scope or of another request would keep a lease in use after its end. */
+const leaseCode = ["admission/lease-holder.ts", "guard/lease.ts", "guard/key-admission.ts", "guard/key-counts.ts"];
+/** The files that may read the clock of a request. */
+const clockReaders = [
+  ...leaseCode.slice(0, 1),
+  "admission/authenticate.ts",
+  "admission/verify.ts",
+  "http/authenticate.ts",
+  "lib/time/moment.ts",
+];
+
+/** Returns where lease code reads a clock by itself, and where other code makes the time of a request. */
+function clocksIn(file: string, text: string): Violation[] {
+  const code = text.replaceAll(commentLine, "");
+  const readsClock = leaseCode.includes(file) && /\bDate\.now\b|\bnew Date\(\)/.test(code);
+  const makesMoment = !clockReaders.includes(file) && /\bthisMoment\b|\bas Moment\b/.test(code);
+  return [
+    ...(readsClock ? [{ file, imported: "Date.now", reason: "lease code gets the time of the request that decides" }] : []),
+    ...(makesMoment ? [{ file, imported: "lib/time/moment.ts", reason: "only the entry of a request makes its time" }] : []),
+  ];
 }
 
 const ownersOfTables = new Map([

@@ -11,8 +11,8 @@ export interface Label {
 }
 
 /**
- * What a guard holds in a window. `leased`: the units that are out with holders of leases. `reserved`: the units that count as used after a crash. `remaining`: what the budget had left for all guards when it last
- * answered. `limit`: the limit of the account at that time.
+ * What a guard holds in a window. `leased`: the units that are out with holders of leases. `reserved`: the units that count as used after a crash. `remaining`:
+ * what the budget had left for all guards when it last answered. `limit`: the limit of the account at that time.
  */
 export interface Share extends Label {
   got: number;

@@ -7,8 +7,8 @@ import type { KeyGuard } from "./key-guard.ts";
 import { leaseMsOf } from "./lease-setting.ts";
 
 /**
- * The guards of all keys, by the id of the key. `leaseMs`: how long a lease lasts, in milliseconds, or 0 if this caller takes none. `isBounded`: the caller has a deadline of its own, so that a
- * call needs no second timer.
+ * The guards of all keys, by the id of the key. `leaseMs`: how long a lease lasts, in milliseconds, or 0 if this caller takes none. `isBounded`: the caller has
+ * a deadline of its own, so that a call needs no second timer.
  */
 export type Guards = Pick<DurableObjectNamespace<KeyGuard>, "getByName"> & { leaseMs?: number; isBounded?: true };
 

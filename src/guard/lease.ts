@@ -55,7 +55,7 @@ export type StoredLeases = Pick<Leases, "leasedUntil" | "leaseMs">;
 
 /**
  * Returns what a guard knows after it has lost its in-memory state. Leases of its earlier life may still be in use. They were given before `now`, so they end
- * soon after it, whatever the clock of the earlier life was.
+ * soon after it, by any clock.
  */
 export function recoveredLeases(stored: StoredLeases | undefined, now: number): Leases {
   if (!stored) return { out: [], outdatedUntil: 0, leasedUntil: 0, leaseMs: 0 };

@@ -78,6 +78,15 @@ describe("The import check", () => {
   });
 
   it.each([
+    ["guard/lease.ts", "const now = Date.now();"],
+    ["admission/lease-holder.ts", "const startedAt = Date.now();"],
+    ["keys/x.ts", "leases.admit(id, request, thisMoment());"],
+    ["team/x.ts", "leases.admit(id, request, startedAt as Moment);"],
+  ])("forbids %s to make the time of a decision by a lease: %s", (file, text) => {
+    expect(violationsIn(file, text)).toHaveLength(1);
+  });
+
+  it.each([
     ["keys/x.ts", "sql`UPDATE api_keys SET name = ''`"],
     ["outbox/x.ts", "sql`INSERT INTO audit VALUES (1)`"],
     ["resources/tasks/x.ts", 'import { users } from "../users/tables.ts";\ndb.select().from(users);'],

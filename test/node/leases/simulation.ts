@@ -9,8 +9,8 @@ import { hourMs, secondMs } from "../../../src/lib/time/clock.ts";
 import type { Moment } from "../../../src/lib/time/moment.ts";
 import { World } from "./world.ts";
 
-// Simulates the guards of an account's keys, the account's budget, and isolates that hold leases. The code of the product runs in it, with a time, a disk and a
-// network of the simulation: messages are lost, repeated and late, guards crash at any write, and clocks are off and step.
+// Simulates the guards of an account's keys, the account's budget, and isolates that hold leases. The code of the product runs with a time, a disk and a
+// network of the simulation. Messages are lost and late, guards crash at any write, and clocks are off and step.
 
 /** Mistakes that can be planted in what the simulation passes on. Those in the rules themselves are planted by `lease.test.ts`. */
 export type Mistake = "noWait" | "noMark" | "fromAnswer" | "longer" | "reserveLess" | "otherClock";

@@ -63,7 +63,8 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
         </p>
       )}
       <p>
-        As soon as you revoke this key, all requests with it are refused with 401, everywhere and permanently.
+        As soon as you revoke this key, all requests with it are refused with 401, everywhere and permanently. If the key is busy, this
+        takes up to 1.5 seconds.
         {key.lastUsedAt !== null && (
           <>
             {" "}
