@@ -6,6 +6,7 @@ import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";
+import { leaseTable } from "./leases.ts";
 import {
   againstTable,
   arrivalTable,
@@ -36,6 +37,7 @@ const parts = {
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   verify: async (folder: string) => verifyTable(await measureVerify(folder)),
+  leases: leaseTable,
 };
 
 /**

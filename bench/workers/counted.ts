@@ -1,4 +1,4 @@
-import type { AdmissionRequest, KeyConfig } from "../../src/guard/decision.ts";
+import type { AdmissionRequest, KeyConfig, LeaseReturn } from "../../src/guard/decision.ts";
 import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import type { Batch } from "../../src/log/batch.ts";
 import type { Retention } from "../../src/log/retention.ts";
@@ -23,6 +23,10 @@ export class KeyGuard extends Guard {
   override alarm(): Promise<void> {
     counts.guardCalls++;
     return super.alarm();
+  }
+  override settle(returns: readonly LeaseReturn[]): void {
+    counts.guardCalls++;
+    super.settle(returns);
   }
   override configure(config: KeyConfig): ReturnType<Guard["configure"]> {
     counts.guardCalls++;

@@ -1,7 +1,9 @@
 import { describe, expect, inject, it, vi } from "vitest";
-import type { LeaseReturn } from "../../../src/guard/decision.ts";
+import { LeaseHolder } from "../../../src/admission/lease-holder.ts";
+import type { Admission, LeaseReturn } from "../../../src/guard/decision.ts";
 import type { Counted, Leases, StoredLeases } from "../../../src/guard/lease.ts";
 import type { Windows } from "../../../src/guard/window.ts";
+import type { Moment } from "../../../src/lib/time/moment.ts";
 import { anySetup } from "./any-setup.ts";
 import { type Mistake, type Outcome, simulate } from "./simulation.ts";
 
@@ -145,6 +147,17 @@ describe("With leases", () => {
       expect([outcome.admitted, outcome.stranded, outcome.violations]).toEqual([limit, 0, []]);
     },
   );
+
+  it("an isolate knows at most 10,000 keys, and none from an answer that denies", () => {
+    const leases = new LeaseHolder();
+    const request = { secretHash: "s", ip: "", scope: null, counted: true, cost: 1 };
+    const answer = { refusal: null, revision: "1" } as Admission;
+    const now = 1_000_000 as Moment;
+    for (let n = 0; n < 1000; n++) leases.takeAnswer(`denied_${n}`, { ...request, at: now }, { ...answer, refusal: "revoked_key" }, now);
+    expect(leases.size).toBe(0);
+    for (let n = 0; n < 11_000; n++) leases.takeAnswer(`key_${n}`, { ...request, at: now }, answer, now);
+    expect(leases.size).toBe(10_000);
+  });
 
   it.each([
     [1.4, 0.8],

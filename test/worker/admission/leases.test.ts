@@ -1,5 +1,6 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { parseRateLimit } from "ratelimit-header-parser";
 import { describe, expect, it } from "vitest";
 import type { KeyGuard } from "../../../src/guard/key-guard.ts";
 import { secondMs } from "../../../src/lib/time/clock.ts";
@@ -58,6 +59,20 @@ describe("A busy key", () => {
       return decided();
     };
     await within2s(flushed, ({ near, given }) => near >= before.near + 30 && given > before.given);
+  });
+
+  it("never refuses a client earlier than its headers say, for a whole window", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 300 });
+    let [left, served] = [1, 0];
+    while (left > 0) {
+      const { status, headers } = await getMe(tenant);
+      expect(status).toBe(200);
+      served++;
+      // Version 0.1.0 of the library reads an older form of `RateLimit`, so it gets the older fields alone.
+      const older = Object.fromEntries([...headers].filter(([name]) => name.startsWith("x-ratelimit-")));
+      left = parseRateLimit(older)?.remaining ?? 0;
+    }
+    expect([served, (await getMe(tenant)).status]).toEqual([300, 429]);
   });
 
   const changes: [string, (tenant: Tenant, admin: string) => Promise<{ status: number }>, number][] = [
