@@ -121,7 +121,9 @@ export class LeaseHolder {
     if (!isLeasable(asked)) return before ? withUsed(answer, -unusedBy(before)) : answer;
     const known = before ?? this.#added(keyId, asked.secretHash, asked.at);
     if (known.held.length === 0) known.secretHash = asked.secretHash;
-    if (lease) {
+    // A lease for another secret than the one in use goes back.
+    if (lease && known.secretHash !== asked.secretHash) known.returns.push({ id: lease.id, unused: lease.units });
+    else if (lease) {
       countDecisions({ given: lease.units, wasted: lease.wasted });
       const own = { ...takeLease(lease, asked.at), key: loadedKey(lease.config), admission: answer, shift: -returning(known) };
       known.held = [...known.held, own];

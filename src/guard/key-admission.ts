@@ -130,7 +130,11 @@ export class KeyAdmission {
     const { config, allowed } = key;
     const denied = denialOf(config, allowed, request, now);
     if (denied !== null || !request.counted) return this.#admissionOf(key, request, { refusal: denied }, now);
-    if (request.isLook) return this.#admissionOf(key, request, this.counts.refuse(key, request.cost, now) ?? { refusal: null }, now);
+    if (request.isLook) {
+      // While leases are out, only the decision itself can tell whether there is room.
+      const refused = this.counts.leasedForMs(now) > 0 ? null : this.counts.refuse(key, request.cost, now);
+      return this.#admissionOf(key, request, refused ?? { refusal: null }, now);
+    }
     const { attempt, entryId = "" } = request.verification ?? {};
     this.#attempts.expire(now);
     const earlier = attempt && this.#attempts.find(attempt.id, now);
