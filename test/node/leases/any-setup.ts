@@ -23,7 +23,7 @@ export function anySetup(seed: number, mistake?: Mistake): Setup {
     limits,
     shared: isShared ? [{ per: "hour", limit: pick([100, 800, 5000], 6) }] : [],
     rate: pick([2, 20, 100], 7),
-    durationMs: pick([4000, 8000, 15_000], 8),
+    durationMs: pick([2500, 5000, 10_000], 8),
     faults: true,
     changes: isShared ? 0 : 3,
     cost: pick([1, 5], 9),
