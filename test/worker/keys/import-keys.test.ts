@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vit
 import { forgetForms, maxMissesPerSecond } from "../../../src/keys/imported/find-imported.ts";
 import { newId } from "../../../src/lib/ids.ts";
 import { verify as verifyRequest } from "../../../src/team/verify/verify.ts";
-import { call, makeTenant, origin, within2s } from "../support/client.ts";
+import { call, db, makeTenant, origin, within2s } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { operate } from "../support/operate.ts";
 import { makeToken, verifiedEntries, verify } from "../support/team.ts";
@@ -418,8 +418,12 @@ describe("A made-up credential", () => {
       expect(Math.max(...found.map(({ ms }) => ms))).toBeLessThan(longestMs);
       const lookUps = queries.mock.calls.filter(([sql]) => String(sql).includes("imported_secrets")).length;
       expect(lookUps).toBeLessThan(flood.length / 4);
-      // Only the keys that exist have woken their guards.
-      expect(objects.mock.calls.filter(([name]) => String(name).startsWith("key_")).length).toBe(found.length);
+      // Only the keys that exist have woken their guards. An earlier test may have a lease to return.
+      const keys = await db.$client.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
+      const own = new Set(keys.results.map(({ id }) => id));
+      const woken = objects.mock.calls.map(([name]) => String(name)).filter((name) => name.startsWith("key_"));
+      expect(woken.filter((name) => own.has(name)).length).toBe(found.length);
+      expect(new Set(woken.filter((name) => !own.has(name))).size).toBeLessThan(3);
       // A leaked key is reported in the middle of the flood.
       const leaked = good.pop() ?? "";
       const more = Array.from({ length: 300 }, (_, n) => verifyOne(makeSecret(), `198.51.7.${n % 250}`));
