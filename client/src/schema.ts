@@ -503,7 +503,7 @@ export interface paths {
         put?: never;
         /**
          * Make the next attempt of a pending delivery now
-         * @description Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * @description Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery is not waiting for an attempt, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["attemptDelivery"];
         delete?: never;

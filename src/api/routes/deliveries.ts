@@ -185,7 +185,7 @@ routes.openapi(again, (c) => {
 const attempt = createRoute({
   ...post("/deliveries/{id}/attempt", "attemptDelivery", "Make the next attempt of a pending delivery now"),
   description:
-    "Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`.",
+    "Makes the next attempt immediately, before its scheduled time. Later attempts follow the schedule. If the delivery is not waiting for an attempt, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),

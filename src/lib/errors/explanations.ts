@@ -209,7 +209,7 @@ export const fieldErrorCodes: Record<FieldErrorCode, string> = {
   invalid_type: "The value has the wrong type, for example a number instead of a string.",
   invalid_value: "The value is not one of the supported values.",
   invalid_format: "The value does not have the required format, for example of a time, an IP address or an email address.",
-  invalid_union: "The value has none of the supported formats.",
+  invalid_union: "The value does not match any supported format.",
   invalid_text: "The text contains NUL, a lone surrogate or, in a name, an invisible character.",
   invalid_encoding: "The value is not percent-encoded UTF-8.",
   invalid_span: "The time span is empty, or too long for the operation.",

@@ -12,7 +12,7 @@ export interface NewFlush extends NewTotals {
   id: string;
   /** The time when the flush was recorded, in milliseconds since the epoch. */
   at: number;
-  /** The log writer has no entry from before this time that is not in this flush or an earlier one. In milliseconds since the epoch. */
+  /** Every entry of the log writer from before this time is in this flush or an earlier one. In milliseconds since the epoch. */
   completeTo: number;
   segments: readonly Segment[];
 }

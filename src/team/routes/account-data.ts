@@ -142,7 +142,7 @@ routes.openapi(erase, async (c) => {
 
 const getErasure = createRoute({
   ...get("/accounts/{id}/erasure", "getErasure", "Get the state of an erasure"),
-  description: "Returns what was erased so far.",
+  description: "Returns what has been erased so far.",
   ...operation,
   responses: { 200: teamJson(ErasureReport, "What was erased so far.") },
 });

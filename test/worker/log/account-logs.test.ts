@@ -73,7 +73,7 @@ class Log {
     this.logs = new AccountLogs(this.#storage);
   }
 
-  /** Sends a new batch of one of three isolates. A batch that `isLost` reaches the log writer only when it is sent again. */
+  /** Sends a new batch from one of three isolates. A batch that `isLost` reaches the log writer only when it is sent again. */
   append(entries: readonly Entry[], isLost: boolean): void {
     const batch = batchOf(entries, { id: { isolate: `isolate_${this.sent.length % 3}`, sequence: Math.floor(this.sent.length / 3) } });
     this.sent.push(batch);
