@@ -199,7 +199,8 @@ it("One account can neither fill the main database nor stop another account", as
   isOver = true;
   const { outcomes, medianMs } = await ordinaryRequests;
   expect([...new Set(outcomes)].toSorted()).toEqual(["DELETE 204", "GET 200", "PATCH 200", "POST 201"]);
-  expect(outcomes.length).toBeGreaterThan(10);
+  // At least two rounds of five requests.
+  expect(outcomes.length).toBeGreaterThanOrEqual(10);
   const storedMib = ((await readStoredBytes(accountId)) / mib).toFixed(1);
   console.info(
     `${outcomes.length} requests of the other account. ` +

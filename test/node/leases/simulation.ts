@@ -29,6 +29,8 @@ export interface Setup {
   cost: number;
   leaseMs: number;
   roundTripMs?: number;
+  /** When the schedule begins, before the end of an hour. At any time if it is absent. */
+  beforeHourMs?: number;
   mistake?: Mistake | undefined;
 }
 
@@ -231,7 +233,10 @@ export async function simulate(setup: Setup): Promise<Outcome> {
   const begin = 10 * hourMs;
   const world = new World(setup.seed, begin);
   const { faults, mistake } = setup;
-  world.now = begin + (faults && world.chance(0.3) ? hourMs - world.between(1000, 15_000) : world.between(0, hourMs - 300_000));
+  world.now =
+    setup.beforeHourMs !== undefined
+      ? begin + hourMs - setup.beforeHourMs
+      : begin + (faults && world.chance(0.3) ? hourMs - world.between(1000, 15_000) : world.between(0, hourMs - 300_000));
   const startedAt = world.now;
   const outcome: Outcome = { violations: [], admitted: 0, near: 0, calls: 0, writes: 0, requests: 0, waits: [], stranded: 0 };
   const delay = () =>
