@@ -118,7 +118,14 @@ export class LeaseHolder {
       this.#end(before, (own) => isEnded || isOutdated(own));
     }
     if (admission.refusal !== null || asked.isLook) return answer;
-    if (!isLeasable(asked)) return before ? withUsed(answer, -unusedBy(before)) : answer;
+    if (!isLeasable(asked)) {
+      if (!before) return answer;
+      const shown = withUsed(answer, -unusedBy(before));
+      // A repeated verification was counted before.
+      const isCounted = asked.counted && admission.verified?.entryId === asked.verification?.entryId;
+      if (isCounted) for (const own of before.held) own.shift += asked.cost;
+      return shown;
+    }
     const known = before ?? this.#added(keyId, asked.secretHash, asked.at);
     if (known.held.length === 0) known.secretHash = asked.secretHash;
     // A lease for another secret than the one in use goes back.
@@ -174,7 +181,12 @@ export class LeaseHolder {
   async #renew(guards: Guards, keyId: string, request: AdmissionRequest, at: Moment): Promise<void> {
     try {
       const admission = await requestAdmission(guards, keyId, request);
-      if (admission) this.takeAnswer(keyId, { ...request, at }, admission, this.#clock.now());
+      const now = this.#clock.now();
+      if (admission) this.takeAnswer(keyId, { ...request, at }, admission, now);
+      const known = this.#keys.get(keyId);
+      if (!known || known.held.length === 0 || now < known.watchedUntil) return;
+      known.watchedUntil = now + watchMs;
+      await this.#watch(guards, keyId, known);
     } catch {
       // The next request without a lease asks the guard itself.
     }
@@ -194,7 +206,7 @@ export class LeaseHolder {
       if (first && !first.lease.isUrgent) continue;
       known.calledAt = now;
       const returns = known.returns.splice(0);
-      if (returns.some(({ unused }) => unused > 0)) await callGuard(guards, keyId, (guard) => guard.settle(returns)).catch(() => {});
+      if (returns.length > 0) await callGuard(guards, keyId, (guard) => guard.settle(returns)).catch(() => {});
     }
     if (this.#clock.now() < endsAt) known.watchedUntil = 0;
   }

@@ -105,7 +105,7 @@ export class AccountBudget extends DurableObject<Env> {
       });
       await this.#reclaiming;
       isEnough = this.#grant(budgetAt(this.#budget, this.#now()), keyId, question);
-      if (isEnough || !this.#isLeasedOut) continue;
+      if (isEnough) break;
       // What is left of a lease comes back when the lease has ended, and often earlier.
       endsAt = Math.min(Math.max(endsAt, this.#leasedUntil), startedAt + maxReclaimMs);
       await wait(firstPauseMs);
@@ -217,7 +217,7 @@ export class AccountBudget extends DurableObject<Env> {
     if (recall === null) return true;
     return this.#call(id, async (guard) => {
       const { leasedForMs, ...report } = await guard.recall(recall);
-      this.#leasedUntil = Math.max(this.#leasedUntil, this.#now() + leasedForMs);
+      this.#leasedUntil = Math.max(this.#leasedUntil, this.#now() + (leasedForMs ?? 0));
       return report;
     });
   }

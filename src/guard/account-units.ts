@@ -108,7 +108,8 @@ export class AccountUnits {
       this.#holding && spend(this.#holding, { periods, cost: units, now, isAnswered: false, ahead: largestBlock, isLease: true });
     if (!next) return null;
     this.#holding = next;
-    return next.shares.map(({ per, startsAt }) => ({ per, startsAt, nonce: next.nonce }));
+    const counted = next.shares.filter(({ per }) => periods.includes(per));
+    return counted.map(({ per, startsAt }) => ({ per, startsAt, nonce: next.nonce }));
   }
 
   /** Takes back the unused units of a lease. */
@@ -216,7 +217,11 @@ export class AccountUnits {
     const holding = this.#newHolding();
     if (isLow(holding, shared.periods, this.#pace)) this.#pace = paceAt(this.#pace, now);
     const number = ++this.#asked;
-    const question = askOf(holding, { need, want: this.#pace.want, waiting: this.#waiting, version: shared.version });
+    // Units that are out with holders of leases are no use to a request that waits.
+    const leased = Math.max(0, ...holding.shares.filter(({ per }) => shared.periods.includes(per)).map((share) => share.leased));
+    const beside = (units: number) => (units === 0 ? 0 : units + leased);
+    const asked = { need: beside(need), want: beside(this.#pace.want), waiting: beside(this.#waiting) };
+    const question = askOf(holding, { ...asked, version: shared.version });
     const answer = await withDeadline(
       this.#budgets.getByName(shared.accountId).ask(this.#keyId, question),
       askTimeoutMs,

@@ -7,6 +7,7 @@ import {
   type AdmissionRequest,
   denialOf,
   type KeyConfig,
+  type LeaseReturn,
   type RateLimit,
   revisionOf,
   verifiedFactsOf,
@@ -69,7 +70,7 @@ export class KeyAdmission {
     const askedBefore = this.counts.units.asked;
     let isAnswered = false;
     while (key) {
-      this.counts.settle(request.returns ?? [], now());
+      this.counts.settle(request.returns ?? [], now(), key);
       const admission = this.#decide(key, request, now(), isAnswered);
       if (admission !== null) return this.#isLeasedOut(admission, request) ? this.#admitLater(request, admission) : admission;
       if (now() > giveUpAt) throw new Error("the budget of the account has handed all units to other requests");
@@ -105,6 +106,11 @@ export class KeyAdmission {
     return this.outdatedForMs();
   }
 
+  /** Takes back what a holder did not use of its leases. */
+  settle(returns: readonly LeaseReturn[]): void {
+    this.counts.settle(returns, this.#own.now(), this.#key);
+  }
+
   /** Returns the time until the last lease of an earlier configuration has ended, in milliseconds. */
   outdatedForMs(): number {
     return this.counts.outdatedForMs(this.#own.now());
@@ -118,11 +124,11 @@ export class KeyAdmission {
     return { ...hourOf(usage.limits), ...usage };
   }
 
-  /** Forgets the key. No request is admitted anymore. */
-  erase(): void {
+  /** Forgets the key. No request is admitted anymore. Returns the counts that have to stay on disk. */
+  erase(): ReturnType<KeyCounts["erase"]> {
     this.#isErased = true;
     this.#key = null;
-    this.counts.erase();
+    return this.counts.erase();
   }
 
   /** Returns null if the guard first has to ask for units. `isAnswered`: the budget has answered a question that was sent after the request has arrived. */

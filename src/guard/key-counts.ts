@@ -129,10 +129,9 @@ export class KeyCounts {
     const isShared = shared.limits.length > 0;
     const left = Math.min(leftIn(current, limits), isShared ? this.units.leasable(shared) : Number.POSITIVE_INFINITY);
     const ends = [...usageOf(current, limits, now), ...(isShared ? this.units.usage(shared, now) : [])].map(({ resetsAt }) => resetsAt);
-    const endsAt = {
-      windows: Math.min(...ends),
-      key: Math.min(config.expiresAt ?? ends[0] ?? now, config.overlapEndsAt ?? ends[0] ?? now),
-    };
+    const { expiresAt, overlapEndsAt } = config;
+    const endsOfKey = [expiresAt, overlapEndsAt !== null && overlapEndsAt > now ? overlapEndsAt : null].filter((end) => end !== null);
+    const endsAt = { windows: Math.min(...ends), key: Math.min(...ends, ...endsOfKey) };
     const terms = leaseTerms(this.#leases, { want, left, endsAt, leaseMs }, now);
     const ofAccount = terms && isShared ? this.units.lease(shared, terms.units, now) : [];
     if (!terms || !ofAccount) return null;
@@ -150,7 +149,7 @@ export class KeyCounts {
   }
 
   /** Takes back what holders did not use of their leases, and forgets leases that nobody has returned in time. */
-  settle(returns: readonly LeaseReturn[], now: number): void {
+  settle(returns: readonly LeaseReturn[], now: number, key: LoadedKey | null = null): void {
     const { leases, settled } = settle(this.#leases, returns, now);
     this.#leases = leases;
     for (const lease of settled) {
@@ -158,6 +157,8 @@ export class KeyCounts {
       this.units.endLease(lease);
       if (lease.isLost) this.#wasted += lease.units;
     }
+    // Units that were out did not count for the events of a limit.
+    if (key && settled.length > 0 && isNearLimit(this.#windows, key.limits)) this.#notify(key.config, key.limits, now);
   }
 
   /** Returns the time until the last lease has ended, in milliseconds. */
@@ -204,12 +205,14 @@ export class KeyCounts {
     }
   }
 
-  /** Forgets all counts, and stores none anymore. Remembers when the last lease ends. */
-  erase(): void {
+  /** Forgets all counts, and stores none anymore. Returns what has to stay on disk: when the last lease ends. */
+  erase(): Stored {
     this.#isErased = true;
     this.#windows = unusedWindows;
     this.units = this.#unitsFrom(undefined);
     this.outdateLeases();
+    const { leasedUntil, leaseMs } = this.#leases;
+    return { ...storedForm(unusedWindows), leases: { leasedUntil, leaseMs } };
   }
 
   /** Stores the counts, if an answer depends on them. The platform sends the answer only after this write is on disk. */

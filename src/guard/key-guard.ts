@@ -62,7 +62,7 @@ export class KeyGuard extends DurableObject<Env> {
 
   /** Takes back what a holder did not use of its leases. */
   settle(returns: readonly LeaseReturn[]): void {
-    this.#admission.counts.settle(returns, this.#now());
+    this.#admission.settle(returns);
   }
 
   /**
@@ -78,13 +78,14 @@ export class KeyGuard extends DurableObject<Env> {
   /** Returns all unused units of the account. The account's budget calls this method when other keys need them, or when a limit was lowered. */
   recall(recall: Recall): GuardReport & { leasedForMs: number } {
     const { counts, isErased } = this.#admission;
-    counts.settle([], this.#now());
+    this.settle([]);
     const leasedForMs = counts.leasedForMs(this.#now());
     return { ...(isErased ? nothingHeld : counts.units.recall(recall)), leasedForMs };
   }
 
   /** Returns what the key has used of the limits of its account. */
   unitsUsed(): GuardReport {
+    this.settle([]);
     return this.#admission.isErased ? nothingHeld : this.#admission.counts.units.report();
   }
 
@@ -98,10 +99,13 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#admission.change(({ state }) => (state === "revoked" ? null : revoked));
   }
 
-  /** Ends the overlap of a key whose row is missing in D1. Returns the time until the last lease of before has ended, in milliseconds. */
-  endOverlap(): number {
+  /**
+   * Ends the overlap of a key whose row is missing in D1, if a hash is that of its previous secret. Returns the time until the last lease of before has ended, in
+   * milliseconds.
+   */
+  endOverlap(secretHash: string): number {
     return this.#admission.change(({ previousSecretHash }) =>
-      previousSecretHash === null ? null : { previousSecretHash: null, overlapEndsAt: null },
+      previousSecretHash === secretHash ? { previousSecretHash: null, overlapEndsAt: null } : null,
     );
   }
 
@@ -110,10 +114,12 @@ export class KeyGuard extends DurableObject<Env> {
    * until the last lease has ended, in milliseconds.
    */
   async erase(): Promise<number> {
-    this.#admission.erase();
+    const left = this.#admission.erase();
     await this.#storage.deleteAlarm();
     await this.#storage.deleteAll();
     this.#storage.kv.put("erased", true);
+    // If the object restarts, a repeated call still waits for the leases.
+    if (this.#admission.outdatedForMs() > 0) this.#storage.kv.put("window", left);
     this.#alarmAt = null;
     this.#events.open();
     return this.#admission.outdatedForMs();

@@ -6,9 +6,9 @@ export class LeasesOfChange {
   #endsAt = 0;
 
   /** Notes how long leases of an earlier configuration may last from now on, in milliseconds. Ends what this isolate knows of the key. */
-  add(keyId: string, outdatedForMs: number): void {
+  add(keyId: string, outdatedForMs: number | undefined): void {
     forgetDecisions(keyId);
-    this.#endsAt = Math.max(this.#endsAt, Date.now() + outdatedForMs);
+    this.#endsAt = Math.max(this.#endsAt, Date.now() + (outdatedForMs ?? 0));
   }
 
   /** Returns when every request is judged by the change. */

@@ -24,10 +24,10 @@ export interface PushAccount extends Push {
  * and a scheduled job pushes them again.
  */
 export async function pushAccount(push: PushAccount, accountId: string): Promise<void> {
-  const confirmed = new Set<string>();
+  const told = { confirmed: new Set<string>(), leases: new LeasesOfChange() };
   try {
     await withDeadline(
-      untilConfirmed(() => pushOnce(push, accountId, confirmed), Date.now() + timeoutMs),
+      untilConfirmed(() => pushOnce(push, accountId, told), Date.now() + timeoutMs),
       timeoutMs,
       "The push of an account",
     );
@@ -36,9 +36,12 @@ export async function pushAccount(push: PushAccount, accountId: string): Promise
   }
 }
 
-/** `confirmed`: the guards that have confirmed a revision of the limits, so that a retry calls only the others. */
-async function pushOnce({ db, guards, budgets }: PushAccount, accountId: string, confirmed: Set<string>): Promise<void> {
-  const leases = new LeasesOfChange();
+/** `confirmed`: the guards that have confirmed a revision of the limits, so that a retry calls only the others. `leases`: those of all guards. */
+async function pushOnce(
+  { db, guards, budgets }: PushAccount,
+  accountId: string,
+  { confirmed, leases }: { confirmed: Set<string>; leases: LeasesOfChange },
+): Promise<void> {
   for (;;) {
     const stored = await readSharedLimits(db, accountId);
     if (!stored) return;

@@ -33,9 +33,10 @@ export interface Push {
  * pushes the change again.
  */
 export async function pushKey(push: Push, keyId: string): Promise<void> {
+  const leases = new LeasesOfChange();
   try {
     await withDeadline(
-      untilConfirmed(() => pushOnce(push, keyId), Date.now() + timeoutMs),
+      untilConfirmed(() => pushOnce(push, keyId, leases), Date.now() + timeoutMs),
       timeoutMs,
       "The push of a key",
     );
@@ -56,8 +57,7 @@ export async function untilConfirmed(pushOnce: () => Promise<void>, giveUpAt: nu
   }
 }
 
-async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
-  const leases = new LeasesOfChange();
+async function pushOnce({ db, guards }: Push, keyId: string, leases: LeasesOfChange): Promise<void> {
   for (;;) {
     const config = await readConfig(db, keyId);
     if (!config) return;
@@ -158,7 +158,7 @@ async function tellGuards(
       leases.add(id, active.outdatedForMs);
       if (active.revision === config.revision && active.state === config.state) confirmed.push([id, config.version]);
       // The guard has a different configuration. Either a later push has reached the guard first, or D1 was restored to an earlier state.
-      else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), timeoutMs, "The push of a key");
+      else if (++others <= maxOthers) await withDeadline(pushOnce(push, id, leases), timeoutMs, "The push of a key");
     }),
   );
   for (const outcome of outcomes)

@@ -28,10 +28,10 @@ export async function revokeLostKey(context: KeyContext, id: string, preconditio
 export async function revokeLostLeaked(guards: Guards, id: string, secretHash: string): Promise<void> {
   const active = await callGuard(guards, id, (guard) => guard.configuration());
   if (active?.secretHash === secretHash) await revokeInGuard(guards, id);
-  else if (active?.previousSecretHash === secretHash)
+  else
     await untilLeasesEnd(
       id,
-      callGuard(guards, id, (guard) => guard.endOverlap()),
+      callGuard(guards, id, (guard) => guard.endOverlap(secretHash)),
     );
 }
 

@@ -15,12 +15,16 @@ import { pushAccount } from "../keys/push-account.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { Failure, invalidMember } from "../lib/errors/failure.ts";
+import { inBatches } from "../lib/in-batches.ts";
 import { omitUndefined } from "../lib/inputs/omit-undefined.ts";
 import { activityDays } from "../log/retention.ts";
 import { logOf, type WriterEnv, writerAt } from "../log/writers.ts";
 import { auditEntry } from "../outbox/audit.ts";
 import { orExternalIdTaken, type TeamValues, targetOf } from "./accounts.ts";
 import { actorOf, commitOperation, type OperatorContext, operatorCommit } from "./operator-context.ts";
+
+/** The number of keys that are changed at once. */
+const changesAtOnce = 10;
 
 // The terms of an account come from its plan, and from the account's own terms, which the operator sets. The row of the account holds the terms that apply, so
 // nothing else reads plans. A change of a plan is therefore written to its accounts one after another.
@@ -80,7 +84,8 @@ export async function changeAccount(
   const { lowered, changed, isDone } = isEmpty(termsIn(patch))
     ? { lowered: [], changed: 0, isDone: true }
     : await applyTerms(changing, await readAccount(db, accountId), plan, maxChanged);
-  if (!isEmpty(valuesIn(patch))) await pushKeysOf(changing, accountId);
+  // A repeated call finds nothing to change, and waits for the changes of the first one.
+  await pushKeysOf(changing, accountId);
   if (!isDone) throw new Failure("unavailable", `The change is stored, and ${changed} keys have their new limits. ${goOn}`);
   return lowered;
 }
@@ -182,11 +187,13 @@ export async function applyTerms(
   });
   const actor = actorOf(changing, account.id);
   const some = outdated.slice(0, atMost);
-  for (const { id, patch } of some) {
+  const change = ({ id, patch }: (typeof some)[number]) => {
     const details = { limit: patch.hourlyLimit, limits: patch.otherLimits };
     const commit = operatorCommit(changing, "key.limited", { accountId: account.id, targetId: id, details });
-    await changeKey({ ...changing, ...logOf(env, account.logWriter), actor, commit }, id, patch, always);
-  }
+    return changeKey({ ...changing, ...logOf(env, account.logWriter), actor, commit }, id, patch, always);
+  };
+  // A change of a busy key waits for its leases.
+  for (const batch of inBatches(some, changesAtOnce)) await Promise.all(batch.map(change));
   const isDone = some.length === outdated.length;
   if (isDone && plan && account.planVersion < plan.version) await notePlanVersion(db, account, plan);
   return { lowered: some.filter(({ isLowered }) => isLowered).map(({ id }) => id), changed: some.length, isDone };

@@ -1,5 +1,6 @@
 import { describe, expect, inject, it, vi } from "vitest";
 import { LeaseHolder } from "../../../src/admission/lease-holder.ts";
+import { AccountUnits } from "../../../src/guard/account-units.ts";
 import type { Admission, LeaseReturn } from "../../../src/guard/decision.ts";
 import type { Counted, Leases, StoredLeases } from "../../../src/guard/lease.ts";
 import type { Windows } from "../../../src/guard/window.ts";
@@ -168,6 +169,26 @@ describe("With leases", () => {
       expect([outcome.admitted, outcome.stranded, outcome.violations]).toEqual([limit, 0, []]);
     },
   );
+
+  it("units of a limit that the account no longer has stay as they are", () => {
+    const share = { startsAt: 0, got: 100, returned: 0, used: 5, leased: 0, reserved: 5, remaining: 50, limit: 500 };
+    const stored = {
+      nonce: "n",
+      shares: [
+        { per: "hour", ...share },
+        { per: "day", ...share },
+      ],
+    } as const;
+    const units = new AccountUnits("key_1", { budgets: {} as never, now: () => 1 }, stored, () => {});
+    const shared = { accountId: "acc_1", limits: [{ per: "hour", limit: 500 }], periods: ["hour"], version: 2 } as const;
+    const counted = units.lease(shared, 10, 1) ?? [];
+    expect(counted).toEqual([{ per: "hour", startsAt: 0, nonce: "n" }]);
+    units.endLease({ id: "l", units: 10, counted, until: 2, unused: 7, isLost: false });
+    expect(units.stored?.shares).toMatchObject([
+      { used: 8, leased: 0 },
+      { per: "day", used: 5, leased: 0 },
+    ]);
+  });
 
   it("an isolate knows at most 10,000 keys, and none from an answer that denies", () => {
     const leases = new LeaseHolder();
